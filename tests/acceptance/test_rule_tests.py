@@ -164,3 +164,52 @@ def test_a_mistake_in_a_rule_is_told_too(home: Path) -> None:
     done = call(home)
     assert done.code == 2
     assert "my-rules/r.yaml:7:" in done.err
+
+
+def test_many_files_side_by_side_say_what_they_say_one_after_the_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        add(home, TESTS + (FAILING if number == 1 else ""), f"t{number}.yaml")
+
+    def said(large: int) -> tuple[int, str, list[dict[str, Any]]]:
+        monkeypatch.setattr("worker.cli.test.LARGE", large)
+        called = call(home, "--format", "json")
+        found = [{**one, "took_ms": 0} for one in called.json["tests"]]
+        return called.code, called.err, found
+
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
+    together = said(0)
+    assert together == said(10**9)
+    assert len(together[2]) == 5
+
+    add(home, "tests: [{name: a, stepz: []}]", "wrong.yaml")
+    add(home, "tests: [{name: b, rules: [nope], steps: [{at: 0s}]}]", "wrong-too.yaml")
+    monkeypatch.setattr("worker.cli.test.LARGE", 0)
+    called = call(home)
+    assert (called.code, called.out) == (2, "")
+    assert "wrong.yaml:1" in called.err
+    assert "unknown rule 'nope'" in called.err
+
+
+def test_a_value_that_a_documented_field_cannot_have_is_a_mistake(home: Path) -> None:
+    add(
+        home,
+        """
+tests:
+  - name: it would pass for the wrong reason
+    given:
+      event: {frontend_status: CANCELED, capacity: "400", start_date_time: tomorrow, status: postponed, city: null}
+      setup: {state: DRAFTT}
+    steps: [{at: 0s, expect: []}]
+""",
+        "wrong.yaml",
+    )
+    called = call(home)
+    assert called.code == 2
+    assert "wrong.yaml:5:32: event.frontend_status cannot be 'CANCELED'; did you mean 'CANCELLED'?" in called.err
+    assert "wrong.yaml:5:52: event.capacity is a whole number, and cannot be '400'" in called.err
+    assert "wrong.yaml:5:76: event.start_date_time is a time, and cannot be 'tomorrow'" in called.err
+    assert "wrong.yaml:6:22: setup.state cannot be 'DRAFTT'; did you mean 'DRAFT'?" in called.err
+    assert "event.status" not in called.err, "the document says that there are others"
+    assert "event.city" not in called.err, "null is said on purpose"

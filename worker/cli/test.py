@@ -5,9 +5,12 @@ rules beside them. A mistake in a test or a rule is told with its place before a
 """
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree as ET
@@ -22,33 +25,48 @@ from worker.config import Config
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Failure, Ran, run_test
 from worker.ledger.sql import ScratchLedger
-from worker.model.errors import InputErrors, Problem, UsageError, printable
+from worker.model.errors import InputErrors, Problem, UsageError, WorkerError, printable
 from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.durations import duration_text
 from worker.rules.load import TESTS, load_rules, read_files
-from worker.rules.tests import RuleTest, read_tests
+from worker.rules.tests import read_tests
 from worker.system import SystemClock
 
 app = typer.Typer()
+
+
+LARGE = 100_000
+"""Files of tests that are longer together than this are read and run by several processes side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Timed:
     """One test that ran, and how long it took."""
 
+    name: str
+    file: str
+    line: int
     ran: Ran
     took_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Tests that are run on one rule folder."""
+    """Files of tests, by name, that are run on one rule folder."""
 
     rules: RuleSet
-    tests: tuple[RuleTest, ...]
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """What came of some files: the mistakes in them, or of each test."""
+
+    problems: tuple[Problem, ...] = ()
+    tests: tuple[_Timed, ...] = ()
 
 
 @app.command("test")
@@ -69,16 +87,16 @@ def rule_tests(
     unseen: dict[str, list[str]] = {"fire": [], "hold_back": []}
     done: list[_Timed] = []
     with _nothing_collected():
-        try:
-            groups = _groups(config, paths)
-        except InputErrors as errors:
-            if junit is not None:
-                _write(junit, _error_report(errors.problems))
-            raise
-        for group in groups:
-            ran = _run(group, bench_of(config, group.rules))
-            done.extend(ran)
-            _add_unseen(unseen, group.rules, [one.ran for one in ran])
+        groups, problems = _groups(config, paths)
+        found = [] if problems else [_run(group, config) for group in groups]
+    problems += [problem for one in found for problem in one.problems]
+    if problems:
+        if junit is not None:
+            _write(junit, _error_report(problems))
+        raise InputErrors(tuple(problems))
+    for group, one in zip(groups, found, strict=True):
+        done.extend(one.tests)
+        _add_unseen(unseen, group.rules, [timed.ran for timed in one.tests])
     if junit is not None:
         _write(junit, _report(done))
     if output is Format.json:
@@ -125,21 +143,68 @@ def bench_of(config: Config, rules: RuleSet) -> Bench:
     )
 
 
-def _run(group: _Group, bench: Bench) -> list[_Timed]:
-    clock = SystemClock()
-    done: list[_Timed] = []
-    for one in group.tests:
+def _run(group: _Group, config: Config) -> _Done:
+    """The tests of one rule folder, in the order of their files; many of them by as many processes as may run."""
+
+    def share(files: Sequence[str]) -> _Done:
+        return _read_and_run({name: group.texts[name] for name in files}, config, group.rules)
+
+    names, side_by_side = list(group.texts), len(os.sched_getaffinity(0))
+    if sum(map(len, group.texts.values())) < LARGE or side_by_side < 2:
+        return share(names)
+    found = _forked(share, [part for start in range(side_by_side) if (part := names[start::side_by_side])])
+    problems = sorted((one for done in found for one in done.problems), key=lambda one: (one.file, one.line))
+    tests = sorted((one for done in found for one in done.tests), key=lambda one: names.index(one.file))
+    return _Done(problems=tuple(problems), tests=tuple(tests))
+
+
+def _forked(share: Callable[[Sequence[str]], _Done], parts: Sequence[Sequence[str]]) -> list[_Done]:
+    """Each part in a process of its own, which has the rules as they were read here."""
+    context = get_context("fork")
+
+    def work(part: Sequence[str], there: Connection) -> None:
+        try:
+            there.send(share(part))
+        except WorkerError as error:
+            there.send(error)
+
+    pipes = [context.Pipe(duplex=False) for _ in parts]
+    children = [context.Process(target=work, args=(part, there)) for part, (_, there) in zip(parts, pipes, strict=True)]
+    for child in children:
+        child.start()
+    for _, there in pipes:
+        there.close()  # here, so that a child that is killed is noticed
+    try:
+        found = [here.recv() for here, _ in pipes]
+    except EOFError:
+        raise WorkerError("a process that ran rule tests has ended before its time", hint="run them again") from None
+    for child in children:
+        child.join()
+    for one in found:
+        if isinstance(one, WorkerError):
+            raise one
+    return found
+
+
+def _read_and_run(texts: Mapping[str, str], config: Config, rules: RuleSet) -> _Done:
+    try:
+        tests = read_tests(texts, rules, config.registry)
+    except InputErrors as errors:
+        return _Done(problems=errors.problems)
+    clock, bench, done = SystemClock(), bench_of(config, rules), list[_Timed]()
+    for test in tests:
         began = clock.monotonic()
-        ran = run_test(one, bench)
-        done.append(_Timed(ran=ran, took_s=clock.monotonic() - began))
-    return done
+        ran = run_test(test, bench)
+        took_s = clock.monotonic() - began
+        done.append(_Timed(name=test.name, file=test.file, line=test.line, ran=ran, took_s=took_s))
+    return _Done(tests=tuple(done))
 
 
 # what to run, and on which rules
 
 
-def _groups(config: Config, paths: Sequence[Path] | None) -> list[_Group]:
-    """The tests by the rule folder that they are run on. Raises `InputErrors` with every mistake of all of them."""
+def _groups(config: Config, paths: Sequence[Path] | None) -> tuple[list[_Group], list[Problem]]:
+    """The tests by the rule folder that they are run on, and what is wrong with files and rules."""
     texts: dict[Path, dict[str, str]] = {}
     problems: list[Problem] = []
     for path in paths or _tests_below(config.rules):
@@ -151,13 +216,10 @@ def _groups(config: Config, paths: Sequence[Path] | None) -> list[_Group]:
     groups: list[_Group] = []
     for folder, files in (texts or {config.rules: {}}).items():
         try:
-            rules = load_rules(folder, config.registry)
-            groups.append(_Group(rules=rules, tests=read_tests(files, rules, config.registry)))
+            groups.append(_Group(rules=load_rules(folder, config.registry), texts=files))
         except InputErrors as errors:
             problems.extend(errors.problems)
-    if problems:
-        raise InputErrors(tuple(problems))
-    return groups
+    return groups, problems
 
 
 def _folders(path: Path) -> list[Path]:
@@ -201,11 +263,10 @@ def _add_unseen(unseen: Mapping[str, list[str]], rules: RuleSet, done: Sequence[
 
 def _print(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> None:
     for one in done:
-        test = one.ran.test
         if one.ran.passed:
-            print(f"ok      {test.name}")
+            print(f"ok      {one.name}")
             continue
-        print(f"FAILED  {test.name}  ({test.file}:{test.line})")
+        print(f"FAILED  {one.name}  ({one.file}:{one.line})")
         for failure in one.ran.failures:
             for line in failure.lines:
                 print(f"    {line}")
@@ -226,11 +287,10 @@ def _as_json(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> dic
 
 
 def _test_json(one: _Timed) -> dict[str, Json]:
-    test = one.ran.test
     return {
-        "name": test.name,
-        "file": test.file,
-        "line": test.line,
+        "name": one.name,
+        "file": one.file,
+        "line": one.line,
         "passed": one.ran.passed,
         "looks": one.ran.looks,
         "took_ms": round(one.took_s * 1000),
@@ -259,12 +319,11 @@ def _failure_json(failure: Failure) -> Json:
 def _report(done: Sequence[_Timed]) -> ET.Element:
     """One suite a file, one case a test."""
     whole = ET.Element("testsuites", _counts(done))
-    for file in dict.fromkeys(one.ran.test.file for one in done):
-        of_file = [one for one in done if one.ran.test.file == file]
+    for file in dict.fromkeys(one.file for one in done):
+        of_file = [one for one in done if one.file == file]
         suite = ET.SubElement(whole, "testsuite", {"name": _xml(file), **_counts(of_file)})
         for one in of_file:
-            test = one.ran.test
-            attributes = {"classname": _xml(file), "name": _xml(test.name), "file": _xml(file), "line": str(test.line)}
+            attributes = {"classname": _xml(file), "name": _xml(one.name), "file": _xml(file), "line": str(one.line)}
             case = ET.SubElement(suite, "testcase", {**attributes, "time": f"{one.took_s:.3f}"})
             for failure in one.ran.failures:
                 head, *rest = failure.lines

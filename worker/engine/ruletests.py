@@ -267,7 +267,6 @@ Pair = tuple[EventId, RuleId]
 class Ran:
     """What came of one test. ``fired`` and ``held_back``: rules that it saw do so; ``looks``: how many were made."""
 
-    test: RuleTest
     failures: tuple[Failure, ...]
     fired: frozenset[RuleId]
     held_back: frozenset[RuleId]
@@ -373,7 +372,6 @@ class _Run:
         for step in self._test.steps:
             failures.extend(await self._step(step))
         return Ran(
-            test=self._test,
             failures=tuple(failures),
             fired=frozenset(self._fired),
             held_back=frozenset(self._held_back),

@@ -240,11 +240,13 @@ class _FactsReader:
         known = self._names.fields(fact)
         if isinstance(value, Entries) and known is not None:
             self._known(value, f"field '{fact}.", known, known)
+            self._possible(fact, value)
         elif isinstance(value, Items) and kind == "list":
             documented, spoken_of = self._names.item_fields(fact)
             for item in value.items:
                 if isinstance(item, Entries) and documented:
                     self._known(item, f"field '{fact}[].", documented, documented | spoken_of, near=fact in _OPEN_ITEMS)
+                    self._possible(fact, item)
         return True
 
     def _known(
@@ -254,6 +256,21 @@ class _FactsReader:
             if key.text not in allowed and not (near and nearest(key.text, names) is None):
                 hint = "a field that the document does not name is known once a rule names it, as in event['x']"
                 self._slip(f"unknown {what}{key.text}'{meant(key.text, names)}", hint, key, "field")
+
+    def _possible(self, fact: str, value: Entries) -> None:
+        """A value that a documented field cannot have is a slip of the pen, and a test would pass for it. Null is said
+        on purpose: of a field that cannot be null it is what a broken answer has, and unknown."""
+        for key, part in value.entries:
+            documented = _FIELDS.get(fact, {}).get(key.text)
+            if documented is None or part.json is None or key.text in _OF_ANY_SPELLING:
+                continue
+            name, said = f"{fact}.{key.text}", part.text if isinstance(part, Scalar) else "that"
+            if not _FITS[documented.type](part.json):
+                hint = f"write {key.text}: {_OF_TYPE[documented.type]}, or null for one that an answer got wrong"
+                self._slip(f"{name} is {_NOUNS[documented.type]}, and cannot be {said!r}", hint, part)
+            elif documented.values and not documented.open_set and part.json not in documented.values:
+                message = f"{name} cannot be '{said}'{meant(said, documented.values)}"
+                self._slip(message, instead(said, documented.values), part)
 
 
 # what a single key is checked for
@@ -558,11 +575,31 @@ _OF_TYPE: Mapping[str, object] = {
     "list": [],
     "object": {},
 }
+_NOUNS: Mapping[str, str] = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "timestamp": "a time",
+    "list": "a list",
+    "object": "a record",
+}
+_FITS: Mapping[str, Callable[[Json], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "timestamp": lambda value: isinstance(value, str) and parse_time(value) is not None,
+    "list": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+_OF_ANY_SPELLING = frozenset({"id", "tc_run_id"})
+"""What some answers have as a number and others as a text."""
 
 
 def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
     """The JSON Schema of a file of rule tests. Of facts it knows the documented fields and their values as proposals
-    only: a test may give any value, a wrong one above all, and any field that some rule names."""
+    only: a test may give null for what an answer got wrong, and any field that some rule names."""
     whole, test = (model.model_json_schema(schema_generator=SchemaOfFile) for model in (TestsText, RuleTest))
     readable = [fact for _, fact in sorted(registry.facts.items()) if fact.name not in LOCAL | MADE]
     now = {"type": "string", "description": "the moment of 0s; only in given", "examples": ["2026-03-01T12:00:00Z"]}

@@ -117,7 +117,7 @@ def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
             "set: {event: {status: x}}",
             "set: {event: {status: y}}",
             "set: {event: {client_campaign_status: RUNNING}}",
-            "set: {event: {client_campaign_status: OTHER}}",
+            "set: {event: {client_campaign_status: null}}",
             "set: {suggested_tcs: [{tc: a}]}",
             "set: {suggested_tcs: [{tc: b}]}",
             "unknown: [event]",

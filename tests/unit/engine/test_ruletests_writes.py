@@ -54,14 +54,6 @@ MAKE = (
         ),
         (
             "{action: pause, answer: 503}",
-            (
-                "{at: 9s, set: {event: {client_campaign_status: OTHER}}, "
-                "states: [{action: pause, state: needs_human}]}, {at: 1d, sent: 1}"
-            ),
-            "a third value is for a person",
-        ),
-        (
-            "{action: pause, answer: 503}",
             "{at: 9s, set: {event: {status: active}}}, {at: 5m, states: [{action: pause, state: skipped}], sent: 1}",
             "absent, and the condition is false",
         ),
@@ -368,3 +360,16 @@ def test_an_unknown_write_is_not_sent_again_against_a_stronger_wish_as_in_the_da
         "{at: 10m, states: [{action: pause, state: cancelled}]}]"
     )
     passes(a_bench(PAUSE, stronger), f"{CANCELLED}\n{answers}\n{steps}")
+
+
+def test_a_third_value_is_for_a_person() -> None:
+    passes(
+        a_bench("{id: hide, when: \"event.status == 'archived'\", do: [{frontend_status: HIDDEN}]}"),
+        """
+given: {event: {status: archived, frontend_status: DEFAULT}}
+answers: [{action: frontend_status, answer: 503}]
+steps:
+  - {at: 9s, set: {event: {frontend_status: FLAGGED}}, states: [{action: frontend_status, state: needs_human}]}
+  - {at: 1d, sent: 1}
+""",
+    )
