@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -93,6 +94,28 @@ def test_a_burst_in_a_long_list_is_counted_in_parts_of_one_interval_and_no_more_
         assert 0 < len(here.effects()) <= 25, "the first parts"
         assert len(here.effects()) + here.states().count("waiting") == len(NUMBERS)
         assert {one["reason"] for one in here.log("planned") + here.log("waiting")} <= {None, "surge", "condition"}
+
+    events = [happening(f"e{number}") for number in NUMBERS]
+    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
+        play(script)
+
+
+def test_how_far_a_first_list_is_is_told_until_it_is_read(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        def said() -> Json:
+            return said_of(here.worker.states[PARTNER], here.clock.now()).get("first_list")
+
+        first = look(here)
+        await pass_until(here, lambda: said() is not None)
+        pages, of_pages = cast("list[int]", said())
+        assert 0 < pages < of_pages == 20
+        await first
+        assert said() is None, "it is read"
+        later = look(here)
+        await here.clock.sleep(9)
+        assert not later.done()
+        assert said() is None, "later lists are no news"
+        await later
 
     events = [happening(f"e{number}") for number in NUMBERS]
     with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):

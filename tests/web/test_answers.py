@@ -16,16 +16,18 @@ from sqlalchemy import Connection, event
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
+from tests.unit.ledger.examples import open_ledger
 from tests.web.scene import PASSWORD, FixedClock, Scene, scene
+from tests.worlds import Town, draft, town, world
 from worker.cli.common import ledger_url
 from worker.cli.run import Pulse
 from worker.engine.ports import CycleReport
 from worker.ledger.log import Head, read_export, verified
 from worker.ledger.places import place_of
 from worker.ledger.sql import in_memory_ledger
-from worker.model.commits import Commit, Move, Record
+from worker.model.commits import Commit, DaemonStatus, Move, Record
 from worker.model.errors import LedgerUnwritable, UsageError
-from worker.model.facts import PartnerId, RuleId
+from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Truth
 from worker.web.app import WAITING_MAX, TooBusy, Turns
 from worker.web.metrics import METRICS, PREFIX, Meter
@@ -87,6 +89,51 @@ def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: S
     assert shown() == (False, False)
     file.unlink()
     assert shown() == (False, False)
+
+
+WATCHING = """
+rules:
+  - id: boost-on-new
+    on_change: suggested_tcs
+    with: {budget: 500, goal: ROAS}
+    when: setup.state == 'DRAFT'
+    do: [boost]
+"""
+
+
+def test_a_rule_that_watches_a_change_is_not_said_to_be_false(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "rules.yaml").write_text(WATCHING, "utf-8")
+    (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", "utf-8")
+    with town(tmp_path, world(draft("e1")), WATCHING) as (_, play):
+
+        async def script(here: Town) -> None:
+            await here.run(15)
+            here.suggest("e1", 2)
+            await here.until(lambda: here.states() == ["confirmed"], "boosted")
+
+        play(script)
+    with scene(tmp_path) as shown:
+        text = get(shown, "/rule?rule=boost-on-new").text
+
+    assert ">no change waits<" in text
+    assert "false at" not in text
+    assert re.search(r'data-label="Fired">[^<]*episode 1<', text)
+
+
+def test_how_far_a_first_list_is_stands_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", "utf-8")
+    partner: Json = {"last_ok_at": None, "last_error": None, "first_list": [40, 200]}
+    body: dict[str, Json] = {"cycle_ms": None, "partners": {"partner-id-acme": partner}}
+    with open_ledger(tmp_path) as ledger:
+        ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body=body))
+    with scene(tmp_path) as shown:
+        text = get(shown, "/").text
+
+    assert "40 of 200 pages of the first list" in text
+    assert "The first list of events is being read." in text
+    assert "last poll took" not in text
 
 
 def test_a_ledger_that_could_not_be_started_on_again_is_said_to_be_one(own: Scene) -> None:

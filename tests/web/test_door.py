@@ -167,6 +167,16 @@ def test_a_decision_that_cannot_be_made_changes_nothing(
     assert state_of(own.ledger) == "needs_human"
 
 
+@pytest.mark.parametrize(("given", "kept"), [("", "no reason given"), ("settled by hand", "settled by hand")])
+def test_an_approval_or_a_rejection_needs_no_reason(client: httpx.Client, own: Scene, given: str, kept: str) -> None:
+    answer = client.post("/act", data=form(client, what="reject", because=given))
+
+    assert answer.is_redirect
+    assert state_of(own.ledger) == "cancelled"
+    last = list(own.ledger.log(LogFilter(write=2)))[-1]
+    assert kept in str(last["why"])
+
+
 @pytest.mark.parametrize(
     ("back", "sent_to", "reason"),
     [

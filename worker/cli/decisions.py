@@ -31,6 +31,7 @@ from worker.config import Config, load_config
 from worker.config.load import ledger_alone
 from worker.engine.explaining import wanted_of
 from worker.engine.operators import (
+    NO_REASON,
     WITHOUT_EFFECT,
     Memories,
     Undo,
@@ -70,7 +71,7 @@ Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the 
 
 
 @app.command("approve")
-def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = "no reason given") -> None:
+def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = NO_REASON) -> None:
     """Let waiting writes go. They still pass every guard: what is no longer true is not sent.
 
     Example: campaign-worker approve --rule pause-cancelled --because "the storm is real"
@@ -79,7 +80,7 @@ def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, becaus
 
 
 @app.command("reject")
-def reject(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = "no reason given") -> None:
+def reject(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = NO_REASON) -> None:
     """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode.
 
     Example: campaign-worker reject 12 13 --because "the import was wrong"

@@ -214,10 +214,19 @@ def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
         facts = f", {after['facts']:.0f} s for facts of single events" if after.get("facts") else ""
         seen_after = f"{after['list']:.1f} s{facts}{'; the budget is short' if said.get('short') else ''}"
     return [
-        _ago(last, now, "") if last else "none yet",
+        _ago(last, now, "") if last else _none_yet(said),
         seen_after,
         *(said.get(name) for name in ("requests_per_minute", "budget", "last_error")),
     ]
+
+
+def _none_yet(said: Mapping[str, Json]) -> str:
+    """How far the first list is."""
+    match said.get("first_list"):
+        case [int(pages), int(of_pages)]:
+            return f"none yet: {pages} of {of_pages} pages of the first list are read"
+        case _:
+            return "none yet"
 
 
 def _halt(halt: Mapping[str, Json]) -> list[Json]:

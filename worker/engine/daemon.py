@@ -212,7 +212,7 @@ class Daemon:
         self._since = parts.clock.now()
         self._failing = Failing()
         self._lasting = Lasting()
-        self._cycle_ms = 0
+        self._cycle_ms: int | None = None
         self._said_at, self._unsaid = float("-inf"), False
         self._owed: list[Record] = []
         self._unwritable_since: float | None = None
@@ -519,6 +519,11 @@ class Daemon:
         while not self._stop.is_set():
             await self._clock.sleep(self._settings.interval.total_seconds())
             now = self._clock.now()
+            for state in self._partners:
+                if state.pages is not None and state.last_ok_at is None:
+                    pages, of_pages = state.pages
+                    self._reporter.note("first_list", partner=state.partner, pages=pages, of_pages=of_pages)
+                    self._unsaid = True
             silent_s = self._clock.monotonic() - self._said_at
             if self._unsaid or silent_s >= SILENT_FOR * self._settings.interval.total_seconds():
                 self._save_status()

@@ -109,6 +109,7 @@ class Reader:
             listed_at = listed_at or self._clock.monotonic()
             if self._over(poll):
                 return
+            state.pages = (listing.pages - listing.left, listing.pages) if listing.left else None
             news = self._of_part if listing.left else self._of_list
             if not listing.left:
                 state.listed_at = listed_at

@@ -27,6 +27,10 @@ WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", 
 Memories = Mapping[tuple[PartnerId, EventId, RuleId], RuleMemory]
 
 
+NO_REASON = "no reason given"
+"""What stands in the log where somebody approved or rejected without a word."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """A person's word: why, who, and when."""

@@ -152,13 +152,16 @@ def _id_in(record: Fact) -> str | None:
 def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
     """What the daemon saves of one partner. ``look_s``: how long its last complete look took. ``seen_after_s``: the
     mean time from a change to its reading at this pace; of ``list``, what the list of events shows, and of ``facts``,
-    what costs a request per event. ``short``: the rules want more than the budget gives."""
+    what costs a request per event. ``first_list``: how many of how many pages of the first list are read. ``short``:
+    the rules want more than the budget gives."""
     expected = state.expected
     found: dict[str, Json] = {
         "last_ok_at": spelled(state.last_ok_at),
         "last_error": state.trouble(now),
         "look_s": round(state.look_s, 3),
     }
+    if state.pages is not None and state.last_ok_at is None:
+        found["first_list"] = list(state.pages)
     if expected is not None:
         found["short"] = expected.short
         found["seen_after_s"] = {"list": round(expected.of_list, 1), "facts": round(expected.of_facts, 1)}

@@ -110,7 +110,8 @@ class PartnerState:
     of rules that went by, and are not told yet. ``claimed``: events whose facts a pre-flight is about to read.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
-    first pages of a long one, was answered last, in monotonic seconds; ``look_s``: how long the last complete look
+    first pages of a long one, was answered last, in monotonic seconds; ``pages``: how many of how many of the list
+    have been read, while it is; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
     changes of the ledger's memory were last looked for.
@@ -141,6 +142,7 @@ class PartnerState:
     in_flight: set[WriteId] = field(default_factory=set)
     quiet_until: float = float("-inf")
     listed_at: float = float("-inf")
+    pages: tuple[int, int] | None = None
     look_s: float = 0.0
     expected: Delays | None = None
     expected_until: float = float("-inf")

@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from worker import __version__
+from worker.engine.operators import NO_REASON
 from worker.engine.ports import unhealthy
 from worker.ledger.log import csv_head, csv_lines, json_lines
 from worker.model.commits import KINDS, REASONS, LogFilter
@@ -314,6 +315,8 @@ class FilledForm(dict[str, list[str]]):
     def act(self) -> Act:
         """What it asks for. Raises `UsageError` for what cannot be decided."""
         because, lasting = self.one("because")[:BECAUSE_MAX], self.one("lasting")
+        if not because and self.one("what") in ("approve", "reject"):
+            because = NO_REASON
         if not because:
             raise UsageError("say why", hint="it is kept in the log, and an auditor will read it")
         try:

@@ -155,6 +155,7 @@ def now_page(asking: PageRequest) -> Shown:
         "amiss": asking.parts.amiss(),
         "silent": lasting(silent) if silent is not None and silent > 20 * asking.parts.interval else "",
         "partners": [_partner(name, said, asking) for name, said in sorted(partners.items())],
+        "listing": any("first_list" in said for said in partners.values() if isinstance(said, Mapping)),
         "halts": ledger.halts(now),
         "recent": _recent(ledger),
     }
@@ -372,13 +373,22 @@ def _partner(name: str, said: Json, asking: PageRequest) -> dict[str, object]:
     late = not isinstance(last, str) or asking.now - datetime.fromisoformat(last) > 3 * asking.parts.interval
     return {
         "name": name,
-        "last": ago(last, asking.now) if isinstance(last, str) else "never",
+        "last": ago(last, asking.now) if isinstance(last, str) else first_list(part.get("first_list")),
         "late": late,
         "error": part.get("last_error") or "",
         "used": used if used is not None else "?",
         "budget": budget if budget is not None else "?",
         "share": round(100 * min(1.0, share), 1),
     }
+
+
+def first_list(said: Json) -> str:
+    """How far the first list of a partner is."""
+    match said:
+        case [int(pages), int(of_pages)]:
+            return f"{pages} of {of_pages} pages of the first list"
+        case _:
+            return "never"
 
 
 def _number(text: str) -> int:

@@ -192,6 +192,14 @@ def test_verify_goes_with_nothing_that_it_would_have_to_ignore(config: Path, mor
     assert "--verify looks at the whole log" in done.err
 
 
+def test_status_says_how_far_a_first_list_is(config: Path) -> None:
+    body: dict[str, Json] = {"partners": {"partner-id-acme": {"last_ok_at": None, "first_list": [40, 200]}}}
+    with open_ledger(config.parent) as ledger:
+        ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body=body))
+
+    assert "none yet: 40 of 200 pages of the first list are read" in call("status", config=config).out
+
+
 def test_a_misspelt_state_is_an_error_with_the_nearest_one(config: Path) -> None:
     done = call("writes", "--state", "needs-human", config=config)
 
