@@ -3,6 +3,7 @@
 Everything goes turn by turn in one run and on one disk, so that a busy machine slows all alike:
 
 - **ours**: three durable commits a write: decided, ``sending`` with its mark (before the first byte), and the outcome.
+- **ours on PostgreSQL**: the same, where there is no mark, on a server of its own.
 - **DBOS** on SQLite, as it is by default: a workflow of one step.
 - **procrastinate** on a PostgreSQL of its own, as it is by default: jobs deferred one by one, then run by one worker.
 - **the bare statements**: what ours asks of SQLite, asked again on a copy with nothing around it (``ledger_floor``).
@@ -30,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 
 from benchmarks import rivals
 from benchmarks.ledger_floor import Bare, noting
+from tests.contract.postgres import running
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, Move, Sending, SendingView
 from worker.model.exchange import Accepted, Answered
@@ -64,6 +66,11 @@ class Times:
         now = time.perf_counter()
         self.of.setdefault(name, []).append((now - began) * 1000)
         return now
+
+    @property
+    def both(self) -> list[float]:
+        """Intent and outcome, together."""
+        return [one + other for one, other in zip(self.of["sending"], self.of["outcome"], strict=True)]
 
     def middle(self, name: str) -> float:
         """The median."""
@@ -194,6 +201,8 @@ def measure(folder: Path, interpreter: Path) -> Times:
     times = Times()
     file = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with (
+        running(beside=folder) as server,
+        SqlLedger.open(server.ledger(), clock_now=lambda: START) as there,
         SqlLedger.open(f"sqlite:///{folder / 'worker.db'}", clock_now=lambda: START) as ledger,
         rival(interpreter, "dbos_workflow.py", folder) as dbos,
         rival(interpreter, "procrastinate_job.py", folder) as procrastinate,
@@ -201,14 +210,20 @@ def measure(folder: Path, interpreter: Path) -> Times:
         ours = Ours(ledger, Times())
         ours.one()  # statements are compiled when they are first used
         ours.times = times
+        on_a_server = Ours(there, Times())
+        on_a_server.one()
+        on_a_server.times = Times()
         for _ in range(TURNS):
             for _ in range(EACH):
                 ours.one()
                 appended(file, times)
+                on_a_server.one()
             times.of.setdefault("DBOS", []).extend(dbos(EACH))
             times.of.setdefault("procrastinate", []).extend(procrastinate(EACH))
             bare(ours, folder, times)
+        times.of["server"] = on_a_server.times.both
         assert ledger.verify() is None
+        assert there.verify() is None
     os.close(file)
     return times
 
@@ -220,7 +235,7 @@ def row(name: str, found: list[float], ratio: str = "") -> None:
 
 def report(times: Times) -> None:
     """The tables, each line with its ratio to ours and what was aimed at."""
-    both = [one + other for one, other in zip(times.of["sending"], times.of["outcome"], strict=True)]
+    both = times.both
     ours, whole = statistics.median(both), times.middle("whole")
     print(f"\n{TURNS * EACH} writes one after the other; milliseconds of each")
     print(f"{'what':<58}{'min':>9}{'median':>9}{'max':>9}{'times intent and outcome':>26}")
@@ -231,6 +246,7 @@ def report(times: Times) -> None:
     row("the whole write, decision included", times.of["whole"], f"{whole / ours:.1f}")
     row("of that, processor time", times.of["cpu"])
     for name, what in (
+        ("server", "intent and outcome on PostgreSQL"),
         ("DBOS", "DBOS on SQLite, a workflow of one step"),
         ("procrastinate", "procrastinate on PostgreSQL, deferred and run (a turn's mean)"),
         ("bare", "the same statements and mark, bare"),

