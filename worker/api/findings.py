@@ -25,8 +25,6 @@ PAGE_PARAMETERS = ("page", "page_number", "pageNumber", "pageNo", "page_no", "p"
 """Names that services give to the page; the one in force is tried first."""
 CONNECTED_WORDS = frozenset({"connected", "active", "linked", "ok"})
 STATE_NAMES = ("state", "status", "phase", "stage", "lifecycle")
-NO_STATE = frozenset({"id", "eid", "goal", "total_budget", "partner_id", "created_at", "updated_at"})
-"""Fields that are never the state, whatever they say."""
 LONGEST_WORD = 40
 DEEPEST = 3
 """How far below the top of an answer something is looked for."""
@@ -54,13 +52,9 @@ class AssumptionFinding:
         """The value in force is right."""
         return replace(self, says="confirmed", seen=seen)
 
-    def refuted(self, seen: str, value: Json) -> "AssumptionFinding":
-        """The value in force is wrong, and this one is right."""
-        return replace(self, says="refuted", seen=seen, value=value)
-
-    def refuted_without_a_value(self, seen: str) -> "AssumptionFinding":
-        """The value in force is wrong, and which one is right cannot be told."""
-        return replace(self, says="refuted", seen=seen, value=None, known=False)
+    def refuted(self, seen: str, *right: Json) -> "AssumptionFinding":
+        """The value in force is wrong; the one that is right, where it can be told."""
+        return replace(self, says="refuted", seen=seen, value=right[0] if right else None, known=bool(right))
 
     def unseen(self, seen: str) -> "AssumptionFinding":
         """Nothing speaks for the value in force, or against it."""
@@ -135,7 +129,7 @@ def _page_parameter(it: AssumptionFinding, sights: Sights, _assumptions: Assumpt
         if is_second(first, page):
             seen = f"?{name}=2 answers page 2"
             return it.confirmed(seen) if name == it.value else it.refuted(seen, name)
-    return it.refuted_without_a_value(f"no page 2 by any of: {', '.join(sights.pages)}")
+    return it.refuted(f"no page 2 by any of: {', '.join(sights.pages)}")
 
 
 def _refresh(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
@@ -158,7 +152,7 @@ def _denied(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) ->
     if not unknown:
         return it.confirmed(seen)
     if any(reply.status in AMBIGUOUS or not 400 <= (reply.status or 0) <= 499 for reply in unknown):
-        return it.refuted_without_a_value(f"{seen}; such a status may hide an effect")
+        return it.refuted(f"{seen}; such a status may hide an effect")
     return it.refuted(seen, _wider(it.value, unknown))
 
 
@@ -203,12 +197,10 @@ def _state_field(it: AssumptionFinding, sights: Sights, assumptions: Assumptions
         return it.unseen("no setup was met that can be read")
     if all(one.word(value) for one in seen):
         return it.confirmed(", ".join(f"{one.word(value)} on {one.event}" for one in seen[:3]))
-    telling = [name for name in first if _tells(name, seen, path)]
-    named = [name for name in telling if _sounds_like_state(name)]
-    for names in (named, telling):
-        if len(names) == 1:
-            return it.refuted(f"there is no {value}; {names[0]} is {first[names[0]]} on {seen[0].event}", names[0])
-    return it.refuted_without_a_value(f"there is no {value} among: {', '.join(sorted(first))}")
+    names = [name for name in first if _may_be_state(name, seen, path)]
+    if len(names) == 1:
+        return it.refuted(f"there is no {value}; {names[0]} is {first[names[0]]} on {seen[0].event}", names[0])
+    return it.refuted(f"there is no {value} among: {', '.join(sorted(first))}")
 
 
 def _state_words(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
@@ -230,17 +222,12 @@ def _state_words(it: AssumptionFinding, sights: Sights, assumptions: Assumptions
     return it.confirmed(shown) if set(found) <= known else it.refuted(shown, list(found))
 
 
-def _tells(name: str, seen: Iterable[SetupSeen], path: str) -> bool:
-    """Whether the field is a word everywhere, and never the same word with campaigns and without."""
-    if name in NO_STATE or not all(one.word(name) for one in seen):
+def _may_be_state(name: str, seen: Sequence[SetupSeen], path: str) -> bool:
+    """Whether it sounds so, is a word everywhere, and never the same word with campaigns and without."""
+    if not any(word in name.lower() for word in STATE_NAMES) or not all(one.word(name) for one in seen):
         return False
     running, resting = (_words(name, seen, path, running=running) for running in (True, False))
-    several = bool(running) and bool(resting)
-    return not set(running) & set(resting) and (several or _sounds_like_state(name))
-
-
-def _sounds_like_state(name: str) -> bool:
-    return any(word in name.lower() for word in STATE_NAMES)
+    return not set(running) & set(resting)
 
 
 def _words(name: str, seen: Iterable[SetupSeen], path: str, *, running: bool) -> dict[str, str]:
@@ -317,7 +304,7 @@ def _by_path(
     places = {place for content in contents for place in _places(content, fits)}
     if len(places) == 1:
         return it.refuted(f"{_short(contents[0])}, in which it stands at {min(places)}", min(places))
-    return it.refuted_without_a_value(f"the answer is {_short(contents[0])}")
+    return it.refuted(f"the answer is {_short(contents[0])}")
 
 
 def _are_shares(value: Json) -> bool:
