@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from zlib import crc32
 
 from worker.engine.decide import Decision, decide
-from worker.engine.derived import Asked, derived, derives
+from worker.engine.derived import PastAsked, derived, derives
 from worker.engine.episodes import next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, firings_reach, sendings_reach, shut, under
 from worker.engine.observe import News
@@ -117,7 +117,7 @@ class Decider:
         observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in news.events}
         if derives(rules):
             stored = state.stored
-            then = Asked(
+            then = PastAsked(
                 rules=rules,
                 now=now,
                 gap=self._settings.deciding.gap,

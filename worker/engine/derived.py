@@ -34,7 +34,7 @@ class DerivedLedger(ChangesLedger, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PastAsked:
     """What rules ask at a moment. ``gap``: a silence so long is a time of which nothing is known. ``listed_at``: when
     the list was had last before; ``changing``: events of which something is learnt that the ledger does not have yet;
     ``unstored``: the records of it."""
@@ -52,14 +52,16 @@ def derives(rules: Sequence[Rule]) -> bool:
     return any(rule.past or SET_BY.name in rule.names for rule in rules)
 
 
-def derived(seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: Asked) -> Mapping[EventId, Observation]:
+def derived(
+    seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: PastAsked
+) -> Mapping[EventId, Observation]:
     """The observations with what their facts were, and until when they are that; and with who set their fields."""
     found = _with_past(seen, ledger, asked)
     rules = [rule for rule in asked.rules if SET_BY.name in rule.names]
     return {event: _with_who(one, rules, ledger, asked) for event, one in found.items()} if rules else found
 
 
-def _with_who(seen: Observation, rules: Sequence[Rule], ledger: DerivedLedger, asked: Asked) -> Observation:
+def _with_who(seen: Observation, rules: Sequence[Rule], ledger: DerivedLedger, asked: PastAsked) -> Observation:
     """The log is only asked where the rest of a condition can be true."""
     fact = seen.get(EVENT)
     scopes = ((rule, Scope(observation=seen, keys=keys_for(rule, seen, asked.now), now=asked.now)) for rule in rules)
@@ -82,7 +84,7 @@ def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Known:
 
 
 def _with_past(
-    seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: Asked
+    seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:
     windows = windows_of(asked.rules)
     if not windows or not seen:
@@ -107,7 +109,7 @@ def _with_past(
 class _Record:
     """What the ledger tells of a time. ``blind``: from when to when nothing is known, and why."""
 
-    asked: Asked
+    asked: PastAsked
     facts: dict[EventId, dict[FactKey, list[Observed]]] = field(default_factory=dict)
     blind: list[tuple[datetime, datetime, str]] = field(default_factory=list)
     kept: timedelta | None = None

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from worker.engine.decide import Decision, decide
-from worker.engine.derived import EVENTS, Asked, DerivedLedger, derived, of_all
+from worker.engine.derived import EVENTS, DerivedLedger, PastAsked, derived, of_all
 from worker.engine.looks import Look, Settings, sendings_reach
 from worker.guards.checks import as_of_now
 from worker.model.commits import (
@@ -234,7 +234,7 @@ class _Judged:
                 one.event: one.fact for one in ledger.history(asked.partner, at + MILLISECOND).start if one.key == EVENT
             }
             facts[EVENTS] = of_all({event: fact for event, fact in listed.items() if event not in memory.gone}, at)
-        then = Asked(rules=rules.rules, now=at + MILLISECOND, gap=asked.settings.gap)
+        then = PastAsked(rules=rules.rules, now=at + MILLISECOND, gap=asked.settings.gap)
         observations = derived({asked.event: observation}, ledger, then)
         self.decision: Decision = decide(
             rules,

@@ -16,7 +16,7 @@ from math import inf
 from typing import Literal
 
 from worker.engine.changes import fields_of, with_fields
-from worker.engine.derived import EVENTS, Asked, derived, derives
+from worker.engine.derived import EVENTS, PastAsked, derived, derives
 from worker.engine.looks import mode_of, off_fact
 from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
@@ -393,7 +393,7 @@ class Preflight:
             stale = Unknown(code="unread", why="the list of events is older than two polls")
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})
         if derives(rules):
-            then = Asked(
+            then = PastAsked(
                 rules=rules,
                 now=now,
                 gap=self._settings.deciding.gap,

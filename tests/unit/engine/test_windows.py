@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.looks import E1, HOUR, MINUTE, PARTNER, START, a_rule
 from tests.unit.engine.ruletest_bench import a_bench, failing, passes
-from worker.engine.derived import ONE_BY_ONE, Asked, derived
+from worker.engine.derived import ONE_BY_ONE, PastAsked, derived
 from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, spelled
 from worker.model.writes import Write
@@ -57,7 +57,7 @@ def then(past: Past, minute: int, *texts: str, changing: tuple[EventId, ...] = (
     """What the event was two hours before that minute, and what else is asked for."""
     rules = [a_rule(str(number), text) for number, text in enumerate(texts or ("ago(event.x, '2h') == 1.0",))]
     seen = {E1: Observation(partner=PARTNER, event=E1, facts={EVENT: Known(value={"x": 9}, read_at=START)})}
-    asked = Asked(rules=rules, now=START + minute * MINUTE, gap=HOUR, changing=changing)
+    asked = PastAsked(rules=rules, now=START + minute * MINUTE, gap=HOUR, changing=changing)
     return derived(seen, past, asked)[E1]
 
 
@@ -134,8 +134,8 @@ def test_many_events_are_looked_up_at_once_and_none_where_no_rule_asks() -> None
         for one in range(ONE_BY_ONE + 1)
     }
     past = Past((0, EVENT, {"x": 1}))
-    asks = Asked(rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
-    asks_not = Asked(rules=[a_rule("r", "event.x == 1.0")], now=START, gap=HOUR)
+    asks = PastAsked(rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
+    asks_not = PastAsked(rules=[a_rule("r", "event.x == 1.0")], now=START, gap=HOUR)
     assert len(derived(seen, past, asks)) == len(seen)
     assert past.asked == [None]
     derived(dict([*seen.items()][:2]), past, asks)
