@@ -23,7 +23,7 @@ from worker.engine.scripted import open_way
 from worker.engine.state import EVENT, PartnerState, memory_of
 from worker.engine.whose import effect_of
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
-from worker.model.exchange import Accepted, Answered, Outcome, Refused, WriteRequest
+from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import (
     UNREAD,
     EventId,
@@ -206,6 +206,8 @@ class Recorded(WorldService):
         self.sent += 1
         if made.state == "rejected":
             return Refused(answer=Answered(status=400), why=made.why)
+        if made.state not in ("confirmed", "unconfirmed", "applied", "sending"):
+            return Uncertain(why=made.why)
         if made.state == "confirmed":
             self.lands(write, made.changed_at)
         return Accepted(answer=Answered(status=200))
