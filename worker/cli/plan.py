@@ -54,7 +54,7 @@ def plan(
         raise NotFound(f"no rule '{rule}'{meant(rule, ids)}", hint="`campaign-worker check` lists what does not load")
     for line in unvouched_lines(config, rules.rules):
         say(line)
-    asked = Asked(event=event, rule=rule, partner=partner, within=None if wait else WITHIN)
+    asked = Narrowed(event=event, rule=rule, partner=partner, within=None if wait else WITHIN)
     looked_at, found = asyncio.run(_rehearsed(config, rules, asked))
     if event is not None and not any(one.report.events for one in found):
         raise NotFound(f"no event '{event}' is there", hint="`campaign-worker log` shows what the worker has met")
@@ -69,7 +69,7 @@ def plan(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Narrowed:
     """What a plan is narrowed to; ``within``: how long facts are read, None until all are."""
 
     event: str | None
@@ -83,7 +83,7 @@ class Asked:
         return of_rule and self.event in (None, row.key.event)
 
 
-async def _rehearsed(config: Config, rules: RuleSet, asked: Asked) -> tuple[datetime | None, list[Rehearsed]]:
+async def _rehearsed(config: Config, rules: RuleSet, asked: Narrowed) -> tuple[datetime | None, list[Rehearsed]]:
     narrowed = {"event": asked.event, "partner": asked.partner}
     async with rehearsing(config, rules, **narrowed, within=asked.within) as (rehearsals, looked_at):
         if not rehearsals:
@@ -173,7 +173,7 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
     }
 
 
-def _say(one: Rehearsed, looked_at: datetime | None, asked: Asked) -> None:
+def _say(one: Rehearsed, looked_at: datetime | None, asked: Narrowed) -> None:
     """What a person must know beside the rows."""
     sent = [row for row in one.rows if row.request is not None and asked.shows(row)]
     age = None if looked_at is None else utc_now() - looked_at

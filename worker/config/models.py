@@ -375,7 +375,7 @@ class FactText(Section):
     )
     every: Duration | None = Field(
         default=None,
-        description="asked no more often than this; a write that leans on it takes it for fresh as long",
+        description="asked no more often than this; a write that depends on it takes it for fresh as long",
         examples=["10m"],
     )
     type: Annotated[Literal["number", "text", "bool", "list", "record"], SPELLED] | None = Field(
