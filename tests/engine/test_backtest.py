@@ -329,3 +329,41 @@ rules:
     other = told(tmp_path, rules.replace("    mode: approve\n", ""))
     assert ("earlier", "e1", "optimisation") in other, "nobody had to be waited for"
     assert ("new", "e2", "optimisation") in other, "what somebody dropped was boosted"
+
+
+def test_windows_and_the_other_events_are_replayed_with_the_rest(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: fast
+    when: delta(event.capacity, '30s') > 50.0
+    cooldown: 10m
+    do: [{ad_optimisation: 'ON'}]
+  - id: by-somebody
+    when: set_by.campaign_optimisation_status == 'external' && event.campaign_optimisation_status == 'ON'
+    do: [{optimisation: 'OFF'}]
+  - id: one-of-many
+    when: events.filter(e, e.category == 'party').size() > 1 && event.category == 'party'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(40)
+        here.set("e1", capacity=250)
+        here.set("e2", category="party")
+        here.set("e3", by="person", campaign_optimisation_status="ON")
+        await here.run(120)
+        here.set("e3", category="party")
+        here.set("e1", capacity=400)
+        await here.run(60)
+
+    settle_in(tmp_path, rules=rules)
+    place = world(
+        happening("e1", capacity=100, ad_campaign_optimisation_status="OFF"),
+        happening("e2"),
+        happening("e3", campaign_optimisation_status="OFF"),
+    )
+    with town(tmp_path, place, rules, requests_per_minute=1200) as (here, play):
+        play(script)
+        made = [(write.key.event, write.intent.action) for write in here.ledger.writes()]
+    assert set(made) >= {("e1", "ad_optimisation"), ("e3", "optimisation"), ("e2", "pause"), ("e3", "pause")}
+    assert {kind for kind, _, _ in told(tmp_path, rules)} == {"same"}

@@ -90,8 +90,8 @@ class Past:
         that."""
         if one.key == MEMORY:
             self.memory = memory_of(self.memory.partner, one.fact)
-        if one.key in (MEMORY, SILENCE):
-            return
+        if one.key.name.startswith("#"):
+            return  # what the worker kept of itself: of a silence, of how long it keeps changes
         place = (one.event, one.key)
         old, self.observed[place] = self.observed.get(place), one.fact
         mine, changed = self.facts.get(place), _differing(old, one.fact)
@@ -177,6 +177,7 @@ class Recorded(WorldService):
         self._past = past
         self._tolerance = recording.tolerance
         self._said = recording.said
+        self._rules = bench.rules.rules
         self._left: dict[Effect, list[Write]] = {}
         self._same: dict[WriteKey, Write | None] = {}
         self._in_sight: frozenset[EventId] = frozenset()
@@ -235,6 +236,8 @@ class Recorded(WorldService):
             self._in_sight = frozenset(state.known - memory.gone.keys())
         store, memory = memory != state.memory, replace(memory, listed_at=now)
         state.last_ok_at = now
+        if any("events" in rule.names for rule in self._rules):
+            state.list_whole(self._in_sight, now)
         state.under((memory.after_gap_at, memory.reset_at, memory.restored_at))
         listing = Listing(events={}, complete=True, began_at=now, ended_at=now)
         events = state.stirred(self._in_sight, now)
