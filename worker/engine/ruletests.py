@@ -59,6 +59,14 @@ class Fired:
     params: Mapping[str, Json] = field(default_factory=dict)
     each: bool = False
 
+    def meets(self, claim: Expected) -> bool:
+        """Whether the claim is about this firing."""
+        return (
+            (claim.rule, claim.action) == (self.rule, self.action)
+            and claim.event in (None, self.event)
+            and all(name in self.params and self.params[name] == value for name, value in claim.params.items())
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
@@ -70,6 +78,10 @@ class Holding:
     why: str = ""
     now: bool = True
 
+    def meets(self, claim: Held) -> bool:
+        """Whether the claim is about this hold."""
+        return (claim.rule, claim.reason) == (self.rule, self.reason) and claim.event in (None, self.event)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Because:
@@ -78,17 +90,6 @@ class Because:
     rule: RuleId
     event: EventId
     why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
-    """What a step is compared with."""
-
-    fired: Sequence[Fired]
-    holding: Sequence[Holding]
-    writes: Sequence[Write]
-    sent: int
-    because: Callable[[], tuple[Because, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,66 +118,12 @@ class Failure:
         )
 
 
-def failures_of(step: StepOfTest, happened: Happened) -> list[Failure]:
-    """The claims of a step that do not hold."""
-    found = [_of_expect(step, happened), _of_held(step, happened), _of_states(step, happened)]
-    if step.sent not in (None, happened.sent):
-        found.append(_failure(step, "sent", ([f"{step.sent} sent"],) * 2, ([f"{happened.sent} sent"],) * 2))
-    return [one for one in found if one is not None]
-
-
-def _of_expect(step: StepOfTest, happened: Happened) -> Failure | None:
-    """Exactly what fired. A claim without ``params`` stands for all the writes of an action with ``each``."""
-    if step.expect is None:
-        return None
-    missing, surplus = _paired(step.expect, happened.fired, _is_expected)
-    whole = [claim for claim in step.expect if not claim.params]
-    surplus = [one for one in surplus if not (one.each and any(_is_expected(claim, one) for claim in whole))]
-    if not missing and not surplus:
-        return None
-    because = [one for one in happened.because() if one.rule in {claim.rule for claim in missing}]
-    return _failure(step, "expect", (step.expect, missing), (happened.fired, surplus), because)
-
-
-def _of_held(step: StepOfTest, happened: Happened) -> Failure | None:
-    """At least these; with an empty list, nothing now."""
-    if step.held is None:
-        return None
-    missing, _ = _paired(step.held, happened.holding, _is_held)
-    surplus = happened.holding if step.held else [one for one in happened.holding if one.now]
-    if not missing and (step.held or not surplus):
-        return None
-    because = [one for one in happened.because() if one.rule in {claim.rule for claim in missing}]
-    return _failure(step, "held", (step.held, missing), (happened.holding, surplus), because)
-
-
-def _of_states(step: StepOfTest, happened: Happened) -> Failure | None:
-    """At least these; with an empty list, no writes at all."""
-    if step.states is None:
-        return None
-    missing, surplus = _paired(step.states, happened.writes, _stands)
-    if not missing and (step.states or not surplus):
-        return None
-    return _failure(step, "states", (step.states, missing), (happened.writes, surplus))
-
-
-def _failure(
-    step: StepOfTest,
-    claim: str,
-    expected: tuple[Sequence[object], Sequence[object]],
-    happened: tuple[Sequence[object], Sequence[object]],
-    because: Sequence[Because] = (),
-) -> Failure:
-    """``expected`` and ``happened``: all of it, and what of it has no match on the other side."""
-    return Failure(
-        at=step.at,
-        line=step.line,
-        claim=claim,
-        expected=tuple(map(_spelled, expected[0])),
-        happened=tuple(map(_spelled, happened[0])),
-        missing=tuple(map(_spelled, expected[1])),
-        surplus=tuple(map(_spelled, happened[1])),
-        because=tuple(because),
+def _stands(claim: Stands, write: Write) -> bool:
+    rules = (write.key.rule, *write.rules)
+    return (
+        (claim.action, claim.state) == (write.intent.action, write.state)
+        and claim.rule in (None, *rules)
+        and claim.event in (None, write.key.event)
     )
 
 
@@ -197,29 +144,6 @@ def _paired(
 
     unmet = [claim for index, claim in enumerate(claims) if not place(index, set())]
     return unmet, [one for index, one in enumerate(found) if index not in owner]
-
-
-def _is_expected(claim: Expected, fired: Fired) -> bool:
-    return (
-        claim.rule == fired.rule
-        and claim.action == fired.action
-        and claim.event in (None, fired.event)
-        and all(name in fired.params and fired.params[name] == value for name, value in claim.params.items())
-    )
-
-
-def _is_held(claim: Held, holding: Holding) -> bool:
-    return claim.rule == holding.rule and claim.reason == holding.reason and claim.event in (None, holding.event)
-
-
-def _stands(claim: Stands, write: Write) -> bool:
-    rules = (write.key.rule, *write.rules)
-    return (
-        claim.action == write.intent.action
-        and claim.state == write.state
-        and (claim.rule is None or claim.rule in rules)
-        and claim.event in (None, write.key.event)
-    )
 
 
 def _spelled(one: object) -> str:
@@ -243,7 +167,7 @@ def _spelled(one: object) -> str:
             where = f"{one.intent.action}{part} of {one.key.rule} for {one.key.event}"
             return f"{where} {one.state}: {one.reason}{held}: {one.why}"
         case _:
-            return str(one)
+            return f"{one} sent"
 
 
 def _of(event: EventId | None) -> str:
@@ -385,7 +309,7 @@ class _Run:
         if changes:
             self._change(step)
             await self._play.look(step.at)
-        failures = failures_of(step, self._happened(step))
+        failures = list(self._failures(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
         self._since.clear()
@@ -463,13 +387,51 @@ class _Run:
                 event, each = record.event, bool(step.each)
                 yield Fired(rule=rule.id, action=step.action, event=event, at=at, params=params, each=each)
 
-    def _happened(self, step: StepOfTest) -> Happened:
-        return Happened(
-            fired=tuple(self._since),
-            holding=tuple(self._holding()) if step.held is not None else (),
-            writes=self._newest() if step.states is not None else (),
-            sent=self._service.sent,
-            because=self._because,
+    def _failures(self, step: StepOfTest) -> Iterator[Failure]:
+        """The claims of a step that do not hold. A firing that is expected without ``params`` stands for all the writes
+        of an action with ``each``; with an empty list nothing is held now, and there are no writes at all."""
+        if step.expect is not None:
+            missing, surplus = _paired(step.expect, self._since, lambda claim, one: one.meets(claim))
+            whole = [claim for claim in step.expect if not claim.params]
+            surplus = [one for one in surplus if not (one.each and any(one.meets(claim) for claim in whole))]
+            if missing or surplus:
+                yield self._failure(step, "expect", (step.expect, missing), (self._since, surplus))
+        if step.held is not None:
+            holding = list(self._holding())
+            unmet, _ = _paired(step.held, holding, lambda claim, one: one.meets(claim))
+            others = holding if step.held else [one for one in holding if one.now]
+            if unmet or (others and not step.held):
+                yield self._failure(step, "held", (step.held, unmet), (holding, others))
+        if step.states is not None:
+            writes = self._newest()
+            absent, more = _paired(step.states, writes, _stands)
+            if absent or (more and not step.states):
+                yield self._failure(step, "states", (step.states, absent), (writes, more))
+        if step.sent not in (None, self._service.sent):
+            yield self._failure(step, "sent", ([step.sent],) * 2, ([self._service.sent],) * 2)
+
+    def _failure(
+        self,
+        step: StepOfTest,
+        claim: str,
+        expected: tuple[Sequence[object], Sequence[object]],
+        happened: tuple[Sequence[object], Sequence[object]],
+    ) -> Failure:
+        """``expected`` and ``happened``: all of it, and what of it has no match on the other side."""
+        (wanted, missing), (found, surplus) = (
+            [tuple(map(_spelled, part)) for part in both] for both in (expected, happened)
+        )
+        unmet = {one.rule for one in expected[1] if isinstance(one, Expected | Held)}
+        because = tuple(one for one in self._because() if one.rule in unmet)
+        return Failure(
+            at=step.at,
+            line=step.line,
+            claim=claim,
+            expected=wanted,
+            happened=found,
+            missing=missing,
+            surplus=surplus,
+            because=because,
         )
 
     def _newest(self) -> list[Write]:

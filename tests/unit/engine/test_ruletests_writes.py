@@ -370,6 +370,6 @@ given: {event: {status: archived, frontend_status: DEFAULT}}
 answers: [{action: frontend_status, answer: 503}]
 steps:
   - {at: 9s, set: {event: {frontend_status: FLAGGED}}, states: [{action: frontend_status, state: needs_human}]}
-  - {at: 1d, sent: 1}
+  - {at: 3m, sent: 1}
 """,
     )
