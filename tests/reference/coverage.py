@@ -98,7 +98,7 @@ def actions_of(row: Endpoint) -> list[str]:
 @cache
 def rows_written(action: str) -> list[Endpoint]:
     """The rows that an action's requests are of."""
-    if ACTIONS[action].shown == "handover":
+    if not ACTIONS[action].target:
         return []  # a message is no request
     requests = [write_request(PartnerId("p"), EVENT, one.intent, one.item, Assumptions()) for one in planned(action)]
     found = [row_of(request.method, request.path, "cr" if request.host == "cr" else "api") for request in requests]

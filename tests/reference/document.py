@@ -255,7 +255,7 @@ def _action(action: Action) -> str:
         *([("target", f"`{action.target}`")] if action.target else ()),
         ("spends", _spends(action)),
         *([("refused without", "a draft" if "DRAFT" in action.needs else "a published setup")] if action.needs else ()),
-        *([("already so", _already_so(action))] if action.shown not in ("answer", "handover") else ()),
+        *([("already so", _already_so(action))] if action.shown not in ("answer", "handover", "clock") else ()),
         ("evidence", _evidence(action)),
         ("held unless vouched for", leans),
         ("section", action.section),
@@ -336,6 +336,7 @@ def _evidence(action: Action) -> str:
         "series": "a later read of `event.campaign_event_series`",
         "confirm": "`confirm.when` on a fresh GET; without `confirm` none, and its 2xx confirms it",
         "handover": "none: the hand-over itself",
+        "clock": "none: the clock",
         "answer": "none: its 2xx confirms it, and after an unknown outcome a person must look",
     }[action.shown]
     second = "; the second write cannot be read back: its 2xx confirms it, and an unknown one is for a person"

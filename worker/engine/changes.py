@@ -7,7 +7,7 @@ that reading eagerly and reading lazily decide alike. What is unknown, unreadabl
 keeps everything as it was.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from worker.engine.episodes import at_brake, ends_of, told_by
@@ -22,12 +22,13 @@ from worker.engine.looks import (
     reobserves,
     waits_again,
 )
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, WAIT
 from worker.model.commits import Baseline, Brake, RuleMemory
 from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
 from worker.rules.facts import difference, normalised, watch_key
+from worker.writes.evidence import same_field
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
 #
@@ -49,15 +50,33 @@ def written_values(rule: Rule, scope: Scope) -> dict[str, Json]:
     return found
 
 
-def overlaid(observation: Observation, writes: Sequence[Write], rule: Rule) -> Observation:
-    """The observation as the firing saw it, in the fields that the running sequence's sent actions write."""
+def overlaid(
+    observation: Observation, writes: Sequence[Write], rule: Rule, episode: Callable[[], Sequence[Write]] = tuple
+) -> Observation:
+    """The observation as the firing saw it, in the fields that the running sequence's sent actions write. ``episode``:
+    all writes of the sequence."""
     if len(rule.do) < 2:
         return observation
     context = next((write.intent.context.get("written") for write in writes), None)
     if not isinstance(context, Mapping):
         return observation
     pending = min(write.intent.order for write in writes)
-    return with_fields(observation, _fields_before(rule, writes, pending), context)
+    fields = _fields_before(rule, writes, pending)
+    if any(step.action == WAIT for step in rule.do):
+        fields = left_so(observation, fields, episode())
+    return with_fields(observation, fields, context)
+
+
+def left_so(observation: Observation, fields: Iterable[tuple[str, str]], done: Sequence[Write]) -> set[tuple[str, str]]:
+    """Those of the fields that still are what these writes made of them: over a wait, others may have changed them."""
+    return {(name, field) for name, field in fields if not field or _left_so(observation, name, field, done)}
+
+
+def _left_so(observation: Observation, name: str, field: str, done: Sequence[Write]) -> bool:
+    fact = observation.get(FactKey(name=name))
+    record = fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
+    made = [one.intent.wanted for one in done if (name, field) in fields_of(one) and field in one.intent.wanted]
+    return not made or (field in record and any(same_field(field, record[field], one[field]) for one in made))
 
 
 def with_fields(observation: Observation, fields: Iterable[tuple[str, str]], values: Mapping[str, Json]) -> Observation:

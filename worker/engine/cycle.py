@@ -106,6 +106,7 @@ class Cycle:
         if self._stopping():
             return
         state.keep_only({write.id for write in writes})
+        state.waited = {write.key.event for write in writes if write.waits and write.held_until is None}
         self._settler.glance(state, writes)
         for write in writes:
             if write.state == "sending" and write.id not in state.running:

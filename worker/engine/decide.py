@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from worker.engine.changes import Watched, change_facts, glance_at_change, overlaid, watch
-from worker.engine.episodes import glance_at_condition, glance_at_times, looks_now, not_now
+from worker.engine.episodes import (
+    closed,
+    ends_of,
+    glance_at_condition,
+    glance_at_times,
+    looks_now,
+    momentary,
+    not_now,
+)
 from worker.engine.looks import (
     Candidate,
     End,
@@ -29,6 +37,7 @@ from worker.engine.looks import (
 from worker.engine.planning import (
     Planner,
     Standing,
+    after_wait,
     computed,
     in_force,
     judge_conflicts,
@@ -36,6 +45,7 @@ from worker.engine.planning import (
     order_of,
     overruled,
     standing_wishes,
+    wait_over,
     wishes_in_force,
 )
 from worker.model.commits import EPISODE_JUMP, Brake, Commit, Move, Record, RuleMemory
@@ -43,6 +53,7 @@ from worker.model.facts import EventId, FactKey, RuleId, WriteId
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Plan, Write
 from worker.rules.facts import keys_for
+from worker.rules.registry import CHANGE
 from worker.writes.intents import NotComputable
 from worker.writes.life import move
 
@@ -214,12 +225,15 @@ class _Pass:
         if not rule.on_change:
             return glimpse, None
         watched = watch(glimpse)
-        return replace(glimpse, scope=replace(glimpse.scope, extra=change_facts(watched))), watched
+        wait = next((write.intent.context for write in glimpse.sequence if write.waits), {})
+        extra = change_facts(watched) or {name: wait[name] for name in CHANGE if name in wait}
+        return replace(glimpse, scope=replace(glimpse.scope, extra=extra)), watched
 
     def _glance(self, rule: Rule, event: EventId) -> tuple[Candidate | None, tuple[End, ...]]:
         """One rule's glance at one event: what may fire, with its values computed, and what it does not want now."""
         glimpse, watched = self._looking(rule, event)
-        if not looks_now(rule, glimpse.memory, glimpse.now):
+        over = wait_over(glimpse)
+        if over is None and not looks_now(rule, glimpse.memory, glimpse.now):
             glimpse = replace(glimpse, judgement=not_now(rule))
         else:
             if rule.when is not None:
@@ -227,12 +241,14 @@ class _Pass:
             self._judged[(event, rule.id)] = glimpse.judgement
         glance = _looked_at(glimpse, watched)
         self._messages.extend(later_messages(glimpse, glimpse.memory))
+        if over is not None and momentary([rule]) and glimpse.judgement.truth is Truth.FALSE:
+            glance = replace(glance, memory=closed(glance.memory, glimpse.now), ends=ends_of(glimpse))
         if glance.missed is not None:
             self._missed.setdefault((rule.id, glance.missed), []).append(event)
         candidate, held = glance.candidate, glance.held
-        if candidate is not None:
+        if candidate is not None or held is None:
             try:
-                candidate = computed(candidate)
+                candidate = after_wait(glimpse, glance.memory, over) if candidate is None else computed(candidate)
             except NotComputable as error:
                 candidate, held = None, Brake(reason="fact_unknown", why=str(error))
         if held is not None:
@@ -251,7 +267,9 @@ class _Pass:
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []
         seen = look.observations[event]
-        observation = overlaid(seen, running, rule) if running else seen
+        observation = seen
+        if running:
+            observation = overlaid(seen, running, rule, lambda: look.ended(event, rule.id, memory.episode))
         return Glimpse(
             rule=rule,
             memory=memory,

@@ -24,6 +24,7 @@ from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
     OF_MESSAGES,
+    OF_WAITS,
     Limits,
     No,
     Situation,
@@ -139,10 +140,13 @@ class Executor:
         before = self._situation(state, write, earlier, None)
         no = (
             self._asking.objection(state, write)
-            or first_no(OF_MESSAGES if write.message else BEFORE_READING, before)
+            or first_no(OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING, before)
             or self._braked_already(state, before)
         )
         if no is not None:
+            if no.reason == "wait":
+                await self._wait(state, write, earlier, no)
+                return
             self._object(state, write, no)
             if write.state != "unknown" or no.way != "hold":
                 return  # but an unknown one may have to end: whether it is wanted still is read all the same
@@ -319,6 +323,21 @@ class Executor:
         self._object(state, write, No(way="hold", reason="fact_unknown", why=why))
         self._rest(state, write, HELD_AGAIN)
         return None
+
+    async def _wait(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], no: No) -> None:
+        """A wait rests until it is over. Then its rule's facts are read, and it is held without an end, which tells the
+        next look to plan what comes after it."""
+        left_s = (no.until - self._clock.now()).total_seconds() if no.until is not None else 0.0
+        if left_s > 0.0:
+            self._object(state, write, no)
+            state.rest(write, self._clock.monotonic(), left_s, left_s)
+            return
+        rules = self._asking.rules(state, write)
+        async with self._preflight.together(state, write, rules) as places:
+            await self._preflight.read(state, write, rules, earlier, places)
+        self._object(state, write, replace(no, until=None))
+        state.waited.add(write.key.event)
+        self._rest(state, write, HELD_AGAIN)
 
     def _rest(self, state: PartnerState, write: Write, longest: timedelta) -> None:
         first = self._settings.interval.total_seconds()

@@ -101,18 +101,20 @@ class Candidate:
     """A firing, before conflicts and surge have had their say.
 
     ``fired``: the memory if it fires; ``dropped``: the memory if it loses to a standing opposite wish.
-    ``forced``: why its writes must wait for approval, or None. ``steps``: what it would write, once computed.
+    ``forced``: why its writes must wait for approval, or None. ``steps``: what it would write, once computed. ``wait``:
+    the step that is over, where these are what comes after it.
     """
 
     glimpse: Glimpse
     episode: int
-    reason: Literal["condition", "change", "drift"]
+    reason: Literal["condition", "change", "drift", "wait"]
     why: str
     fired: RuleMemory
     dropped: RuleMemory
     extra: Mapping[str, Json] = field(default_factory=dict)
     forced: Brake | None = None
     steps: tuple[Planned, ...] = ()
+    wait: Write | None = None
 
     @property
     def event(self) -> EventId:

@@ -246,7 +246,7 @@ class Reader:
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asking]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
-            young = self._young(facts)
+            young = {*facts} if event in state.waited else self._young(facts)
             for key in [key for key in facts if key not in wanted and key not in young and key != EVENT]:
                 del facts[key]
             for key in [key for key, fact in stored.facts.get(event, {}).items() if isinstance(fact, Known)]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from worker.engine.changes import written_values
 from worker.engine.looks import ASKED, Candidate, Glimpse, Look, Settings, mode_of, reset_before
 from worker.guards.checks import No
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, WAIT
 from worker.model.commits import REASONS, Baseline, Brake, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
@@ -28,6 +28,8 @@ from worker.writes.life import and_then, move, note
 #
 # Writes in flight or unsettled are left alone: they are settled by reading.
 
+AFTER_WAIT = "after_wait"
+"""In an intent's context: it was planned when a wait of its rule was over."""
 Pairs = Mapping[tuple[EventId, RuleId], RuleMemory]
 
 
@@ -233,7 +235,8 @@ def standing_wishes(
         brief = rule.on_change or rule.at is not None
         if rule.id in wanted if brief else memory is not None and memory.open:
             found.extend(wishes_in_force(rule, settings))
-        items = [one.intent for one in writes if rule.id in one.rules and EACH in one.intent.context]
+        own = [one.intent for one in writes if rule.id in one.rules and one.intent.target]
+        items = [one for one in own if EACH in one.context or AFTER_WAIT in one.context]
         shadow = mode_of(rule, settings) == "shadow"
         found.extend(Standing(rule=rule, wish=wish_of(one.action, one.params), shadow=shadow) for one in items)
     return found
@@ -244,8 +247,9 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
     found: list[Standing] = []
     for candidate in candidates:
         rule, settings = candidate.glimpse.rule, candidate.glimpse.settings
-        found.extend(wishes_in_force(rule, settings))
-        items = [step.wish for step in candidate.steps if EACH in step.intent.context]
+        found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
+        made = [step for step in candidate.steps if step.intent.target]
+        items = [step.wish for step in made if EACH in step.intent.context or candidate.wait is not None]
         found.extend(Standing(rule=rule, wish=wish, shadow=mode_of(rule, settings) == "shadow") for wish in items)
     return found
 
@@ -314,6 +318,31 @@ def computed(candidate: Candidate) -> Candidate:
     if before:
         context["remembered"] = before
     return replace(candidate, steps=plan_steps(rule, scope, context))
+
+
+def wait_over(glimpse: Glimpse) -> Write | None:
+    """The wait between two steps that is over, and whose rule's facts were read since."""
+    waits = (one for one in glimpse.sequence if one.waits and one.state == "planned" and one.held_by == "wait")
+    return next((one for one in waits if one.held_until is None), None)
+
+
+def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Candidate | None:
+    """What comes after a wait that is over, to be planned like a firing, if the condition holds. Raises
+    `NotComputable`."""
+    if wait is None or glimpse.judgement.truth is not Truth.TRUE:
+        return None
+    context = {name: value for name, value in wait.intent.context.items() if name != EACH}
+    scope = replace(glimpse.scope, extra={**glimpse.scope.extra, **context})
+    return Candidate(
+        glimpse=glimpse,
+        episode=wait.key.episode,
+        reason="wait",
+        why=f"its wait is over; {glimpse.judgement.why}",
+        fired=memory,
+        dropped=memory,
+        steps=plan_steps(glimpse.rule, scope, {**context, AFTER_WAIT: True}, wait.key.position),
+        wait=wait,
+    )
 
 
 def later_messages(glimpse: Glimpse, memory: RuleMemory) -> Iterator[Plan]:
@@ -399,7 +428,7 @@ class Planner:
         counted: dict[RuleId, set[tuple[EventId, str]]] = {}
         rules: dict[RuleId, Rule] = {}
         for candidate in winners:
-            if all(ACTIONS[step.intent.action].message for step in candidate.steps):
+            if not any(step.intent.target for step in candidate.steps):
                 continue
             rule = rules[candidate.glimpse.rule.id] = candidate.glimpse.rule
             counted.setdefault(rule.id, set()).update(_pieces(candidate.event, candidate.steps))
@@ -434,8 +463,12 @@ class Planner:
     def _fire(self, candidate: Candidate, plans: list[Plan], surge: str | None) -> None:
         mode = mode_of(candidate.glimpse.rule, self._settings)
         owner = self._owner(candidate, plans, mode)
+        if candidate.wait is not None:
+            over = move(candidate.wait, "confirmed", at=self._look.now, reason="wait", why=candidate.why)
+            self._change(over)
         why = candidate.why if owner is None else f"{candidate.why}; rule {owner} stands for the same wish"
-        self.records.append(self._record(candidate, why, "shared" if owner else candidate.reason))
+        if candidate.wait is None or owner is not None:
+            self.records.append(self._record(candidate, why, "shared" if owner else candidate.reason))
         if owner is not None:
             self._join(candidate, plans, mode)
         else:
@@ -578,8 +611,8 @@ def _taken_over(write: Write, others: tuple[RuleId, ...], plans: list[Plan]) -> 
 
 
 def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) -> Plan:
-    """A message waits for nobody but where the mode asks for it."""
-    message = ACTIONS[plan.intent.action].message
+    """A message waits for nobody but where the mode asks for it, and a wait for nobody at all."""
+    message = not plan.intent.target
     if plan.state == "refused":
         return plan
     if mode == "shadow":
@@ -588,7 +621,7 @@ def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) ->
         return replace(plan, state="waiting", reason=forced.reason, why=f"{forced.why}: {plan.why}")
     if surge is not None and not message:
         return replace(plan, state="waiting", reason="surge", why=surge)
-    if mode == "approve":
+    if mode == "approve" and plan.intent.action != WAIT:
         return replace(plan, state="waiting", reason="mode", why=f"approve mode: {plan.why}")
     asks = asks_always(plan.intent)
     return plan if asks is None else replace(plan, state="waiting", reason=asks[0], why=f"{asks[1]}: {plan.why}")

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Literal
 
-from worker.engine.changes import fields_of, with_fields
+from worker.engine.changes import fields_of, left_so, with_fields
 from worker.engine.derived import EVENTS, PastAsked, derived, derives
 from worker.engine.looks import mode_of, off_fact
 from worker.engine.observe import scope_of
@@ -90,7 +90,7 @@ class WhoAsks:
         always = asks_always(write.intent)
         if always is not None and not write.approved and write.state == "planned" and not write.sent:
             return No(way="ask", reason=always[0], why=always[1])
-        if "live" not in modes and not write.approved:
+        if "live" not in modes and not write.approved and not write.waits:
             asks = write.state == "planned" and not write.sent
             return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
         return None
@@ -179,6 +179,8 @@ def _of_rule(
     written = write.intent.context.get("written")
     if rule.id == write.key.rule and earlier and isinstance(written, Mapping):
         fields = {pair for one in earlier for pair in fields_of(one)}
+        if any(one.waits for one in earlier):
+            fields = left_so(seen, fields, earlier)
         seen = with_fields(seen, fields, written)
     scope = scope_of(rule, seen, now)
     if rule.on_change:
@@ -330,7 +332,8 @@ class Preflight:
         for rule in rules:
             scope = scope_of(rule, seen, now)
             in_when = rule.when.names if rule.when is not None else frozenset()
-            names = ({*in_when} | {watch.fact for watch in rule.on_change}) - LOCAL - MADE
+            named = rule.names if write.waits else {*in_when} | {watch.fact for watch in rule.on_change}
+            names = named - LOCAL - MADE
             keys |= {scope.keys[name] for name in names if name in scope.keys}
         row = ACTIONS[write.intent.action]
         keys |= {FactKey(name=name) for name in row.reads}

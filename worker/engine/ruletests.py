@@ -19,6 +19,7 @@ daemon. Nothing of a rule's meaning or of a write's life is written down here a 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import TypeVar
 
 from worker.engine.decide import Decision
@@ -27,6 +28,7 @@ from worker.engine.operators import approved, rejected
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, amount_shown
 from worker.engine.ports import Parts, RulesInUse
 from worker.engine.scripted import GivenWorld, Scripted
+from worker.model.actions import WAIT
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError
 from worker.model.facts import GOALS, EventId, Json, PartnerId, RuleId
@@ -35,8 +37,8 @@ from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text
 from worker.rules.tests import Expected, Held, RuleTest, Stands, StepOfTest
 
-SAID_LATER = frozenset({"remind", "ended"})
-"""Why a message is said that is no firing's own."""
+LATER = frozenset({"remind", "ended", "wait"})
+"""Why something is planned that is no firing's own: messages that are said again, and what comes after a wait."""
 
 # What a step claims against what happened, in words that show the difference.
 #
@@ -364,9 +366,9 @@ class _Run:
         self._fired.update(one.rule for one in self._since)
 
     def _said_later(self, commit: Commit) -> Iterator[Fired]:
-        """Messages that are said again, or at the end."""
+        """What is planned of an episode after its firing."""
         for plan in commit.plans:
-            if plan.reason in SAID_LATER and self._play.at is not None:
+            if plan.reason in LATER and self._play.at is not None:
                 key, intent = plan.key, plan.intent
                 yield Fired(
                     rule=key.rule, action=intent.action, event=key.event, at=self._play.at, params=intent.params
@@ -379,7 +381,7 @@ class _Run:
             return
         planned = [(plan.key, plan.intent, plan.rules) for plan in commit.plans]
         written = [*planned, *((one.after.key, one.after.intent, one.after.rules) for one in commit.moves)]
-        for position, step in enumerate(rule.do):
+        for position, step in enumerate(takewhile(lambda step: step.action != WAIT, rule.do)):
             of_step = [one for one in written if one[0].event == record.event and one[1].action == step.action]
             own = [one for key, one, _ in of_step if (key.rule, key.position) == (rule.id, position)]
             given = [one.params for one in own or [one for _, one, rules in of_step if rule.id in rules]]

@@ -105,7 +105,8 @@ class PartnerState:
     since those are others, so that a field may seem to be missing which nobody has asked for.
     ``due``: when an event is to be decided on again though nothing is learnt of it; one that is not there at once.
     ``due_under``: what that also depends on. ``wanted``: the facts that rules want of an event beside its own record;
-    only events of which any is wanted; ``habits``: how often those facts were found changed.
+    only events of which any is wanted; ``habits``: how often those facts were found changed;
+    ``waited``: events of which facts were read because a wait between two steps is over.
     ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said; ``missed``: times
     of rules that went by, and are not told yet. ``claimed``: events whose facts a pre-flight is about to read.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not.
@@ -127,6 +128,7 @@ class PartnerState:
     due_under: object = None
     wanted: dict[EventId, FactsWanted] = field(default_factory=dict)
     habits: Habits = field(default_factory=Habits)
+    waited: set[EventId] = field(default_factory=set)
     shut: Mapping[RuleId, str] = field(default_factory=dict)
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)

@@ -570,6 +570,19 @@ BEFORE_READING: tuple[Guard, ...] = (
     put_back,
     held_over,
 )
+
+
+def waited(situation: Situation) -> No:
+    """So long after the step before was confirmed; what ends a wait is the next look (`worker.engine.planning`)."""
+    write = situation.write
+    ended = max((one.changed_at for one in situation.earlier if one.state == "confirmed"), default=write.planned_at)
+    seconds = write.intent.params.get("value")
+    until = ended + timedelta(seconds=float(seconds) if isinstance(seconds, int | float) else 0.0)
+    return No(way="hold", reason="wait", why=f"it waits since {ended:%Y-%m-%dT%H:%M:%S}Z", until=until)
+
+
+OF_WAITS: tuple[Guard, ...] = (sequence, waited)
+"""What a step that is only a time waits for."""
 OF_MESSAGES: tuple[Guard, ...] = (held_back_off, sequence, halted)
 """All that holds a message, beside the mode: it is no business of the service's, and costs nothing."""
 AFTER_READING: tuple[Guard, ...] = (
@@ -629,4 +642,4 @@ def brake_in_transaction(
     return spend_brake(mine, view.booked, limits, now)
 
 
-__all__ = ["AFTER_READING", "BEFORE_READING", "OF_MESSAGES", "brake_in_transaction", "first_no"]
+__all__ = ["AFTER_READING", "BEFORE_READING", "OF_MESSAGES", "OF_WAITS", "brake_in_transaction", "first_no"]

@@ -44,10 +44,10 @@ to ``confirm``, the parts of a request that a rule makes by hand, in which ``{ei
 Spends = Literal["never", "always", "unless_off", "with_budget", "unless_said"]
 """``unless_off``: all but the value that stops spending; ``with_budget``: where money is among what is sent;
 ``unless_said``: unless the rule says ``spends: false``."""
-Shown = Literal["field", "setup", "campaign", "series", "confirm", "answer", "handover"]
+Shown = Literal["field", "setup", "campaign", "series", "confirm", "answer", "handover", "clock"]
 """What shows the effect: a field of the event, the setup, one campaign among the event's campaigns, the members of the
 event's series, a condition of the rule's own on a fresh GET; nothing but the answer, because no read can; or that it
-was handed over, because it is a message and no request."""
+was handed over, because it is a message and no request; or the clock, because it is only a time."""
 Budget = Literal["own", "draft"]
 """Whose budget a write commits: one among its own parameters, if it has one, or that of the draft it publishes."""
 
@@ -60,6 +60,8 @@ WORDS: Mapping[ParamType, tuple[str, ...]] = {
     "frontend_status": EVENT_FIELDS["frontend_status"].values,
 }
 """The parameters that are one of a few words."""
+WAIT = "wait"
+"""The step that is only a time."""
 EXTRA = "extra"
 """The key of an action under which parameters stand that neither the document nor an assumption names."""
 
@@ -455,6 +457,22 @@ _OTHERS = (
         example="do: [pause, {notify: the campaigns of a cancelled event are paused}]",
     ),
     Action(
+        name=WAIT,
+        about=(
+            "wait so long after the step before is confirmed; what follows is planned then, by the facts as they are "
+            "then, and only if the condition still holds"
+        ),
+        shape="value",
+        params={"value": Param(type="duration", required=True, about="how long")},
+        target="",
+        spends="never",
+        shown="clock",
+        reads=(),
+        writes=(),
+        section="6",
+        example="do: [pause, {wait: 2d}, run]",
+    ),
+    Action(
         name="write",
         about=(
             "any other write of the service; with confirm, a condition on a fresh GET shows its effect; a DELETE "
@@ -485,7 +503,7 @@ _OTHERS = (
 
 _ROWS = (*_TOGGLES, *_SETUP, *_CLUSTERS, *_SERIES, *_OTHERS)
 ACTIONS: Mapping[str, Action] = {
-    row.name: row if row.message else replace(row, assumptions=(*row.assumptions, *EVERY_WRITE)) for row in _ROWS
+    row.name: row if not row.target else replace(row, assumptions=(*row.assumptions, *EVERY_WRITE)) for row in _ROWS
 }
 
 

@@ -83,6 +83,7 @@ REASONS: Mapping[str, str] = {
     "not_published": "the setup is not published",
     "budget_range": "the budget is outside the allowed range",
     "bad_value": "a computed value is no value of its parameter",
+    "wait": "the rule waits between two steps",
     "gone": "what it was for is gone",
     "already_so": "the target already has the value",
     "nothing_to_pause": "the event has no campaigns to pause",

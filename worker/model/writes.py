@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from worker.model.actions import WAIT
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
 
 State = Literal[
@@ -171,7 +172,12 @@ class Write:
     @property
     def message(self) -> bool:
         """It is a message to people, and writes to nothing."""
-        return not self.intent.target
+        return not self.intent.target and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """It is only a time between two steps."""
+        return self.intent.action == WAIT
 
     @property
     def undoes(self) -> tuple[Json, ...]:

@@ -412,6 +412,7 @@ OF_OTHER_TOOLS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("publish", "launch", "go_live"), "boost"),
     **dict.fromkeys(("set_budget", "increase_budget", "decrease_budget", "change_budget", "budget"), "edit_cluster"),
     **dict.fromkeys(("request", "http", "webhook", "call"), "write"),
+    **dict.fromkeys(("delay", "sleep", "pause_for", "hold", "after", "later"), "wait"),
 }
 """Actions that people know from other tools, and the action that does the same."""
 _NO_ACTION: Final = "an action is a word, or one key with its value"

@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
-from worker.model.actions import ACTIONS, Param, ParamType, fault_of, uncounted
+from worker.model.actions import ACTIONS, WAIT, Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
@@ -273,6 +273,11 @@ class _RuleReader:
         if enforced and rule.do and all(ACTIONS[step.action].message for step in rule.do):
             hint = "leave `repeat` out, and say it again while the condition holds: notify: {text: …, remind: 1h}"
             self._note("repeat", "enforce restores a value, and a message leaves none to be looked at", hint)
+        if rule.do and rule.do[-1].action == WAIT:
+            hint = "write what is to follow after it, or leave it out; `for` is how long the condition must have held"
+            self._note("do", "nothing follows the wait", hint)
+        if enforced and any(step.action == WAIT for step in rule.do):
+            self._note("repeat", "enforce restores a value at once, and does not wait", "leave `repeat` out")
         if self._text.timezone is not None and self._item.get("at") is None:
             self._note("timezone", "timezone goes with `at`", "remove it, or add at: '0 8 * * *'")
 
@@ -361,7 +366,7 @@ class _RuleReader:
         if isinstance(value, Items | list | tuple):
             return [self._template(part, each=each) for part in (value.items if isinstance(value, Items) else value)]
         plain: Json = value.json if isinstance(value, Scalar) else value
-        return plain
+        return value.total_seconds() if isinstance(value, timedelta) else plain
 
     def _warn_of_braces(self, value: Value, what: str) -> None:
         """Other tools fill in what stands in braces."""

@@ -7,10 +7,11 @@ own (API section 3.2): it has its own life, its own outcome, and cannot be read 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final, assert_never, cast
 from urllib.parse import unquote
 
-from worker.model.actions import ACTIONS, Action, Param, budgets_in, fault_of, in_cents, money_in
+from worker.model.actions import ACTIONS, WAIT, Action, Param, budgets_in, fault_of, in_cents, money_in
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json, Known
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
@@ -174,16 +175,23 @@ class Planned:
 
 
 def wishes_of(rule: Rule) -> tuple[Wish, ...]:
-    """The wishes a rule stands for by its text. Computed values make no standing wish: they differ by event."""
-    plain = [step for step in rule.do if not step.computed and not step.each and ACTIONS[step.action].target]
+    """The wishes a rule stands for by its text, up to its first wait. Computed values make no standing wish: they
+    differ by event."""
+    begun = takewhile(lambda step: step.action != WAIT, rule.do)
+    plain = [step for step in begun if not step.computed and not step.each and ACTIONS[step.action].target]
     return tuple(wish_of(step.action, _as_written(step)) for step in plain)
 
 
-def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json]) -> tuple[Planned, ...]:
-    """Every write of one firing, in order, with its computed values. Raises `NotComputable`."""
+def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json], after: int = -1) -> tuple[Planned, ...]:
+    """Every write of one firing up to its first wait, in order, with its computed values. ``after``: those that come
+    after the wait at this position. Raises `NotComputable`."""
     planned: list[Planned] = []
-    order = 0
+    order = sum(1 if step.each else len(ACTIONS[step.action].items) for step in rule.do[: after + 1])
     for position, step in enumerate(rule.do):
+        if position <= after:
+            continue
+        if planned and planned[-1].intent.action == WAIT:
+            break
         place = f"rule {rule.id}: {step.action}"
         if step.each:
             made = [(order, name, params) for name, params in each_of(place, step, scope).items()]
@@ -256,7 +264,7 @@ def reads_back(intent: Intent, item: str) -> bool:
     row = ACTIONS[intent.action]
     if row.shown == "confirm":
         return CONFIRM in intent.params
-    return row.shown not in ("answer", "handover") and item not in row.unseen
+    return row.shown not in ("answer", "handover", "clock") and item not in row.unseen
 
 
 def asks_always(intent: Intent) -> tuple[str, str] | None:
@@ -301,7 +309,7 @@ def _wanted(row: Action, params: Mapping[str, Json]) -> dict[str, Json]:
             return {"exists": True, **values}
         case "series":
             return {row.value or "": list(members(params))}
-        case "confirm" | "answer" | "handover":
+        case "confirm" | "answer" | "handover" | "clock":
             return {}
     assert_never(row.shown)
 

@@ -26,6 +26,7 @@ from tests.builders import (
 from worker.guards.checks import (
     AFTER_READING,
     BEFORE_READING,
+    OF_WAITS,
     No,
     Situation,
     as_approved,
@@ -49,6 +50,7 @@ from worker.guards.checks import (
     target_free,
     target_says,
     vouched,
+    waited,
 )
 from worker.model.commits import REASONS, Brake, Halt
 from worker.model.facts import Fact, Json, PartnerId, RuleId, UnknownCode, WriteId
@@ -714,3 +716,15 @@ def test_an_item_must_be_in_its_list_still(of: str, fact: Fact, expected: tuple[
     write = replace(write, intent=replace(write.intent, context={"each": of}))
     assert said(item_there(a_situation(write, facts={of: fact}))) == expected, reason
     assert item_there(a_situation(replace(write, attempt=1), facts={of: fact})) is None, "once sent, reads settle it"
+
+
+def test_a_wait_counts_from_the_confirmation_of_the_step_before_or_from_its_planning() -> None:
+    wait = a_write("wait", params={"value": 3600.0})
+    done = a_write("pause", "confirmed", changed_at=NOW + timedelta(minutes=5))
+    assert waited(a_situation(wait)).until == NOW + timedelta(hours=1)
+    assert waited(a_situation(wait, earlier=(done,))).until == NOW + timedelta(hours=1, minutes=5)
+    assert said(first_no(OF_WAITS, a_situation(wait, earlier=(replace(done, state="sending"),)))) == (
+        "hold",
+        "sequence",
+    )
+    assert waited(a_situation(a_write("wait", params={"value": "x"}))).until == NOW

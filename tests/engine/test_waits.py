@@ -1,0 +1,261 @@
+"""A wait between two steps: as long as it says, over restarts, and then only if the condition still holds."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.engine.test_spend import let_go
+from tests.worlds import PARTNER, QUICK, Town, happening, town, world
+from worker.sandbox.changes import EventChange
+
+HOUR, DAY = 3600.0, 86400.0
+REST = """
+rules:
+  - id: rest-for-two-days
+    when: event.status == 'active' && event.client_campaign_status == 'RUNNING' && event.category == 'tired'
+    do:
+      - pause
+      - wait: 2d
+      - run
+      - notify: it runs again
+"""
+
+
+async def sleeps(here: Town, seconds: float) -> None:
+    await here.kill()
+    await here.clock.sleep(seconds)
+    here.start()
+
+
+def test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_restarts(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(30)
+        assert [(one.intent.action, one.state, one.held_by) for one in here.writes()] == [
+            ("pause", "confirmed", None),
+            ("wait", "planned", "wait"),
+        ]
+        pause, wait = here.writes()
+        assert wait.held_until == pause.changed_at + timedelta(days=2)
+        await sleeps(here, 1.9 * DAY)
+        await here.run(150)
+        assert len(here.effects("set_client_campaign_status")) == 1
+        await sleeps(here, 0.1 * DAY)
+        await here.run(150)
+        assert [(one.intent.action, one.state) for one in here.writes()] == [
+            ("pause", "confirmed"),
+            ("wait", "confirmed"),
+            ("run", "confirmed"),
+            ("notify", "confirmed"),
+        ]
+        assert [one.text for one in here.notebook.messages] == ["it runs again"]
+        assert len(here.log("fired")) == 1
+
+    with town(tmp_path, world(happening("e1", category="tired")), REST) as (_, play):
+        play(script)
+
+
+def test_a_condition_that_ended_meanwhile_ends_the_wait(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(30)
+        here.set("e1", category="awake")
+        await here.run(9)
+        assert [(one.intent.action, one.state, one.reason) for one in here.writes()][1:] == [
+            ("wait", "skipped", "no_longer_holds")
+        ]
+        await sleeps(here, 3 * DAY)
+        await here.run(60)
+        assert len(here.effects("set_client_campaign_status")) == 1
+
+    with town(tmp_path, world(happening("e1", category="tired")), REST) as (_, play):
+        play(script)
+
+
+HIDE = """
+rules:
+  - id: hide-for-a-day
+    when: event.frontend_status == 'DEFAULT'
+    do: [{frontend_status: HIDDEN}, {wait: 1d}, {frontend_status: DEFAULT}]
+"""
+
+
+@pytest.mark.parametrize(("by_hand", "then"), [(None, "planned"), ("FLAGGED", "skipped")])
+def test_what_the_rule_has_set_counts_as_at_the_firing_while_it_stands(
+    tmp_path: Path, by_hand: str | None, then: str
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(60)
+        if by_hand:
+            here.set("e1", by="person", frontend_status=by_hand)
+        await here.run(30)
+        (wait,) = [one for one in here.writes() if one.intent.action == "wait"]
+        assert wait.state == then
+        if not by_hand:
+            await sleeps(here, DAY)
+            await here.run(60)
+            assert [one.state for one in here.writes()] == ["confirmed"] * 5
+
+    with town(tmp_path, world(happening("e1")), HIDE) as (_, play):
+        play(script)
+
+
+def test_an_approval_is_for_what_is_planned_and_the_wait_asks_nobody(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "waiting"), ("wait", "planned")]
+        let_go(here)
+        await here.run(60)
+        await sleeps(here, 2 * DAY)
+        await here.run(60)
+        assert [(one.intent.action, one.state) for one in here.writes()] == [
+            ("pause", "confirmed"),
+            ("wait", "confirmed"),
+            ("run", "waiting"),
+            ("notify", "waiting"),
+        ]
+
+    rules = REST.replace("do:", "mode: approve\n    do:")
+    with town(tmp_path, world(happening("e1", category="tired")), rules) as (_, play):
+        play(script)
+
+
+def test_a_step_that_failed_ends_the_wait_behind_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.fault("answer_before", "PUT", "/client_campaign_status$", status=422)
+        await here.run(30)
+        assert [(one.intent.action, one.state, one.reason) for one in here.writes()] == [
+            ("pause", "rejected", "refused_by_service"),
+            ("wait", "skipped", "sequence"),
+        ]
+
+    with town(tmp_path, world(happening("e1", category="tired")), REST) as (_, play):
+        play(script)
+
+
+NEWER = """
+rules:
+  - id: after-a-change
+    on_change: {fact: event, by: [capacity]}
+    when: size([previous.event.capacity]) == 1
+    do: [{wait: 1h}, pause, {wait: 1h}, run]
+"""
+
+
+def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.set("e1", capacity=500)
+        await here.run(9)
+        here.set("e1", capacity=600)
+        await here.run(9)
+        assert [(one.intent.action, one.key.episode, one.state, one.reason) for one in here.writes()] == [
+            ("wait", 1, "skipped", "superseded"),
+            ("wait", 2, "planned", "change"),
+        ]
+        await sleeps(here, 0.99 * HOUR)
+        await here.run(120)
+        assert [one.intent.action for one in here.writes()][2:] == ["pause", "wait"]
+        await sleeps(here, 0.99 * HOUR)
+        await here.run(120)
+        assert here.writes()[-1].intent.action == "run"
+        assert here.states()[1:] == ["confirmed"] * 4
+
+    deciding = replace(QUICK.deciding, gap_then="act")
+    with town(tmp_path, world(happening("e1")), NEWER, deciding=deciding) as (_, play):
+        play(script)
+
+
+AT = """
+rules:
+  - id: each-noon
+    when: event.status == 'active'
+    at: "0 13 * * *"
+    do: [pause, {wait: 3h}, run]
+"""
+
+
+def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the_end(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        await here.clock.sleep(HOUR - 6)
+        await here.run(60)
+        assert [(one.intent.action, one.state) for one in here.writes()] == [
+            ("pause", "confirmed"),
+            ("wait", "planned"),
+        ]
+        await here.clock.sleep(3 * HOUR)
+        if gone:
+            here.set("e1", status="archived")
+        await here.run(120)
+        last = here.writes()[-1]
+        assert (last.intent.action, last.state) == (("wait", "skipped") if gone else ("run", "confirmed"))
+
+    for gone in (False, True):
+        (tmp_path / str(gone)).mkdir()
+        with town(tmp_path / str(gone), world(happening("e1")), AT) as (_, play):
+            play(script)
+
+
+def test_each_and_values_are_as_they_are_when_the_wait_is_over(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: tell-later
+    when: event.status == 'active'
+    do: [{wait: 1h}, {notify: "=event.title"}]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.set("e1", title="Another night")
+        await sleeps(here, HOUR)
+        await here.run(30)
+        assert [one.text for one in here.notebook.messages] == ["Another night"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_rule_test_jumps_over_two_days(tmp_path: Path) -> None:
+    config = settle_in(tmp_path, "api: {base_url: sandbox}\n", REST)
+    (tmp_path / "rules" / "tests").mkdir()
+    (tmp_path / "rules" / "tests" / "a.yaml").write_text("""
+tests:
+  - name: it rests
+    given: {event: {id: e1, status: active, client_campaign_status: RUNNING, category: tired}}
+    steps:
+      - {at: 0s, expect: [{rule: rest-for-two-days, action: pause}]}
+      - {at: 47h, expect: [], held: [{rule: rest-for-two-days, reason: wait}]}
+      - at: 49h
+        expect: [{rule: rest-for-two-days, action: run}, {rule: rest-for-two-days, action: notify}]
+        sent: 3
+""")
+    ran = call("test", config=config)
+    assert ran.code == 0, ran.both
+
+
+COSTLY = """
+rules:
+  - id: rest-while-small
+    when: event.client_campaign_status == 'RUNNING' && size(clusters) < 2
+    do: [pause, {wait: 2d}, run]
+"""
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_facts_that_nobody_reads_while_it_waits_are_read_when_it_is_over(tmp_path: Path, grown: bool) -> None:
+    """After the pause the rest of the condition is false, so that its costly part is not looked at any more."""
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        await sleeps(here, 2 * DAY)
+        if grown:
+            clusters = [{"tc": "a", "tc_run_id": 1}, {"tc": "b", "tc_run_id": 1}]
+            here.twin.change(EventChange(event="e1", partner=PARTNER, clusters=clusters), here.loop.time())
+        await here.run(90)
+        assert here.states() == (["confirmed", "skipped"] if grown else ["confirmed"] * 3)
+
+    small = replace(happening("e1"), clusters=({"tc": "a", "tc_run_id": 1},))
+    with town(tmp_path, world(small), COSTLY) as (_, play):
+        play(script)
