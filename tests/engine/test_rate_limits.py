@@ -1,6 +1,7 @@
 """Behind a limit that nobody tells: it is found and used, and a write is not the request that meets it."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -85,4 +86,42 @@ def test_under_a_lower_pace_nothing_else_leaves_between_the_reads_of_a_write_and
 
     events = [*(draft(f"e{number}") for number in range(3)), *(happening(f"f{number}") for number in range(12))]
     with town(tmp_path, world(*events), BOOST + WANTS_MUCH) as (_, play):
+        play(script)
+
+
+AT_NOON = """
+rules:
+  - id: daily
+    at: "5 12 * * *"
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [{notify: look at it}]
+"""
+
+
+def test_a_time_of_a_rule_loses_no_event_for_want_of_quota(tmp_path: Path) -> None:
+    """Some five facts a minute are left beside the list: sixty events take longer than the five minutes of old."""
+
+    async def script(here: Town) -> None:
+        await here.run(25 * 60)
+        assert len(here.notebook.messages) == 60, here.story()
+        assert [one for one in here.log("held") if one["reason"] == "missed"] == []
+
+    events = (draft(f"e{number}") for number in range(60))
+    with town(tmp_path, world(*events), AT_NOON, requests_per_minute=10, interval=timedelta(seconds=12)) as (_, play):
+        play(script)
+
+
+def test_events_that_are_left_when_the_hour_is_over_are_named_in_one_record(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(301)
+        here.fault("answer_before", "GET", "/setup_processes/", times=100_000, status=500)
+        await here.run(62 * 60)
+        (missed,) = [one for one in here.log("held") if one["reason"] == "missed"]
+        told = {one.event for one in here.notebook.messages}
+        left = [f"e{number}" for number in range(30) if f"e{number}" not in told]
+        assert left
+        assert f"{len(left)} events ({', '.join(sorted(left))})" in missed["why"]
+
+    events = (draft(f"e{number}") for number in range(30))
+    with town(tmp_path, world(*events), AT_NOON, requests_per_minute=25, interval=timedelta(seconds=12)) as (_, play):
         play(script)

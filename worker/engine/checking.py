@@ -7,11 +7,12 @@ exclude each other for certain. It is pure and decides nothing.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from math import ceil
 from typing import TypeAlias
 
+from worker.engine.episodes import READ_WITHIN
 from worker.engine.looks import EngineSettings
 from worker.engine.observe import PARTNER_FACTS_EVERY, names_read
 from worker.engine.planning import Standing, loses
@@ -42,6 +43,7 @@ EVENTS = 200
 SLOW = timedelta(minutes=10)
 """A fact that is read less often than this is worth a warning."""
 _MINUTE = timedelta(minutes=1)
+_ANY_DAY = datetime(2026, 1, 5, tzinfo=UTC)
 NAMES_SHOWN, VALUES_SHOWN = 5, 4
 """So many of each stand for all."""
 Claimed: TypeAlias = tuple[Written, Wish]
@@ -66,7 +68,8 @@ class Estimate:
     """Requests a minute for one partner with so many events. ``budget`` is what there is.
 
     ``round``: how long it takes at most to read every fact of every event once; None where no rule needs one.
-    ``unspared``: the same for the facts that nothing narrows.
+    ``unspared``: the same for the facts that nothing narrows. ``late``: rules with ``at`` for whose facts the time that
+    they have is too short, with how long reading takes, and how long there is.
     """
 
     events: int
@@ -79,6 +82,7 @@ class Estimate:
     reads: tuple[Read, ...]
     round: timedelta | None
     unspared: timedelta | None
+    late: tuple[tuple[RuleId, timedelta, timedelta], ...] = ()
 
     @property
     def needed(self) -> float:
@@ -115,6 +119,13 @@ class Estimate:
             )
             hint = "narrow the rules that name it, as in event.status == 'active' && …, or raise requests.per_minute"
             found.append((message, hint))
+        for rule, takes, has in self.late:
+            message = (
+                f"rule '{rule}' asks at its times of {self.events} events (--events N) what takes up to "
+                f"{duration_text(takes)} to read, and has {duration_text(has)}: of the others the time is missed"
+            )
+            hint = "narrow it first, as in event.status == 'active' && …, or raise requests.per_minute"
+            found.append((message, hint))
         return tuple(found)
 
     def as_json(self) -> dict[str, Json]:
@@ -145,7 +156,8 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     interval = settings.interval
     cycles = _MINUTE / interval
     pages = settings.pages(events)
-    reads = _reads(enabled, registry, interval)
+    timed = [rule for rule in enabled if rule.at is not None and not rule.on_change and rule.hold_for is None]
+    reads = _reads([rule for rule in enabled if rule not in timed], registry, interval)
     room = facts_per_look(settings.requests_per_minute, interval, pages)
     every = timedelta(seconds=look_s(settings.requests_per_minute, interval, pages + room))
 
@@ -164,7 +176,19 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
         reads=reads,
         round=rotation(sum(one.share for one in reads)),
         unspared=rotation(sum(one.share for one in reads if not one.narrowed)),
+        late=tuple(
+            (rule.id, takes, has)
+            for rule in timed
+            if (takes := rotation(len(_asked(rule, registry)))) is not None and takes > (has := _window(rule))
+        ),
     )
+
+
+def _window(rule: Rule) -> timedelta:
+    """How long the facts of a rule with ``at`` may take: until the next time, and an hour at the most."""
+    first = rule.at.next(_ANY_DAY) if rule.at is not None else None
+    following = rule.at.next(first) if rule.at is not None and first is not None else None
+    return READ_WITHIN if first is None or following is None else min(READ_WITHIN, following - first)
 
 
 def _shared(rules: Iterable[Rule], registry: Registry, cycles: float) -> float:

@@ -57,9 +57,6 @@ from worker.rules.registry import CHANGE
 from worker.writes.intents import NotComputable
 from worker.writes.life import move
 
-EVENTS_NAMED = 8
-"""How many events a record about many of them names."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -205,7 +202,7 @@ class _Pass:
     def _times_missed(self) -> Iterator[Record]:
         """One record for each time that was missed, however many events it would have been for."""
         for (rule, time), events in self._missed.items() if not self._look.more else ():
-            named = ", ".join(events[:EVENTS_NAMED]) + (", …" if len(events) > EVENTS_NAMED else "")
+            named = ", ".join(events)
             yield Record(
                 at=self._look.now,
                 kind="held",

@@ -183,15 +183,18 @@ def _so(glimpse: Glimpse, intent: Intent) -> bool | None:
 
 # Rules with `at`: looked at only at their times, and each time is an episode of its own. Pure.
 #
-# A time is due from when it comes until it was dealt with, and for five minutes at the most: whatever keeps the rule
-# from being judged or fired for longer makes it a time missed, which is told and left. Between its times a rule is not
-# looked at, nothing is read for it, and it stands for no wish: an episode lasts until its writes are final. With `for`
-# the condition is looked at all the while, because only so is it known since when it holds; it fires at the times
-# alone.
+# A time is due from when it comes until it was dealt with, and for five minutes at the most. Where the rule was looked
+# at by then, and facts were not known, it is due until they are, for an hour or until the next time: the request quota
+# may let them be read only later. Whatever keeps the rule from being judged or fired for longer makes it a time missed,
+# which is told and left. Between its times a rule is not looked at, nothing is read for it, and it stands for no wish:
+# an episode lasts until its writes are final. With `for` the condition is looked at all the while, because only so is
+# it known since when it holds; it fires at the times alone.
 #
 # A rule with `on_change` watches as ever; what `at` does there is to hold a change until a time comes.
 
 MISSED_AFTER = timedelta(minutes=5)
+READ_WITHIN = timedelta(hours=1)
+"""How long a time waits for facts that were not known when it came."""
 
 
 def looks_now(rule: Rule, memory: RuleMemory, now: datetime) -> bool:
@@ -209,13 +212,25 @@ def may_be_due(rule: Rule, now: datetime) -> bool:
     if rule.at is None or rule.on_change or rule.hold_for is not None:
         return True
     time = rule.at.latest(now)
-    return time is not None and now - time <= MISSED_AFTER
+    return time is not None and now - time <= READ_WITHIN
+
+
+def may_ask(rule: Rule, memory: RuleMemory | None, now: datetime) -> bool:
+    """Whether facts are read for a rule now: not for one whose time was dealt with."""
+    return memory is None or looks_now(rule, memory, now)
 
 
 def due(rule: Rule, memory: RuleMemory, now: datetime) -> datetime | None:
     """The time that is to be dealt with now."""
     time = _new_time(rule, memory, now)
-    return time if time is not None and now - time <= MISSED_AFTER else None
+    if time is None:
+        return None
+    return time if now - time <= (READ_WITHIN if _lacked_facts(memory, time) else MISSED_AFTER) else None
+
+
+def _lacked_facts(memory: RuleMemory, time: datetime) -> bool:
+    """Whether the rule was looked at since that time, and facts were not known."""
+    return memory.held == "fact_unknown" and memory.looked_at is not None and memory.looked_at >= time
 
 
 def next_look(rule: Rule, memory: RuleMemory | None, now: datetime) -> datetime | None:
@@ -233,7 +248,11 @@ def glance_at_times(glimpse: Glimpse) -> Glance:
     time = _new_time(glimpse.rule, memory, glimpse.now)
     if time is None:
         return _between(glimpse, memory)
-    if glimpse.now - time > MISSED_AFTER:
+    before = _left_over(glimpse.rule, memory, time)
+    if before is not None:
+        told = glance_at_times(replace(glimpse, memory=replace(memory, at_time=before, held=None)))
+        return replace(told, missed=told.missed or before)
+    if due(glimpse.rule, memory, glimpse.now) is None:
         return _missed(glimpse, memory, time)
     if glimpse.judgement.truth is Truth.UNKNOWN:
         seen = replace(memory, looked_at=glimpse.now, forced=glimpse.after or memory.forced)
@@ -251,6 +270,14 @@ def glance_at_times(glimpse: Glimpse) -> Glance:
     return replace(glance, candidate=replace(glance.candidate, fired=fired, dropped=dropped))
 
 
+def _left_over(rule: Rule, memory: RuleMemory, time: datetime) -> datetime | None:
+    """The time before this one, where facts were lacking until this one came."""
+    before = rule.at.latest(time - timedelta(microseconds=1)) if rule.at is not None else None
+    if before is None or (memory.at_time is not None and before <= memory.at_time):
+        return None
+    return before if _lacked_facts(memory, before) and not _lacked_facts(memory, time) else None
+
+
 def at_brake(glimpse: Glimpse, memory: RuleMemory) -> Brake | None:
     """What holds a pending change until a time comes; None at a time, and for a rule without ``at``."""
     times = glimpse.rule.at
@@ -265,7 +292,7 @@ def told_by(glimpse: Glimpse, glance: Glance) -> Glance:
     time = _new_time(glimpse.rule, glance.memory, glimpse.now)
     if time is None:
         return glance
-    if glimpse.now - time > MISSED_AFTER:
+    if due(glimpse.rule, glimpse.memory, glimpse.now) is None:
         lost = time if glance.memory.pending and glimpse.memory.looked_at is not None else None
         return replace(glance, memory=replace(glance.memory, at_time=time), missed=lost)
     if glance.candidate is not None:

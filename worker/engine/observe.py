@@ -14,7 +14,7 @@ from math import ceil, floor
 from typing import Protocol
 from zlib import crc32
 
-from worker.engine.episodes import may_be_due
+from worker.engine.episodes import may_ask, may_be_due
 from worker.engine.looks import shut
 from worker.engine.ports import Listing, Parts, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
@@ -243,7 +243,8 @@ class Reader:
         asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
         for event in events:
             seen = state.observation(event)
-            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asking]
+            asked = [rule for rule in asking if may_ask(rule, state.memories.get((event, rule.id)), now)]
+            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
             young = {*facts} if event in state.waited else self._young(facts)

@@ -56,7 +56,7 @@ REASONS: Mapping[str, str] = {
     "ended": "the condition does not hold any more, and its message says so",
     "drift": "the target left the wanted value (repeat: enforce)",
     "at": "the rule is looked at only at its times",
-    "missed": "a time of the rule was missed by more than 5 minutes, and is left",
+    "missed": "a time of the rule went by: it was down or held for 5 minutes, or facts were unknown too long",
     "for": "the condition has not held long enough",
     "cooldown": "the rule acted on this event too recently",
     "limit": "the rule used up its actions for this event and day",

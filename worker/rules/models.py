@@ -339,8 +339,8 @@ class RuleText(Section):
     )
     at: Annotated[Text, AfterValidator(_cron)] | None = _key(
         "at",
-        "cron expression: looked at only then; each time is its own episode, and one missed by more than "
-        "5 minutes is logged and left",
+        "cron expression: looked at only then; each time is its own episode, and facts that are read late are "
+        "waited for, for an hour or until the next time",
         'at: "0 8 * * *"',
     )
     timezone: Annotated[Text, AfterValidator(_zone)] | None = _key(

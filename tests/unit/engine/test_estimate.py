@@ -108,3 +108,19 @@ def test_the_estimate_is_a_script_s_too() -> None:
     assert reckoned(FREE).as_json()["round_s"] is None
     assert reckoned(FREE).pages == 1
     assert BUILT_IN_REGISTRY.facts["setup"].per_event_request
+
+
+def test_rules_with_at_read_only_at_their_times_and_are_told_of_where_the_time_is_too_short() -> None:
+    daily = "{id: daily, at: '0 8 * * *', when: setup.state == 'DRAFT', do: [boost]}"
+    often = "{id: often, at: '*/5 * * * *', when: setup.state == 'DRAFT', do: [boost]}"
+    steady = "{id: steady, at: '0 8 * * *', for: 1h, when: setup.state == 'DRAFT', do: [boost]}"
+    once = "{id: once, at: '0 8 29 2 *', when: setup.state == 'DRAFT', do: [boost]}"
+    assert reckoned(daily).needed == 20 + 1
+    assert reckoned(steady).needed == 20 + 1 + 2000, "with for it is looked at all the while"
+    assert reckoned(daily).warnings == ()
+    late = reckoned(often, daily, once, events=2000)
+    assert [one[0] for one in late.late] == ["often"]
+    ((message, hint),) = [one for one in late.warnings if "times" in one[0]]
+    assert message.startswith("rule 'often' asks at its times of 2000 events (--events N) what takes up to ")
+    assert message.endswith("and has 5m: of the others the time is missed")
+    assert "requests.per_minute" in hint

@@ -66,19 +66,45 @@ def test_what_is_not_true_at_the_time_waits_for_the_next_one() -> None:
     assert story.fires(to(story, 5 + 1440)) == ["r"]
 
 
-def test_an_unknown_condition_is_waited_for_until_the_time_is_missed() -> None:
-    story = started()
+@pytest.mark.parametrize("minutes", [9, 30, 64.9])
+def test_an_unknown_condition_is_waited_for_as_long_as_an_hour(minutes: float) -> None:
+    story = started(restarting=True)
     story.blind("event")
     assert story.look(to(story, 5)).held == ["r: fact_unknown"]
+    assert story.look().outcome == ([], [], [], [])
     story.event(status="cancelled")
-    assert story.fires(to(story, 9)) == ["r"], "within five minutes it is as good"
+    assert story.fires(to(story, minutes)) == ["r"]
+    assert story.fires() == []
+
+
+def test_after_an_hour_the_time_is_missed_and_left() -> None:
     story = started()
     story.blind("event")
     story.look(to(story, 5))
-    missed = story.look(to(story, 10.1))
-    assert missed.held == ["r: missed"]
+    assert story.look(to(story, 65.1)).held == ["r: missed"]
     story.event(status="cancelled")
-    assert story.fires() == [], "and then it is left"
+    assert story.fires() == []
+
+
+def test_facts_that_were_lacking_until_the_next_time_are_told_and_the_next_time_begins() -> None:
+    rule = replace(at_five_past(), at=CronTimes(source="5-59/10 12 * * *"))
+    story = started(rule, restarting=True)
+    story.blind("event")
+    assert story.look(to(story, 5)).held == ["r: fact_unknown"]
+    assert story.look(to(story, 14.9)).held == []
+    looked = story.look(to(story, 15))
+    assert looked.held == ["r: fact_unknown", "r: missed"]
+    assert story.look().held == []
+    story.event(status="cancelled")
+    assert story.fires(to(story, 22)) == ["r"], "and has its own time to be read"
+    assert story.fires(to(story, 25)) == ["r"]
+
+
+def test_a_time_at_which_nobody_looked_is_missed_after_five_minutes() -> None:
+    story = started()
+    story.event(status="cancelled")
+    assert story.look(to(story, 10.1)).held == ["r: missed"]
+    assert story.fires() == []
 
 
 def test_a_time_that_nobody_looked_at_is_told_once_for_all_its_events_and_left() -> None:
@@ -275,7 +301,7 @@ def test_nothing_is_read_for_a_rule_between_its_times() -> None:
     seen_now = Observation(partner=a_story().memory.partner, event=E1, facts={})
     assert wanted_keys(rule, seen_now, START) == frozenset()
     assert wanted_keys(rule, seen_now, START + 6 * MINUTE) == {FactKey(name="setup")}
-    assert wanted_keys(rule, seen_now, START + 11 * MINUTE) == frozenset()
+    assert wanted_keys(rule, seen_now, START + 66 * MINUTE) == frozenset()
     held = replace(rule, hold_for=MINUTE)
     assert wanted_keys(held, seen_now, START) == {FactKey(name="setup")}, "with for it is looked at all the while"
 
