@@ -652,7 +652,7 @@ _ALL: tuple[Mutant, ...] = (
             "worker.ledger.rows:settle_attempt",
             ("outcome = OUTCOMES.get(after.state, UNKNOWN)", "outcome = OUTCOMES.get(after.state, ABSENT)"),
         ),
-        shown_by=(Try(scene="dear week", named=(("write", 0, "429 hidden"), ("write", 1, "429 hidden"))),),
+        shown_by=(Try(scene="dear week", named=(("write", 0, "429 applied"), ("write", 1, "429 applied"))),),
     ),
     Mutant(
         name="one event takes it all",
@@ -663,7 +663,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a surge goes through",
         why="a rule that fires for too many events asks nobody",
-        applied=flaw("worker.engine.planning:Planner._surging", ("if count > surge.events:", "if False:")),
+        applied=flaw("worker.engine.planning:Planner._surging", ("if len(pieces) > surge.events:", "if False:")),
         shown_by=(plain("surge"),),
     ),
     Mutant(
