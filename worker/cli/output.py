@@ -28,6 +28,14 @@ NUMBERS = frozenset({"id", "seq", "write", "undone_by"})
 KEYS = NUMBERS | {"state", "kind", "event"}
 """What the next command asks for, or what a row is known by; without any of them that is the first column."""
 TIMES = frozenset({"at", "changed_at"})
+STYLES = {
+    **dict.fromkeys(("confirmed", "approved"), "green"),
+    **dict.fromkeys(("waiting", "unknown", "unconfirmed", "halted"), "yellow"),
+    **dict.fromkeys(("needs_human", "rejected", "refused", "rules_refused"), "red"),
+    **dict.fromkeys(("fired", "sending", "applied"), "cyan"),
+}
+"""How a state or a kind shows itself on a terminal that has colours."""
+COLOURED = frozenset({"state", "kind"})
 WORDS_MIN = 30
 GAP = 2
 """Between two columns."""
@@ -118,8 +126,12 @@ def _print_as_table(screen: Console, title: str, columns: Columns) -> None:
     for name in columns:
         table.add_column(name, overflow="fold", no_wrap=name not in WORDS)
     for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
+        table.add_row(*(_styled(name, cell) for name, cell in zip(columns, row, strict=True)))
     screen.print(table)
+
+
+def _styled(name: str, cell: str) -> Text:
+    return Text(cell, style=STYLES.get(cell, "") if name in COLOURED else "")
 
 
 def _print_blocks(screen: Console, title: str, columns: Columns, keys: AbstractSet[str]) -> None:

@@ -59,3 +59,22 @@ def test_what_a_terminal_would_obey_is_not_printed() -> None:
 
     assert not set(text) & {"\x1b", "\x07", "\x9b"}
     assert "[bold]e2[/bold]" in text
+
+
+def test_a_state_has_its_colour_where_the_terminal_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    names = ("id", "state", "why")
+    rows: list[list[Json]] = [[1, "needs_human", "confirmed"], [2, "confirmed", "as wanted"]]
+
+    text = "\n".join(printed(names, rows))
+
+    assert "\x1b[31mneeds_human" in text
+    assert "\x1b[32mconfirmed" in text
+    assert text.count("\x1b[32m") == 1, "a word elsewhere has no colour"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in "\n".join(printed(names, rows))
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b" not in "\n".join(printed(names, rows)), "a pipe has none"
