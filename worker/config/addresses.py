@@ -4,6 +4,8 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from worker.rules.binding import WHAT, Slip
+
 SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
 SERVER_PREFIXES = ("postgresql://", "postgresql+", "postgres://")
@@ -44,36 +46,32 @@ def media_of(base_url: str) -> str | None:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def address_error(text: str) -> tuple[str, str] | None:
-    """What is wrong with an address, and what to do; None if nothing is. Never repeats the address."""
+def service_address(text: str) -> str:
+    """The same text; raises `Slip` where it is no address of a service. Never repeats the address."""
     parts = _split(text)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        return "is not an address", "write https://HOST/api/v3, or sandbox for the embedded twin"
+        raise Slip(f"{WHAT} is not an address", "write https://HOST/api/v3, or sandbox for the embedded twin")
     if parts.username is not None or parts.password is not None:
-        return "must not hold a user name or password", "write them under credentials, as {env: NAME}"
+        raise Slip(f"{WHAT} must not hold a user name or password", "write them under credentials, as {env: NAME}")
     if parts.query or parts.fragment:
-        return "must not have a query or fragment", ""
+        raise Slip(f"{WHAT} must not have a query or fragment", "")
     if parts.scheme == "http" and not _loopback(parts.hostname):
-        return "must begin with https://", "over plain http the password could be read on the way"
-    return None
+        raise Slip(f"{WHAT} must begin with https://", "over plain http the password could be read on the way")
+    return text
 
 
-def ledger_error(text: str) -> tuple[str, str] | None:
-    """What is wrong with the address of a ledger, and what to do; None if nothing is."""
+def ledger_address(text: str) -> str:
+    """The same text; raises `Slip` where it is no address of a ledger."""
     if text.startswith(SERVER_PREFIXES):
         parts = _split(text)
         if parts is not None and (parts.password is not None or "password=" in parts.query):
-            return "must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD"
-        return (
-            "names a PostgreSQL server, which several workers could share, and this version cannot run several yet",
-            "write sqlite:///FILE, on a disk of this machine",
-        )
+            raise Slip(f"{WHAT} must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD")
+        said = "names a PostgreSQL server, which several workers could share, and this version cannot run several yet"
+        raise Slip(f"{WHAT} {said}", "write sqlite:///FILE, on a disk of this machine")
     if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
-        return (
-            "must be sqlite:///FILE",
-            "a file on a disk of this machine; relative paths count from the config's folder",
-        )
-    return None
+        hint = "a file on a disk of this machine; relative paths count from the config's folder"
+        raise Slip(f"{WHAT} must be sqlite:///FILE", hint)
+    return text
 
 
 def host_and_port(listen: str) -> tuple[str, int]:
@@ -82,14 +80,14 @@ def host_and_port(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def listen_error(listen: str, *, locked: bool) -> tuple[str, str] | None:
-    """What is wrong with an address to listen on, and what to do; None if nothing is."""
+def listen_slip(listen: str, *, locked: bool) -> Slip | None:
+    """What is wrong with an address to listen on; None if nothing is."""
     host, port = host_and_port(listen)
     if port > PORT_MAX:
-        return f"has no port {port}", f"ports go up to {PORT_MAX}"
+        return Slip(f"{WHAT} has no port {port}", f"ports go up to {PORT_MAX}")
     if not locked and not _loopback(host):
         hint = "give web.users (a password for each person) or web.tokens, or listen on 127.0.0.1"
-        return "is open to other machines, and nobody would be asked for a password", hint
+        return Slip(f"{WHAT} is open to other machines, and nobody would be asked for a password", hint)
     return None
 
 

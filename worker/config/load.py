@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from worker.api.assumptions import assumptions_from
-from worker.config.addresses import is_local, listen_error
+from worker.config.addresses import is_local, listen_slip
 from worker.config.models import Config, FactText, SecretPlace
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
@@ -37,8 +37,8 @@ def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
             hint = "write {env: NAME} or {file: PATH}; a value may stand here only for the sandbox and this machine"
             yield loc, Slip(f"{WHAT} must not stand in the file itself", hint)
     web = text.web
-    if web is not None and (wrong := listen_error(web.listen, locked=bool(web.users or web.tokens))) is not None:
-        yield ("web", "listen"), Slip(f"{WHAT} {wrong[0]}", wrong[1])
+    if web is not None and (wrong := listen_slip(web.listen, locked=bool(web.users or web.tokens))) is not None:
+        yield ("web", "listen"), wrong
     names = text.partners or ()
     for number, name in enumerate(names):
         if name in names[:number]:

@@ -19,12 +19,12 @@ from jmespath.functions import Functions
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 
 from worker.config.addresses import (
-    address_error,
     embedded,
     host_and_port,
     is_local,
-    ledger_error,
+    ledger_address,
     media_of,
+    service_address,
 )
 from worker.model.commits import TOPICS
 from worker.model.endpoints import row_of
@@ -73,20 +73,6 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 # what a single key is checked for
-
-
-def _address(text: str) -> str:
-    wrong = address_error(text)
-    if wrong is not None:
-        raise Slip(f"{WHAT} {wrong[0]}", wrong[1])
-    return text
-
-
-def _ledger(text: str) -> str:
-    wrong = ledger_error(text)
-    if wrong is not None:
-        raise Slip(f"{WHAT} {wrong[0]}", wrong[1])
-    return text
 
 
 def _listen(text: str) -> str:
@@ -253,15 +239,15 @@ SecretSource = Annotated[SecretPlace, WithJsonSchema(_secret_schema())]
 class Api(Section):
     """The service."""
 
-    base_url: Annotated[Text, AfterValidator(lambda text: text if embedded(text) else _address(text))] = Field(
+    base_url: Annotated[Text, AfterValidator(lambda text: text if embedded(text) else service_address(text))] = Field(
         default="sandbox", description="sandbox (the embedded twin), or https://HOST/api/v3"
     )
-    cr_url: Annotated[Text, AfterValidator(_address)] | None = Field(
+    cr_url: Annotated[Text, AfterValidator(service_address)] | None = Field(
         default=None,
         description="the event-ingest service; needed by the action frontend_status",
         examples=["https://CR-HOST/api"],
     )
-    media_url: Annotated[Text, AfterValidator(_address)] | None = Field(
+    media_url: Annotated[Text, AfterValidator(service_address)] | None = Field(
         default=None, description="default: base_url with /api/media", examples=["https://MEDIA-HOST/api/media"]
     )
     timeout: Duration = Field(default=timedelta(seconds=10), description="how long one request may take")
@@ -544,7 +530,7 @@ class Config(Section):
         default_factory=Requests, description="budget of requests", examples=[{"per_minute": 300}]
     )
     rules_at: Text = Field(alias="rules", default="rules", description="folder of the rules, or one file")
-    ledger: Annotated[Text, AfterValidator(_ledger)] = Field(
+    ledger: Annotated[Text, AfterValidator(ledger_address)] = Field(
         default="sqlite:///worker.db", description="where everything is remembered"
     )
     stop_within: Span = Field(default=timedelta(seconds=20), description="how long a stopping worker awaits answers")
