@@ -54,7 +54,7 @@ def backtest(
         Path | None, typer.Option("--rules", help="A rule folder or file; by default the config's.")
     ] = None,
     since: Annotated[str | None, typer.Option(help="How long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")] = None,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Run a rule folder over what was observed, and show which writes would be new, gone, earlier or later.
 
@@ -76,7 +76,7 @@ def backtest(
         raise NotFound("no observations are recorded yet", hint=hint)
     for one in tested:
         _say(one)
-    if output is Format.json:
+    if output == "json":
         print_json({"partners": {one.partner: _summary(one) for one in tested}, "writes": list(_rows(tested))})
         return
     rows = [_for_a_person(one.partner, found) for one in tested for found in _worth_showing(one.found)]

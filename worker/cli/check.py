@@ -43,9 +43,7 @@ def check(
         ),
     ] = EVENTS,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 2 for warnings as well, as in a build.")] = False,
-    output: Annotated[
-        Format, typer.Option("--format", help="table (file:line:column: message) or json.")
-    ] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.
 
@@ -66,7 +64,7 @@ def check(
         vouched = (f"vouched for: {key}" for key in sorted(config.vouched))
         assumed = (*vouched, *unvouched_lines(config, (rule for one in looked for rule in one.rules)))
     estimates, rules = [one.estimate for one in looked if not broken], sum(len(one.rules) for one in looked)
-    if output is Format.json:
+    if output == "json":
         print_json(
             {
                 "problems": [_json(problem) for problem in found],

@@ -296,7 +296,7 @@ def undo(
         typer.Option("--since", help="With --rule: how long ago (10m, 2h) or a time (2026-03-01T02:00:00Z)."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Put back what writes changed: the value recorded before each, as new writes with guards and log of their own.
 
@@ -320,7 +320,7 @@ def undo(
         found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
         made = () if dry_run else ledger.apply(found.commit(word))
     rows = list(_undo_rows(found, made, dry_run=dry_run))
-    if output is Format.json:
+    if output == "json":
         print_json(rows)
     else:
         title = "undo (dry run: nothing is changed)" if dry_run else "undo"

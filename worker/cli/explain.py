@@ -211,7 +211,7 @@ def explain_command(
     at: Annotated[
         str | None, typer.Option(help="As of then: how long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Say why each rule did or did not fire for an event: offline, from the ledger.
 
@@ -244,7 +244,7 @@ def explain_command(
         ]
         if not any(one.rules for one in answers):
             raise _nothing(ledger, config, event, rule, partner)
-    if output is Format.json:
+    if output == "json":
         print_json([_json(one) for one in answers])
         return
     for one in answers:

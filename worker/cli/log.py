@@ -61,7 +61,7 @@ def writes(
     event: OnlyEvent = None,
     partner: OnlyPartner = None,
     rule: OnlyRule = None,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Print every write, oldest first: its state, what holds it, and why.
 
@@ -76,7 +76,7 @@ def writes(
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         known = bool(found) or say_nothing_found(ledger, config_of(context), asked, "write")
         shown = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
-    if output is Format.json:
+    if output == "json":
         print_json(
             [
                 {
@@ -119,9 +119,7 @@ def log(
     against: Annotated[
         str | None, typer.Option(help="With --verify: the head that the log must contain, SEQ:HASH.")
     ] = None,
-    output: Annotated[
-        LogFormat, typer.Option("--format", help="table, json, jsonl (one record a line) or csv.")
-    ] = LogFormat.table,
+    output: LogFormat = "table",
 ) -> None:
     """Print the action log: what was seen, decided, sent and proved, oldest first.
 
@@ -156,9 +154,9 @@ def _print(ledger: LedgerReader, config: Config, wanted: LogFilter, output: LogF
     records: Iterable[dict[str, Json]] = () if first is None else chain((first,), found)
     whole = wanted == LogFilter()
     known = first is not None or _say_nothing(ledger, config, wanted)
-    if output in (LogFormat.jsonl, LogFormat.csv):
+    if output in ("jsonl", "csv"):
         _export(records, output, whole=whole)
-    elif output is LogFormat.json:
+    elif output == "json":
         listed = list(records)
         print_json(listed)
         if whole:
@@ -171,11 +169,11 @@ def _print(ledger: LedgerReader, config: Config, wanted: LogFilter, output: LogF
 
 def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: bool) -> None:
     """A line a record. Of the whole log the head is said, which an auditor keeps apart from the file."""
-    if output is LogFormat.csv:
+    if output == "csv":
         sys.stdout.write(csv_head())
     last = None
     for record in records:
-        line = csv_lines([record]) if output is LogFormat.csv else json_lines([record])
+        line = csv_lines([record]) if output == "csv" else json_lines([record])
         sys.stdout.write(printable(line) if sys.stdout.isatty() else line)  # a file has it as it is, for its hash
         last = record
     sys.stdout.flush()
@@ -241,16 +239,16 @@ def _request_id(answer: Mapping[str, Json]) -> str:
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
     """Records for ever. The next look starts after the newest record of the last, whether it matched or not."""
-    if output in (LogFormat.json, LogFormat.csv):
-        say(f"--follow prints records as they come: {output.value} has an end, so jsonl is printed")
-        output = LogFormat.jsonl
+    if output in ("json", "csv"):
+        say(f"--follow prints records as they come: {output} has an end, so jsonl is printed")
+        output = "jsonl"
     after = 0
     try:
         while True:
             newest = ledger.last_seq()
             for record in ledger.log(replace(wanted, after_seq=after)):
                 after = max(after, cast(int, record["seq"]))
-                if output is LogFormat.jsonl:
+                if output == "jsonl":
                     print_line(record)
                 else:
                     (shown,) = told(ledger, [record])

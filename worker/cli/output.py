@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from enum import StrEnum
+from typing import Annotated, Literal
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
@@ -45,20 +46,11 @@ Columns = Mapping[str, Sequence[str]]
 """The cells of each column, as they are shown."""
 
 
-class Format(StrEnum):
-    """``--format`` of commands that print data."""
-
-    table = "table"
-    json = "json"
-
-
-class LogFormat(StrEnum):
-    """``--format`` of ``log``."""
-
-    table = "table"
-    json = "json"
-    jsonl = "jsonl"
-    csv = "csv"
+Format = Annotated[Literal["table", "json"], typer.Option("--format", help="table or json.")]
+LogFormat = Annotated[
+    Literal["table", "json", "jsonl", "csv"],
+    typer.Option("--format", help="table, json, jsonl (one record a line) or csv."),
+]
 
 
 def print_json(value: object) -> None:

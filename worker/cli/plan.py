@@ -37,7 +37,7 @@ def plan(
     rule: Annotated[str | None, typer.Option(help="Only what this rule would do.")] = None,
     partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Read on after 10 s, until everything is read.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Show what each rule would do now: every write before and after, what would hold it, what it costs.
 
@@ -61,7 +61,7 @@ def plan(
     for one in found:
         _say(one, looked_at, asked)
     rows = [one for one in _rows(found) if asked.shows(one)]
-    if output is Format.json:
+    if output == "json":
         source = "service" if looked_at is None else "ledger"
         print_json({"source": source, "partners": _partners(found), "writes": [_row(row) for row in rows]})
     elif rows:

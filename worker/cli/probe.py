@@ -21,7 +21,7 @@ app = typer.Typer()
 def probe(
     context: typer.Context,
     partner: Annotated[str | None, typer.Option(help="Ask this partner only. Default: up to three, in turn.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Read one of each resource; say of each assumption: confirmed, refuted, or cannot be seen by reading.
 
@@ -33,7 +33,7 @@ def probe(
     """
     config = config_of(context)
     found = asyncio.run(probe_of(config, partner or ""))
-    if output is Format.json:
+    if output == "json":
         print_json(told_as_json(found, config))
     else:
         told_as_tables(found)

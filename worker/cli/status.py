@@ -38,7 +38,7 @@ def status(
             help="Exit 1 unless a complete cycle is younger than three intervals and `run` would take the ledger.",
         ),
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Print what the daemon does: partners, rules in force, writes by state, halts. Needs no credentials.
 
@@ -57,7 +57,7 @@ def status(
         say("healthy" if why is None else f"not healthy: {why}")
         raise typer.Exit(0 if why is None else 1)
     say_no_ledger(ledger_url(config))
-    if output is Format.json:
+    if output == "json":
         print_json(found)
     else:
         _print(found, now)

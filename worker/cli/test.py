@@ -77,7 +77,7 @@ def rule_tests(
         typer.Argument(help="Files or folders of rule tests. Default: every tests/ among the rules."),
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML report to this file.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.table,
+    output: Format = "table",
 ) -> None:
     """Run rule tests, without the network. Exits 1 if one fails or there is none, 2 for a mistake.
 
@@ -99,7 +99,7 @@ def rule_tests(
         _add_unseen(unseen, group.rules, [timed.ran for timed in one.tests])
     if junit is not None:
         _write(junit, _report(done))
-    if output is Format.json:
+    if output == "json":
         print_json(_as_json(done, unseen))
     else:
         _print(done, unseen)
