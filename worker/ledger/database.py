@@ -7,7 +7,8 @@ the database does. ``sqlite`` and ``postgres`` say how one begins and what error
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from queue import Empty, Full, Queue
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable, Row
@@ -34,7 +35,7 @@ class Store(ABC):
         self._files: dict[str, tuple[int, int] | None] = {}
         """What must lie where it did."""
         self._turn: AbstractContextManager[object] = nullcontext()
-        self._at_rest: list[Connection] = []
+        self._at_rest: Queue[Connection] = Queue(maxsize=1)
         """The connection that the next transaction takes: to take one from SQLAlchemy's pool costs more than most
         statements."""
 
@@ -110,16 +111,22 @@ class Store(ABC):
 
     def taken(self) -> Connection:
         """A connection that nobody else has; to be given back."""
-        return self._at_rest.pop() if self._at_rest else self.engine.connect()
+        try:
+            return self._at_rest.get_nowait()
+        except Empty:
+            return self.engine.connect()
 
     def give_back(self, connection: Connection) -> None:
         """Keeps one connection, and closes any other."""
-        if self._at_rest or connection.invalidated:
-            connection.close()
-        else:
-            self._at_rest.append(connection)
+        try:
+            if not connection.invalidated:
+                self._at_rest.put_nowait(connection)
+                return
+        except Full:
+            pass
+        connection.close()
 
     def close(self) -> None:
         """Closes every connection; a later transaction opens one again."""
-        while self._at_rest:
-            self._at_rest.pop().close()
+        with suppress(Empty):
+            self._at_rest.get_nowait().close()
