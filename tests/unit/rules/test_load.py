@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from worker.model.errors import InputErrors
 from worker.model.facts import PartnerId
-from worker.model.rules import Computed, Rule, RuleSet, Surge, Watch
+from worker.model.rules import Computed, Rule, RuleSet, SpendLimits, Surge, Watch
 from worker.rules import load as files
 from worker.rules.load import files_hash, load, load_rules, read_rules
 
@@ -329,3 +329,12 @@ def test_no_condition_crashes_the_loader(text: str) -> None:
         read_rules({"r.yaml": f'rules: [{{id: a, do: [pause], when: "{spelled}"}}]'})
     except InputErrors as errors:
         refused(errors)
+
+
+def test_the_limits_of_a_rule_are_what_its_file_says() -> None:
+    text = (
+        HEAD + "    limit: {per_event_per_day: 2, per_rule_per_day: 9}\n    spend: {per_event: 300, per_week: 2000}\n"
+    )
+    (rule,) = read_rules({"r.yaml": text}).rules.rules
+    assert (rule.per_event_per_day, rule.per_rule_per_day) == (2, 9)
+    assert rule.spend == SpendLimits(per_event=300.0, per_week=2000.0)
