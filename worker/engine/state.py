@@ -330,9 +330,9 @@ class Trial:
 class Stored:
     """``facts``: as they stand in the ledger, and ``looked_at``: the last noted looks; ``lacked``: of records, what the
     fields that cannot be read now were when they were read last. ``seen``: what each fact was since, oldest first; what
-    came and went is two changes, perhaps of two hands. ``anew``: events that are others than those that the ledger
-    knows by their ids. ``rules``: the rules by which fields are ``kept``, and ``watched``. ``trial``: a commit of which
-    nobody knows whether it is stored. ``keep``: how long changes stay."""
+    came and went is two changes, perhaps of two hands. ``anew``: facts that the ledger has of another event,
+    which had the same id. ``rules``: the rules by which fields are ``kept``, and ``watched``. ``trial``: a commit of
+    which nobody knows whether it is stored. ``keep``: how long changes stay."""
 
     partner: PartnerId
     keep: timedelta = timedelta(days=7)
@@ -340,7 +340,7 @@ class Stored:
     looked_at: dict[EventId, datetime] = field(default_factory=dict)
     lacked: dict[Place, Mapping[str, Json]] = field(default_factory=dict)
     seen: dict[EventId, dict[FactKey, list[Fact]]] = field(default_factory=dict)
-    anew: set[EventId] = field(default_factory=set)
+    anew: set[Place] = field(default_factory=set)
     rules: RuleSet | None = None
     kept: Mapping[str, Fields] = field(default_factory=dict)
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -376,7 +376,7 @@ class Stored:
 
     def forget(self, event: EventId) -> None:
         """What comes back under its id may be another event: nothing from before counts any more."""
-        self.anew.add(event)
+        self.anew.update((event, key) for key in self.facts.get(event, ()))
         self.seen.pop(event, None)
 
     def under(self, rules: RuleSet, known: Iterable[tuple[Place, Fact]]) -> None:
@@ -470,7 +470,7 @@ class Stored:
                 self.seen[event][key] = values[count:]
             elif not self.seen.get(event):
                 self.seen.pop(event, None)
-            self.anew.discard(event)
+            self.anew.discard((event, key))
 
     def _changes(self, place: Place, now: datetime) -> Iterator[Change]:
         """The changes of one fact, in what is worth keeping of it."""
@@ -478,13 +478,13 @@ class Stored:
         known, fields = self.facts.get(event, {}).get(key), self.kept.get(key.name)
         before = None
         if known is not None:
-            last = {} if event in self.anew else self.lacked.get(place, {})
+            last = {} if place in self.anew else self.lacked.get(place, {})
             before = Observed(event=event, key=key, fact=narrowed(known, fields), at=now, last=last)
         for fact in self.seen[event][key]:
             new = narrowed(replace(fact, trace=None) if fact.trace is not None else fact, fields)
             if before is not None and same(before.fact, new):
                 continue
-            missed = _missed(before, new) if key.name in WATCHED and event not in self.anew else {}
+            missed = _missed(before, new) if key.name in WATCHED and place not in self.anew else {}
             after = Observed(event=event, key=key, fact=new, at=now, last=missed)
             yield Change(now=after, before=before)
             before = after
@@ -494,7 +494,7 @@ class Stored:
         changed yet; what another event was, under the same id, is nobody's change."""
         for change in changes:
             now, before = change.now, change.before
-            if before is None or now.event in self.anew:
+            if before is None or (now.event, now.key) in self.anew:
                 continue
             if now.event == OF_PARTNER:
                 yield from _of_partner(self.partner, change)
