@@ -61,10 +61,11 @@ _HEAD: Final = """\
 
 # Every row of the service's document
 
-What the worker and its twin do with each endpoint of section 4 of the document. *Open* marks what the document does not
-specify: of the input, of the output. Such an input is an assumption; such an output is taken as JSON of any form. A
-*fact* is read by naming it in a rule; any other GET can be read as a fact of the config (`facts:`). The twin serves
-every row; where the document shows no form its answers are its own, and tell nothing of the real service.
+What the worker and its simulator do with each endpoint of section 4 of the document. *Open* marks what the document
+does not specify: of the input, of the output. Such an input is an assumption; such an output is taken as JSON of any
+form. A *fact* is read by naming it in a rule; any other GET can be read as a fact of the config (`facts:`). The
+simulator serves every row; where the document shows no form its answers are its own, and tell nothing of the real
+service.
 
 Three refusals are told apart wherever they come: `error.auth.missing_token` (no token that the service accepts came
 along), `error.auth.not_authorized` (this account may not do this for this partner), `error.unauthorized` (only
@@ -78,7 +79,7 @@ def text() -> str:
     parts = [_HEAD]
     for section, title in SECTIONS.items():
         rows = [_row(row) for row in ENDPOINTS if row.section == section]
-        head = ("row", "open", "the worker", "the twin", "leans on")
+        head = ("row", "open", "the worker", "the simulator", "depends on")
         parts += [f"## {section} {title}\n", table(head, rows)]
     return "\n".join(parts)
 

@@ -120,10 +120,10 @@ def _config() -> str:
 
 def _assumptions() -> str:
     about = (
-        "What the service's document leaves open. A key written under `assumptions:` is a fact that you vouch for. In "
-        "mode `live`, against anything but the sandbox and this machine, a write that leans on a default nobody "
-        "vouched for, or whose rule decides by a fact that does, is held (`assumption`). `safety.settle` is vouched "
-        "for in the same way: until it is written, an unknown write that spends goes to a person at once.\n"
+        "What the service's document leaves open. A key written under `assumptions:` is a fact that you confirm. In "
+        "mode `live`, against anything but the sandbox and this machine, a write that depends on a default that nobody "
+        "confirmed, or whose rule decides by a fact that does, is held (`assumption`). `safety.settle` is confirmed "
+        "in the same way: until it is written, an unknown write that spends goes to an operator at once.\n"
     )
     rows = [
         (
@@ -143,7 +143,7 @@ def _assumptions() -> str:
         "what it says",
         "default",
         "where the document is silent",
-        "what leans on it",
+        "what depends on it",
         "can reading confirm it",
     )
     return "\n".join(("## Assumptions\n", about, table(head, rows)))
@@ -257,7 +257,7 @@ def _action(action: Action) -> str:
         *([("refused without", "a draft" if "DRAFT" in action.needs else "a published setup")] if action.needs else ()),
         *([("already so", _already_so(action))] if action.shown not in ("answer", "handover", "clock") else ()),
         ("evidence", _evidence(action)),
-        ("held unless vouched for", leans),
+        ("held unless confirmed", leans),
         ("section", action.section),
         ("example", f"`{action.example}`"),
     ]
@@ -337,15 +337,15 @@ def _evidence(action: Action) -> str:
         "confirm": "`confirm.when` on a fresh GET; without `confirm` none, and its 2xx confirms it",
         "handover": "none: the hand-over itself",
         "clock": "none: the clock",
-        "answer": "none: its 2xx confirms it, and after an unknown outcome a person must look",
+        "answer": "none: its 2xx confirms it, and after an unknown outcome an operator must look",
     }[action.shown]
-    second = "; the second write cannot be read back: its 2xx confirms it, and an unknown one is for a person"
+    second = "; the second write cannot be read back: its 2xx confirms it, and an unknown one is for an operator"
     return shown + (second if action.unseen else "")
 
 
 def _tests() -> str:
     about = (
-        "Files in `rules/tests/`, run by `campaign-worker test`. For editors: [tests.json](schema/tests.json). A look "
+        "Files in `rules/tests/`, run by `campaign-worker test`. For editors: [tests.json](schema/tests.json). A poll "
         "happens every `poll.interval` and right after each step's `set`.\n"
     )
     rows = [(f"`{name}`", TEST_KEYS.get(name, "")) for name in keys_of_tests()]
@@ -374,7 +374,7 @@ def keys_of_tests() -> tuple[str, ...]:
 def _states() -> str:
     about = (
         "Every change of state goes through one table (`worker/writes/life.py`), from which this is drawn. A state "
-        "that *holds its target* keeps other writes off it, because its effect may exist. Where a person accepts a "
+        "that *holds its target* keeps other writes off it, because its effect may exist. Where an operator accepts a "
         "restored ledger (`ledger accept-restore`), every write that is not final becomes `needs_human`.\n"
     )
     rows = [

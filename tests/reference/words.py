@@ -28,7 +28,7 @@ LOG_FIELDS: Final[Mapping[str, str]] = {
     "partner": "the partner's id",
     "event": "the event's id",
     "rule": "the rule's id",
-    "episode": "which stretch of true, or which change, of this rule and event",
+    "episode": "which time of being true, or which change, of this rule and event",
     "write": "number of the write",
     "attempt": "which attempt of the write",
     "action": "the action in the rule's `do`",
@@ -41,7 +41,7 @@ LOG_FIELDS: Final[Mapping[str, str]] = {
     "evidence": "what one read showed: `get`, `read_at`, `status`, `x_request_id`, `value`, and `says`: `there`, "
     "`not_there` or `cannot_tell`",
     "facts": "on `fired`: the facts that the condition used, each with the time it was read",
-    "by": "who: the user of the system for a person's decision (`user worker` for one of that name), else `worker`",
+    "by": "who: the user of the system for an operator's decision (`user worker` for one of that name), else `worker`",
     "prev": "hash of the record before",
     "hash": "hash of this record and the one before; `log --verify` recomputes all of them",
 }
@@ -49,10 +49,10 @@ LOG_FIELDS: Final[Mapping[str, str]] = {
 TEST_KEYS: Final[Mapping[str, str]] = {
     "name": "what the test claims",
     "rules": "ids of the rules under test; without it all of them",
-    "given": "facts before the first look, by name",
+    "given": "facts before the first poll, by name",
     "answers": "what attempts meet instead of success, for the whole test or from one step on",
     "steps": "the moments of the test, in order of time",
-    "steps.at": "time since the first look; `0s` is the first look itself",
+    "steps.at": "time since the first poll; `0s` is the first poll itself",
     "steps.set": "facts that change right before this look",
     "steps.unknown": "facts that cannot be read from here on",
     "steps.answers": "as above, from this step on",

@@ -50,7 +50,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Decide": {
         "approve": "Let waiting writes go. They still pass every guard: what is no longer true is not sent.",
-        "reject": "Drop writes that wait, are planned, or need a person. They are not planned again in the same "
+        "reject": "Drop writes that wait, are planned, or need an operator. They are not planned again in the same "
         "episode.",
         "resolve": "Say whether a write in needs_human took effect. All of the given writes, or none.",
         "again": "Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or "

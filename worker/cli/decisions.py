@@ -81,7 +81,7 @@ def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, becaus
 
 @app.command("reject")
 def reject(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = NO_REASON) -> None:
-    """Drop writes that wait, are planned, or need a person. They are not planned again in the same episode.
+    """Drop writes that wait, are planned, or need an operator. They are not planned again in the same episode.
 
     Example: campaign-worker reject 12 13 --because "the import was wrong"
     """

@@ -215,7 +215,7 @@ def explain_command(
 ) -> None:
     """Say why each rule did or did not fire for an event: offline, from the ledger.
 
-    The daemon's own code decides on what the ledger holds of the last look, or of a time before. Each part of the
+    The daemon's own code decides on what the ledger holds of the last poll, or of a time before. Each part of the
     condition is shown with its value and how old the fact was, what holds the rule back since when, and when the log
     last saw it fire or held back. Exits 1 where nothing is known of the event.
 
@@ -270,7 +270,7 @@ def _nothing(ledger: LedgerReader, config: Config, event: str, rule: str | None,
     pair = [f"event {event}", *([f"rule {rule}"] if rule else []), *([f"partner {partner}"] if partner else [])]
     return NotFound(
         "; ".join(strange) or f"nothing is known of {' and '.join(pair)} together",
-        hint="`campaign-worker log` shows what the worker has met; a new event is known after its first look",
+        hint="`campaign-worker log` shows what the worker has met; a new event is known after its first poll",
     )
 
 

@@ -56,7 +56,7 @@ def accept_restore(
         ),
     ] = False,
 ) -> None:
-    """Go on with a restored, lost or exchanged ledger: what was open goes to a person, what fires waits.
+    """Go on with a restored, lost or exchanged ledger: what was open goes to an operator, what fires waits.
 
     Example: campaign-worker ledger accept-restore, once it is known why `campaign-worker status` says that the ledger
     was restored, lost or exchanged, and that it is the one to go on with.
@@ -75,7 +75,7 @@ def moved(
     to: Annotated[str, typer.Option("--to", metavar="URL", help="The address that api.base_url has now.")],
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
 ) -> None:
-    """Go on with this ledger at another address of the service: what was open goes to a person, what fires waits.
+    """Go on with this ledger at another address of the service: what was open goes to an operator, what fires waits.
 
     Example: campaign-worker ledger moved --to https://new.example/api/v3 --because "the service has a new name"
     """
@@ -99,6 +99,6 @@ def moved(
 
 def _say(done: str, accepted: upkeep.RestoreAccepted) -> None:
     writes, memories = len(accepted.needs_human), accepted.memories
-    say(f"{done}: {writes} open writes are now before a person, {memories} memories start anew")
+    say(f"{done}: {writes} open writes are now before an operator, {memories} memories start anew")
     if accepted.needs_human:
         say("decide them: campaign-worker writes --state needs_human")

@@ -240,7 +240,7 @@ class Api(Section):
     """The service."""
 
     base_url: Annotated[Text, AfterValidator(lambda text: text if embedded(text) else service_address(text))] = Field(
-        default="sandbox", description="sandbox (the embedded twin), or https://HOST/api/v3"
+        default="sandbox", description="sandbox (the embedded simulator), or https://HOST/api/v3"
     )
     cr_url: Annotated[Text, AfterValidator(service_address)] | None = Field(
         default=None,
@@ -305,7 +305,7 @@ class Gap(Section):
 
     longer_than: Duration = Field(default=timedelta(hours=1), description="a silence longer than this is a gap")
     then: Annotated[Literal["ask", "act", "reobserve"], SPELLED] = Field(
-        default="ask", description="what happens at the first look after it"
+        default="ask", description="what happens at the first poll after it"
     )
 
 
@@ -313,11 +313,13 @@ class Safety(Section):
     """What keeps an effect from happening twice, and a mistake from happening often."""
 
     on_unknown: Annotated[Literal["settle", "ask"], SPELLED] = Field(
-        default="settle", description="settle: reads decide, then a person; ask: a person"
+        default="settle", description="settle: reads decide, then an operator; ask: an operator"
     )
     settle: Duration = Field(default=timedelta(minutes=2), description="the latest that a write may still take effect")
     evidence_reads: Count = Field(default=3, description="reads in a row that must show a write's absence")
-    evidence_within: Duration = Field(default=timedelta(minutes=15), description="unknown for longer goes to a person")
+    evidence_within: Duration = Field(
+        default=timedelta(minutes=15), description="unknown for longer goes to an operator"
+    )
     confirm_within: Duration = Field(
         default=timedelta(minutes=2), description="how long reads may take to show a write"
     )
@@ -534,13 +536,13 @@ class Config(Section):
         default="sqlite:///worker.db", description="where everything is remembered"
     )
     stop_within: Span = Field(default=timedelta(seconds=20), description="how long a stopping worker awaits answers")
-    safety: Safety = Field(default_factory=Safety, description="brakes and evidence", examples=[{"settle": "2m"}])
+    safety: Safety = Field(default_factory=Safety, description="limits and evidence", examples=[{"settle": "2m"}])
     observations: Observations = Field(
-        default_factory=Observations, description="what the looks leave behind in the ledger", examples=[{"keep": "8d"}]
+        default_factory=Observations, description="what the polls leave behind in the ledger", examples=[{"keep": "8d"}]
     )
     assumptions: Annotated[dict[str, AnyJson], NAMED] = Field(
         default_factory=dict,
-        description="facts that you vouch for, by dotted key",
+        description="facts that you confirm, by dotted key",
         examples=[{"client_campaign_status.semantics": "set"}],
     )
     facts: Annotated[dict[Annotated[str, AfterValidator(_fact_name)], FactText], NAMED] = Field(

@@ -25,7 +25,7 @@ from worker.rules.durations import duration_text
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
-from worker.rules.lint import exclude_each_other, narrowed
+from worker.rules.lint import Answer, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
 from worker.rules.registry import Registry
 from worker.writes.evidence import Wish
@@ -243,16 +243,25 @@ def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
     for written in loaded.written:
         for wish in wishes_of(written.rule) if written.rule.enabled else ():
             wanting.setdefault(wish.target, []).append((written, wish))
-    opposed = (_opposed(claims, registry) for claims in wanting.values())
+    fixed = {
+        one.rule.id: fixed_values(one.rule.when.tree) if isinstance(one.rule.when, Expression) else {}
+        for one in loaded.written
+    }
+    opposed = (_opposed(claims, fixed, registry) for claims in wanting.values())
     return tuple(_told(claims) for claims in opposed if claims)
 
 
-def _opposed(claims: Sequence[Claimed], registry: Registry) -> tuple[Claimed, ...]:
+def _opposed(
+    claims: Sequence[Claimed], fixed: Mapping[RuleId, Mapping[str, frozenset[Answer]]], registry: Registry
+) -> tuple[Claimed, ...]:
     """Those of them that can meet an opposite one; a pair of which both are known already is not looked at."""
     found: dict[RuleId, Claimed] = {}
     for first, second in combinations(claims, 2):
         (mine, wish), (others, other) = (first[0].rule, first[1]), (second[0].rule, second[1])
         if mine.id == others.id or {mine.id, others.id} <= found.keys():
+            continue
+        common = fixed[mine.id].keys() & fixed[others.id].keys()
+        if any(not fixed[mine.id][subject] & fixed[others.id][subject] for subject in common):
             continue
         if wish.opposes(other) and _meet(mine, others, registry):
             found.setdefault(mine.id, first)

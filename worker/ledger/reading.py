@@ -357,8 +357,8 @@ class LedgerReader:
             f"{self._store.name} belongs to the service {own}, and the config's api.base_url names "
             f"{service}: what was done for one says nothing of the other",
             hint="for another service name another `ledger:` in the config; where the same one has moved, run "
-            f"`campaign-worker ledger moved --to {service} --because TEXT`: open writes are then put before a person, "
-            "and what is true at the first look waits for approval",
+            f"`campaign-worker ledger moved --to {service} --because TEXT`: open writes are then put before an "
+            "operator, and what is true at the first poll waits for approval",
         )
 
     def refused(self) -> NotSafe | None:

@@ -18,7 +18,7 @@ from worker.writes.intents import Wanted
 # kind or reason the log itself is the next thing to look at.
 
 WORDS: Mapping[str, str] = {
-    "needs_human": "only a person can tell",
+    "needs_human": "only an operator can tell",
     "waiting": "waits for a yes",
     "surge": "a rule fires for unusually many events",
     "unconfirmed": "accepted, and never seen",

@@ -208,7 +208,7 @@ def _rules_of_tests(file: Path) -> set[RuleId] | None:
 # nothing is claimed.
 
 TRIES_MAX = 1_000
-_Answer: TypeAlias = tuple[str, str | int | float | bool | None]
+Answer: TypeAlias = tuple[str, str | int | float | bool | None]
 """A kind and a value: Python takes 1, 1.0 and True for equal."""
 _TRUE, _FALSE, _OTHER = ("bool", True), ("bool", False), ("other", None)
 _MIRRORED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -219,12 +219,12 @@ class _Claim:
     """A part that combines nothing: a value is among these (or none of them), or lies so to a number."""
 
     subject: str
-    among: frozenset[_Answer] = frozenset({_TRUE})
+    among: frozenset[Answer] = frozenset({_TRUE})
     outside: bool = False
     operator: str = ""
     bound: float = 0.0
 
-    def truth(self, answer: _Answer) -> bool | None:
+    def truth(self, answer: Answer) -> bool | None:
         """What the part is if its value is this."""
         kind, value = answer
         if not self.operator:
@@ -242,6 +242,21 @@ def constant_truth(tree: Node, names: Mapping[str, Type]) -> bool | None:
 def exclude_each_other(first: Node, second: Node, names: Mapping[str, Type]) -> bool:
     """Whether the two can certainly not be true at once."""
     return not _reachable(replace(first, kind="and", children=(first, second)), names, wanted=True)
+
+
+def fixed_values(tree: Node) -> Mapping[str, frozenset[Answer]]:
+    """The values that a condition allows of what it compares in parts that must all be true. Where two conditions allow
+    none in common they exclude each other, which is seen in no time: a folder of rules has very many pairs."""
+    if tree.kind == "and":
+        found: dict[str, frozenset[Answer]] = {}
+        for child in tree.children:
+            for subject, among in fixed_values(child).items():
+                found[subject] = found.get(subject, among) & among
+        return found
+    claim = _claim(tree)
+    if isinstance(claim, _Claim) and not claim.outside and not claim.operator:
+        return {claim.subject: claim.among}
+    return {}
 
 
 def costly_names(rule: Rule, registry: Registry) -> tuple[str, ...]:
@@ -280,13 +295,13 @@ class _Search:
         self._tree, self._wanted, self._unknown = tree, wanted, unknown
         self._tries = 0
         self._claims: dict[int, _Claim | bool | None] = {}
-        self.answers: dict[str, tuple[_Answer, ...]] = {}
+        self.answers: dict[str, tuple[Answer, ...]] = {}
         self._note(tree)
         claims = [claim for claim in self._claims.values() if isinstance(claim, _Claim)]
         for subject in dict.fromkeys(claim.subject for claim in claims):
             self.answers[subject] = _answers([one for one in claims if one.subject == subject], names)
 
-    def from_world(self, world: Mapping[str, _Answer]) -> bool:
+    def from_world(self, world: Mapping[str, Answer]) -> bool:
         """Whether the condition can be what is wanted, if what is known of the world is this."""
         truth = self._truth(self._tree, world)
         self._tries += 1
@@ -304,7 +319,7 @@ class _Search:
         else:
             self._claims[id(node)] = None if self._unknown(node) else _claim(node)
 
-    def _truth(self, node: Node, world: Mapping[str, _Answer]) -> bool | None:
+    def _truth(self, node: Node, world: Mapping[str, Answer]) -> bool | None:
         """Three-valued; None: it is not known of this world."""
         if node.kind in ("and", "or"):
             decides = node.kind == "or"
@@ -322,7 +337,7 @@ class _Search:
         return claim.truth(world[claim.subject]) if claim.subject in world else None
 
 
-def _answers(claims: list[_Claim], names: Mapping[str, Type]) -> tuple[_Answer, ...]:
+def _answers(claims: list[_Claim], names: Mapping[str, Type]) -> tuple[Answer, ...]:
     """Everything that a value can be, as far as these parts can tell."""
     subject = claims[0].subject
     documented = _documented(subject, names)
@@ -367,7 +382,7 @@ def _claim(node: Node) -> _Claim | bool | None:
     return claim if first is None else claim.truth(first)
 
 
-def _answer(node: Node) -> _Answer | None:
+def _answer(node: Node) -> Answer | None:
     """What is written out: a literal, or as a number of seconds a duration or a time."""
     if node.kind == "literal":
         return "number" if node.literal in ("int", "double") else node.literal, node.value
@@ -389,7 +404,7 @@ def _spelled(node: Node) -> str:
     return f"{node.kind} {node.text} {'.' if node.method else ''}({parts})"
 
 
-def _documented(subject: str, names: Mapping[str, Type]) -> tuple[_Answer, ...] | None:
+def _documented(subject: str, names: Mapping[str, Type]) -> tuple[Answer, ...] | None:
     """All values that a field can have; None where the document does not say."""
     name, *fields = subject.split(".")
     found: Type | None = names.get(name)

@@ -371,7 +371,7 @@ class RuleText(Section):
         "mode", "shadow, approve or live; can only be stricter than the config", "mode: approve"
     )
     surge: SurgeText | None = _key(
-        "surge", "more events than this within that time wait for a person", "surge: {events: 5, within: 10m}"
+        "surge", "more events than this within that time wait for an operator", "surge: {events: 5, within: 10m}"
     )
     parameters: WithText | None = _key("with", "parameters of the facts named", "with: {budget: 500, goal: ROAS}")
     do: (
@@ -382,7 +382,7 @@ class RuleText(Section):
         | None
     ) = _key("do", "the actions, in order; the next starts when the one before is confirmed", "do: [pause]")
     on_unknown: Annotated[Literal["settle", "ask"], SPELLED] | None = _key(
-        "on_unknown", "ask: a write of unknown outcome goes to a person at once", "on_unknown: ask"
+        "on_unknown", "ask: a write of unknown outcome goes to an operator at once", "on_unknown: ask"
     )
 
     @classmethod

@@ -414,7 +414,7 @@ class StepOfTest(Section):
     """One moment of a test: what changes, and what is claimed. A claim that is None was not made."""
 
     noun: ClassVar[str] = "a step"
-    at: Span = Field(description="time since the first look; 0s is the first look", examples=["6s", "1h"])
+    at: Span = Field(description="time since the first poll; 0s is the first poll", examples=["6s", "1h"])
     change: Facts | None = Field(
         alias="set",
         default=None,
@@ -468,7 +468,7 @@ class RuleTest(Section):
     )
     given: Facts = Field(
         default_factory=Facts,
-        description="facts before the first look, by name, and `now` for the moment of 0s",
+        description="facts before the first poll, by name, and `now` for the moment of 0s",
         examples=[{"event": {"id": "e1", "status": "active"}}],
     )
     answers: tuple[Answer, ...] = Field(
@@ -535,7 +535,7 @@ def _crosscheck(test: RuleTest, names: Names, *, whole: bool) -> Iterator[Slip]:
     """What no single key shows. ``whole``: nothing of the test was left out, so that its events are all there."""
     for earlier, later_one in pairwise(test.steps):
         if later_one.at < earlier.at:
-            hint = "`at` counts from the first look, not from the step before"
+            hint = "`at` counts from the first poll, not from the step before"
             message = "steps go on in time: this one is before the one above it"
             yield Slip(message, hint, at=later_one.entries)
     under_test = names.does if test.rules is None else test.rules

@@ -34,7 +34,7 @@ METRICS: Mapping[str, str] = {
     "used_requests_per_minute": "requests a partner made in the last minute",
     "writes": "writes in the ledger by state",
     "oldest_unknown_seconds": "for how long the write that has been longest in unknown has been so; 0 without one",
-    "oldest_needs_human_seconds": "for how long a person has been waited for; 0 where nobody is",
+    "oldest_needs_human_seconds": "for how long an operator has been waited for; 0 where nobody is",
     "change_to_confirmed_seconds": "time from the poll at which a rule fired to the confirmed write",
     "fired_total": "firings by rule",
     "rule_evaluations_total": "conditions of rules that had anything to do, by rule and truth: true, false, unknown",

@@ -64,7 +64,7 @@ def test_once_it_is_said_to_have_moved_open_writes_are_a_persons_and_everything_
     done = call("ledger", "moved", "--to", NEW + "/", *BECAUSE, config=serving(config, NEW))
 
     assert done.code == 0
-    assert f"the ledger belongs to {NEW} now: 2 open writes are now before a person, 1 memories" in done.err
+    assert f"the ledger belongs to {NEW} now: 2 open writes are now before an operator, 1 memories" in done.err
     with open_ledger(config.parent) as ledger:
         assert [write.state for write in ledger.writes()] == ["needs_human", "needs_human"]
         assert all(f"taken to {NEW}" in write.why for write in ledger.writes())

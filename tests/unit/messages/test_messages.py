@@ -109,7 +109,7 @@ def test_what_happens_together_is_one_message_with_the_command() -> None:
     message = digest.due(GATHER_S)
     assert message is not None
     assert message.title == "campaign-worker: 20 needs_human, 1 halted"
-    assert "needs_human (r, p): only a person can tell" in message.body
+    assert "needs_human (r, p): only an operator can tell" in message.body
     assert f"and {20 - LINES_MAX} more" in message.body
     assert message.body.endswith("Next:\n  campaign-worker writes --state needs_human\n  campaign-worker status")
 
