@@ -343,17 +343,15 @@ class Observations(Section):
     )
 
 
-_OF_FACTS: Mapping[str, str] = {
-    **dict.fromkeys(("path", "url", "endpoint", "from", "read"), "get"),
-    **dict.fromkeys(("jmespath", "at", "field", "select", "expression", "query"), "value"),
-    **dict.fromkeys(("interval", "refresh", "ttl", "cache", "max_age", "period", "poll"), "every"),
-    **dict.fromkeys(("kind", "is", "as", "format"), "type"),
-}
-"""Keys that people know from other tools."""
-
-
 class FactText(Section):
     """A fact of the installation's own."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("path", "url", "endpoint", "from", "read"), "get"),
+        **dict.fromkeys(("jmespath", "at", "field", "select", "expression", "query"), "value"),
+        **dict.fromkeys(("interval", "refresh", "ttl", "cache", "max_age", "period", "poll"), "every"),
+        **dict.fromkeys(("kind", "is", "as", "format"), "type"),
+    }
 
     get: Annotated[Text, AfterValidator(_get)] = Field(
         description="path to GET; {eid} makes it a fact of each event", examples=["/events/{eid}/statistics"]
@@ -369,12 +367,6 @@ class FactText(Section):
     type: Annotated[Literal["number", "text", "bool", "list", "record"], SPELLED] | None = Field(
         default=None, description="what its value is; another one is unknown", examples=["number"]
     )
-
-    @classmethod
-    def about_unknown(cls, name: str) -> tuple[str, str]:
-        """What other tools call the same."""
-        known = _OF_FACTS.get(name)
-        return super().about_unknown(name) if known is None else (f"; here it is '{known}'", f"write {known}: …")
 
 
 class SignIn(Section):

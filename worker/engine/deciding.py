@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from zlib import crc32
 
 from worker.engine.decide import Decision, decide
-from worker.engine.derived import PastAsked, derived, derives
+from worker.engine.derived import PastAsked, derived
 from worker.engine.episodes import next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, firings_reach, sendings_reach, shut, under
 from worker.engine.observe import News
@@ -26,7 +26,7 @@ from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.cel import Node, walk
 from worker.rules.evaluate import Expression, Verdicts, covers, leaves
-from worker.rules.facts import DATES, keys_for
+from worker.rules.facts import DATES, derives, keys_for
 from worker.rules.registry import BUILT_IN, CHANGE
 
 Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
@@ -352,6 +352,8 @@ def _paced(rule: Rule, memory: RuleMemory | None, sendings: Sequence[datetime], 
     if memory is not None and memory.fired and memory.fired_at is not None:
         for remind in (step.remind for step in rule.do if step.remind is not None):
             yield memory.fired_at + ((now - memory.fired_at) // remind + 1) * remind
+    if rule.between is not None and (opens := rule.between.opens(now)) is not None:
+        yield opens
     if rule.per_event_per_day is not None:
         yield from (at + DAY for at in sendings)
     if rule.per_rule_per_day is not None and memory is not None and memory.held == "limit":
@@ -407,7 +409,7 @@ def plain(rule: Rule) -> bool:
 
 def timed(rule: Rule, clock: Clocked) -> bool:
     """Whether the clock alone can ever change what is decided."""
-    limits = (rule.hold_for, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day)
+    limits = (rule.hold_for, rule.between, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day)
     paced = any(limit is not None for limit in limits)
     by_days = "budget_range" in rule.names or any(
         DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN

@@ -47,11 +47,6 @@ class PastAsked:
     unstored: Callable[[EventId], Sequence[Doing]] = lambda _event: ()
 
 
-def derives(rules: Sequence[Rule]) -> bool:
-    """Whether any of them asks for what is made here."""
-    return any(rule.past or SET_BY.name in rule.names for rule in rules)
-
-
 def derived(
     seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:

@@ -149,6 +149,8 @@ class Executor:
                 return
             self._object(state, write, no)
             if write.state != "unknown" or no.way != "hold":
+                if no.until is not None:
+                    self._rest(state, write, BRAKED_AGAIN)
                 return  # but an unknown one may have to end: whether it is wanted still is read all the same
         if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
             return

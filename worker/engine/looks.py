@@ -193,14 +193,25 @@ def sendings_reach(rules: Iterable[Rule]) -> timedelta:
     return max([DAY, *(rule.cooldown for rule in rules if rule.cooldown is not None)])
 
 
+def between_brake(rule: Rule, now: datetime) -> Brake | None:
+    """Holds what the rule does outside of its hours; None within them."""
+    opens = rule.between.opens(now) if rule.between is not None else None
+    if rule.between is None or opens is None:
+        return None
+    return Brake(reason="between", why=f"it is not {rule.between.source}", until=opens)
+
+
 def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
-    """The key of the rule that holds a firing now: ``for``, ``cooldown`` or ``limit``; None where all let it go."""
+    """What holds a firing now: ``for``, ``between``, ``cooldown`` or ``limit``; None where all let it go."""
     rule, now = glimpse.rule, glimpse.now
     if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
         until = since + rule.hold_for
         return Brake(
             reason="for", why=f"true since {since:%H:%M:%S}, must hold for {duration_text(rule.hold_for)}", until=until
         )
+    closed = between_brake(rule, now)
+    if closed is not None:
+        return closed
     cooldown = rule.cooldown
     acted = within(glimpse.sendings, now, cooldown) if cooldown is not None else []
     if cooldown is not None and acted:

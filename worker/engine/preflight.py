@@ -16,8 +16,8 @@ from math import inf
 from typing import Literal
 
 from worker.engine.changes import fields_of, left_so, with_fields
-from worker.engine.derived import EVENTS, PastAsked, derived, derives
-from worker.engine.looks import mode_of, off_fact
+from worker.engine.derived import EVENTS, PastAsked, derived
+from worker.engine.looks import between_brake, mode_of, off_fact
 from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
 from worker.engine.ports import Parts, Places, Urgency
@@ -30,7 +30,7 @@ from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleI
 from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
-from worker.rules.facts import normalised, runtime_in_days, watch_key
+from worker.rules.facts import derives, normalised, runtime_in_days, watch_key
 from worker.rules.registry import LOCAL, MADE
 from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_back
@@ -93,7 +93,10 @@ class WhoAsks:
         if "live" not in modes and not write.approved and not write.waits:
             asks = write.state == "planned" and not write.sent
             return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
-        return None
+        closed = [between_brake(rule, self._clock.now()) for rule in rules]
+        asked = write.approved or write.waits or write.state != "planned"
+        brake = None if asked or None in closed else closed[0]
+        return None if brake is None else No(way="hold", reason="between", why=brake.why, until=brake.until)
 
     def _overruled(self, state: PartnerState, write: Write) -> No | None:
         """A write is not sent again against a stronger standing wish: an unknown one ends, and one to which a person

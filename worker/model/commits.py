@@ -59,6 +59,7 @@ REASONS: Mapping[str, str] = {
     "missed": "a time of the rule went by: it was down or held for 5 minutes, or facts were unknown too long",
     "for": "the condition has not held long enough",
     "cooldown": "the rule acted on this event too recently",
+    "between": "it is not within the hours of the rule",
     "limit": "the rule used up its actions for this event and day",
     "writes_per_hour": "the partner's writes of the last hour are used up",
     "surge": "the rule fires for unusually many events",

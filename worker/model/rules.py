@@ -78,6 +78,14 @@ class Times(Protocol):
     def next(self, now: datetime) -> datetime | None: ...
 
 
+class Hours(Protocol):
+    """The hours of ``between``: when they begin next, None while they last. Aware UTC in and out."""
+
+    @property
+    def source(self) -> str: ...
+    def opens(self, now: datetime) -> datetime | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """One fact of ``on_change``; ``by`` narrows the comparison to these fields. ``before`` and ``after``: the values
@@ -166,6 +174,7 @@ class Rule:
     on_change: tuple[Watch, ...] = ()
     hold_for: timedelta | None = None
     at: Times | None = None
+    between: Hours | None = None
     repeat: Literal["once", "enforce"] = "once"
     cooldown: timedelta | None = None
     per_event_per_day: int | None = None

@@ -1,13 +1,13 @@
-"""The times of `at`: a cron expression of five fields in a time zone. The only importer of cronsim.
+"""The times of `at`, a cron expression of five fields, and the hours of `between`. The only importer of cronsim.
 
 What is wrong with an expression is said field by field, in words of our own; when its times are is the library's part.
 Where a zone's clock is set forward, a time that does not exist comes with the first minute that does; where it is set
-back, a time that comes twice is taken once.
+back, a time that comes twice is taken once. The hours of `between` are those that the clock on the wall shows.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -85,3 +85,49 @@ def _next(source: str, zone: str, minute: datetime) -> datetime | None:
 def _forward(source: str, zone: str, begin: datetime) -> Iterator[datetime]:
     for found in CronSim(source, begin.astimezone(ZoneInfo(zone))):
         yield found.astimezone(UTC)
+
+
+# Hours of the day and days of the week.
+
+WEEKDAYS: tuple[str, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalHours:
+    """Implements the model's `Hours`. ``begin`` and ``end`` are minutes of the day; hours that end before they begin
+    run over midnight, and are those of the evening's day. ``days``: Monday is 0."""
+
+    source: str
+    begin: int
+    end: int
+    days: frozenset[int]
+    timezone: str = "UTC"
+
+    def opens(self, now: datetime) -> datetime | None:
+        """When they begin next, in UTC; None while they last."""
+        return _opens(self, now.astimezone(UTC).replace(second=0, microsecond=0))
+
+    def lasts(self, now: datetime) -> bool:
+        """Whether it is within them."""
+        local = now.astimezone(ZoneInfo(self.timezone))
+        minute, day = local.hour * 60 + local.minute, local.weekday()
+        if self.begin < self.end:
+            return self.begin <= minute < self.end and day in self.days
+        return (minute >= self.begin and day in self.days) or (minute < self.end and (day - 1) % 7 in self.days)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _opens(hours: LocalHours, minute: datetime) -> datetime | None:
+    if hours.lasts(minute):
+        return None
+    zone = ZoneInfo(hours.timezone)
+    today, begin = minute.astimezone(zone).date(), time(hours.begin // 60, hours.begin % 60)
+    for away in range(9):
+        wall = datetime.combine(today + timedelta(days=away), begin)
+        first, last = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        while first <= last:  # one moment, but where the clock is set forward over it or comes by twice
+            if first > minute and hours.lasts(first):
+                return first
+            first += _MINUTE
+    raise ValueError(f"{hours.source} never begin")

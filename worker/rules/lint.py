@@ -28,6 +28,7 @@ _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
     False: ("is never true", "its parts contradict each other, or ask for a value that the field never has"),
 }
 _SHARES = frozenset({"event.predicted_sales_share"})
+_RUNS = frozenset({("run", None), ("optimisation", "ON"), ("ad_optimisation", "ON")})
 PERCENT = 100
 UNTESTED_SHOWN = 10
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
@@ -40,6 +41,7 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
         found.extend(_constant(written, registry))
         found.extend(_percents(written))
         found.extend(_sizes(written))
+        found.extend(_by_day_only(written))
         found.extend(_own_writes(written))
         found.extend(_costs(written, registry))
         found.extend(_parameters(written, registry))
@@ -99,6 +101,19 @@ def _sizes(written: Written) -> Iterator[Problem]:
             message = f"previous.{path} is what was seen last: what changes in small steps never changes by so much"
             hint = f"ask how much it has changed in a time: delta({path}, '24h')"
             yield _warning(written, message, code="drift", key="when", offset=node.start, hint=hint)
+
+
+def _by_day_only(written: Written) -> Iterator[Problem]:
+    """Hours that somebody may take for those in which something runs: they hold firings, and end nothing."""
+    between, rule = written.rule.between, written.rule
+    for step in rule.do if between is not None else ():
+        if (step.action, step.params.get("value")) in _RUNS:
+            message = f"rule '{rule.id}': between holds what fires, and ends nothing that runs when the hours are over"
+            hint = (
+                "for what runs by day and rests by night ask for the hour in `when`, as in "
+                "now.getHours('Europe/Berlin') >= 9, and let another rule pause it where that is false"
+            )
+            yield _warning(written, message, code="hours", key="between", hint=hint)
 
 
 def _own_writes(written: Written) -> Iterator[Problem]:

@@ -192,6 +192,7 @@ class _RuleReader:
             on_change=self._watches,
             hold_for=text.hold_for,
             at=CronTimes(source=text.at, timezone=text.timezone or "UTC") if text.at is not None else None,
+            between=text.between.hours_of() if text.between is not None else None,
             repeat=text.repeat or "once",
             cooldown=text.cooldown,
             per_event_per_day=text.limit.per_event_per_day if text.limit is not None else None,

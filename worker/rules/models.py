@@ -51,7 +51,7 @@ from worker.rules.binding import (
     with_later,
 )
 from worker.rules.cel import NAME
-from worker.rules.cron import cron_error
+from worker.rules.cron import WEEKDAYS, LocalHours, cron_error
 from worker.rules.facts import day_of
 from worker.rules.functions import KIND_OF
 from worker.rules.nearest import instead, meant, nearest
@@ -71,6 +71,7 @@ OF_OTHER_TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("name", "rule", "key"), "id"),
     **dict.fromkeys(("comment", "notes", "title"), "description"),
     **dict.fromkeys(("schedule", "cron"), "at"),
+    **dict.fromkeys(("hours", "active_hours", "dayparting", "daypart", "business_hours", "during"), "between"),
     **dict.fromkeys(("wait", "delay", "debounce", "duration", "hold"), "for"),
     "throttle": "cooldown",
     **dict.fromkeys(("max_per_day", "rate_limit", "quota", "times"), "limit"),
@@ -80,12 +81,6 @@ OF_OTHER_TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("params", "parameters", "args"), "with"),
 }
 """Keys that people know from other tools, and the key of a rule that does the same."""
-_OF_WATCHES: Mapping[str, str] = {
-    **dict.fromkeys(("was", "before", "old", "previous", "from_state"), "from"),
-    **dict.fromkeys(("becomes", "is", "after", "new", "into", "value", "values", "equals"), "to"),
-    **dict.fromkeys(("field", "fields", "attribute", "key", "only"), "by"),
-    **dict.fromkeys(("name", "entity", "watch"), "fact"),
-}
 
 
 # what a single key is checked for
@@ -155,6 +150,13 @@ def _watchable(text: str, asked: ValidationInfo) -> str:
 class WatchText(Section):
     """A fact whose change fires."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("was", "before", "old", "previous", "from_state"), "from"),
+        **dict.fromkeys(("becomes", "is", "after", "new", "into", "value", "values", "equals"), "to"),
+        **dict.fromkeys(("field", "fields", "attribute", "key", "only"), "by"),
+        **dict.fromkeys(("name", "entity", "watch"), "fact"),
+    }
+
     fact: Annotated[Text, AfterValidator(_watchable), WithJsonSchema(later("fact"))] = Field(
         description="the fact whose change counts", examples=["suggested_tcs"]
     )
@@ -167,12 +169,6 @@ class WatchText(Section):
     after: Annotated[tuple[AnyJson, ...], Field(min_length=1), _VALUES] | None = Field(
         alias="to", default=None, description="the value, or values, that it becomes", examples=["active"]
     )
-
-    @classmethod
-    def about_unknown(cls, name: str) -> tuple[str, str]:
-        """What other tools call the same."""
-        known = _OF_WATCHES.get(name)
-        return super().about_unknown(name) if known is None else (f"; here it is '{known}'", f"write {known}: …")
 
     @model_validator(mode="before")
     @classmethod
@@ -232,6 +228,80 @@ def _not_empty(section: Section) -> Section:
     if not section.model_fields_set:
         raise Slip(f"{WHAT} says nothing", f"give it one of {keys}", code="missing")
     return section
+
+
+def _hours(text: str) -> str:
+    if not _SPAN.fullmatch(text):
+        found = re.fullmatch(r"(\d{1,2})(?::00)? *(?:-|to) *(\d{1,2})(?::00)?", text)
+        begin, end = (int(one) for one in found.groups()) if found is not None else (9, 18)
+        hint = f'write hours: "{begin:02}:00-{end:02}:00"' if max(begin, end) < 25 else 'write hours: "09:00-18:00"'
+        raise Slip(f"{WHAT}: '{text}' are no hours of a day", hint)
+    if len(set(text.split("-"))) == 1:
+        raise Slip(f"{WHAT}: '{text}' are no hours at all", 'leave hours out for whole days, or write "00:00-24:00"')
+    return text
+
+
+_OF_DAYS: Mapping[str, str] = {
+    **dict.fromkeys(("weekday", "weekdays", "workdays", "working days"), "mon-fri"),
+    **dict.fromkeys(("weekend", "weekends"), "sat-sun"),
+    **dict.fromkeys(("daily", "all", "every day", "*"), "mon-sun"),
+}
+
+
+def _days(text: str) -> str:
+    for one in text.split("-"):
+        if one not in WEEKDAYS or text.count("-") > 1:
+            parts = (nearest(part[:3], WEEKDAYS) or "mon" for part in text.split("-"))
+            near = _OF_DAYS.get(text.lower()) or "-".join([*parts][:2])
+            raise Slip(f"{WHAT}: '{text}' are no days of the week", f"write days: {near}")
+    return text
+
+
+_SPAN = re.compile(r"([01]\d|2[0-3]):[0-5]\d-(([01]\d|2[0-3]):[0-5]\d|24:00)")
+_HOURS = Annotated[Text, AfterValidator(_hours), WithJsonSchema({"type": "string", "pattern": f"^{_SPAN.pattern}$"})]
+_DAYS_OF_WEEK = Annotated[Text, AfterValidator(_days), WithJsonSchema({"type": "string", "examples": ["mon-fri"]})]
+
+
+class BetweenText(Section):
+    """Hours of the day and days of the week."""
+
+    otherwise: ClassVar[tuple[str, str]] = (
+        "between is a mapping with hours, days and timezone",
+        'write between: {hours: "09:00-18:00", days: mon-fri, timezone: Europe/Berlin}',
+    )
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("hour", "time", "times", "from", "start", "begin", "to", "until", "end"), "hours"),
+        **dict.fromkeys(("day", "weekdays", "weekday", "on"), "days"),
+        **dict.fromkeys(("tz", "zone", "time_zone"), "timezone"),
+    }
+
+    hours: Annotated[Text, AfterValidator(_hours), WithJsonSchema({"type": "string", "pattern": _SPAN.pattern})] = (
+        Field(
+            default="00:00-24:00",
+            description="from when to when; the end is not in it; 22:00-06:00 runs over midnight",
+            examples=["09:00-18:00"],
+        )
+    )
+    days: Annotated[tuple[_DAYS_OF_WEEK, ...], Field(min_length=1), _NAMES] = Field(
+        default=("mon-sun",),
+        description="days, or spans of days; over midnight those of the evening",
+        examples=["mon-fri"],
+    )
+    timezone: Annotated[Text, AfterValidator(_zone)] = Field(
+        default="UTC", description="whose clock it is", examples=["Europe/Berlin"]
+    )
+
+    _some = model_validator(mode="after")(_not_empty)
+
+    def hours_of(self) -> LocalHours:
+        """The hours, as they are asked."""
+        begin, end = (int(one[:2]) * 60 + int(one[3:]) for one in self.hours.split("-"))
+        days = set[int]()
+        for one in self.days:
+            first, last = (WEEKDAYS.index(name) for name in (one.split("-") * 2)[:2])
+            days |= {day % 7 for day in range(first, (last if last >= first else last + 7) + 1)}
+        source = f"{self.hours} {', '.join(self.days)} {self.timezone}"
+        return LocalHours(source=source, begin=begin, end=end, days=frozenset(days), timezone=self.timezone)
 
 
 class LimitText(Section):
@@ -346,6 +416,11 @@ class RuleText(Section):
     timezone: Annotated[Text, AfterValidator(_zone)] | None = _key(
         "timezone", "time zone of `at`; UTC unless given", "timezone: Europe/Berlin"
     )
+    between: BetweenText | None = _key(
+        "between",
+        "outside of these hours what fires is held, not lost; what somebody approved is not",
+        'between: {hours: "09:00-18:00", days: mon-fri, timezone: Europe/Berlin}',
+    )
     repeat: Annotated[Literal["once", "enforce"], SPELLED] | None = _key(
         "repeat", "once: one firing an episode; enforce: again whenever the target drifts", "repeat: once"
     )
@@ -426,12 +501,9 @@ class RulesText(Section):
         "write `rules:` above it, and indent what follows by two spaces",
     )
 
-    @classmethod
-    def about_unknown(cls, name: str) -> tuple[str, str]:
-        """What other tools call the same."""
-        if name in ("defines", "definitions", "vars", "variables", "let", "names", "constants", "macros", "lists"):
-            return "; here it is 'define'", "write define: {small: event.capacity < 300.0}"
-        return super().about_unknown(name)
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("defines", "definitions", "vars", "variables", "let", "names", "constants", "macros", "lists"), "define"
+    )
 
     define: Annotated[Mapping[str, Any], NAMED, _MEANINGS] | None = Field(
         default=None,
