@@ -31,6 +31,7 @@ from worker.rules.registry import (
     ANY,
     BOOL,
     DOUBLE,
+    ITEM,
     LOCAL,
     MADE,
     NUMERIC,
@@ -384,7 +385,7 @@ class _Check:
             path_of(what, frozenset(bound)),
             "event.capacity" if node.text == "ago" else "statistics.tickets",
         )
-        if path is None or path.name in LOCAL | MADE:
+        if path is None or path.name in (LOCAL | MADE) - {ITEM} or (path.fields == () and path.name == ITEM):
             said = "a computed value" if path is None and what.kind != "literal" else remedies.spelled(what)
             message = f"'{node.text}' takes a field of a fact and how long ago"
             message += "" if what is node else f", and {said} is no such field"

@@ -14,7 +14,21 @@ from worker.model.errors import Code, Problem
 from worker.model.facts import Json
 from worker.model.rules import Rule, RuleStep, Watch
 from worker.rules.binding import Form
-from worker.rules.cel import NAME, WITH_NAMES_MAX, BadSyntax, Node, Path, fields_in, free_idents, names_of, parse, walk
+from worker.rules.cel import (
+    NAME,
+    RECORDED,
+    THEN,
+    WITH_NAMES_MAX,
+    BadSyntax,
+    Node,
+    Path,
+    fields_in,
+    free_idents,
+    names_of,
+    parse,
+    path_of,
+    walk,
+)
 from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
@@ -143,6 +157,22 @@ def with_names(source: str, tree: Node, defined: Defined) -> str:
     return "".join((*parts, source[end:])) if parts else source
 
 
+def with_items(text: str, of: str) -> str:
+    """A text in which what an item was is looked for in what its list was, by the names of cluster and run."""
+    parts, end = list[str](), 0
+    for node in walk(parse(text, WITH_NAMES_MAX)):
+        path = path_of(node.children[0]) if node.text in RECORDED and len(node.children) == 2 else None
+        if path is None or path.name != ITEM or not path.fields:
+            continue
+        field = "".join(f"[{json.dumps(name)}]" for name in path.fields)
+        window = text[node.children[1].start : node.end]
+        same = f"{_THEN}.tc == {ITEM}.tc && {_THEN}.tc_run_id == {ITEM}.tc_run_id"
+        then = f"ago({of}, {window}.filter({_THEN}, {same})[0]{field}"
+        parts += [text[end : node.start], f"({ITEM}{field} - {then})" if node.text == "delta" else f"({then})"]
+        end = node.end
+    return "".join((*parts, text[end:]))
+
+
 def _source_of(value: Value) -> str | None:
     """What a name stands for, as CEL; None where it is nothing that can be said so."""
     if isinstance(value, Scalar) and not value.is_null:
@@ -162,6 +192,7 @@ def _literal(value: Json) -> str:
 
 
 RESERVED = frozenset({"true", "false", "null", "in", "each", "write", "response"})
+_THEN = "then"
 _UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "macro", "map"})
 _NOTHING_KNOWN = Definition(text="null", names=frozenset(), type=ANY)
 _SAME = "a name means the same in every rule: name it in the rules that have on_change"
@@ -228,6 +259,7 @@ class Expressions:
         try:
             tree = whole = parse(source)
             text = with_names(source, tree, self._defined if names is None else {})
+            text = with_items(text, each) if each and each != ADDED else text
             if text != source:
                 whole = parse(text, WITH_NAMES_MAX)
         except BadSyntax as error:
@@ -248,6 +280,9 @@ class Expressions:
                         index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
                     )
                 )
+        if each == ADDED and any(name.startswith(f"{ITEM}{THEN}") for name in names_of(whole)):
+            hint = "go through campaigns or clusters, which are recorded"
+            self._form.note(value, "what an item was that was added now is not known", hint=hint, code="fact")
         self._warn_of_zero(source, tree, value, skip, each=each)
         if not self._watches:
             self._note_names(tree, value, skip, _OF_CHANGES)

@@ -117,3 +117,40 @@ steps:
     )
     with pytest.raises(InputErrors, match="can never be equal"):
         read_rules({"r.yaml": f"rules:\n  - {rule('r', 'ad == event.city')}\n"}, own)
+
+
+def test_what_the_worker_makes_itself_cannot_be_set_in_a_test() -> None:
+    for name in ("events", "set_by"):
+        with pytest.raises(InputErrors, match=f"'{name}' is made by the worker itself") as caught:
+            passes(a_bench(PAUSE), f"given: {{event: {{id: e1}}, {name}: []}}\nsteps: [{{at: 0s, expect: []}}]\n")
+        assert "set the events themselves" in caught.value.problems[0].hint
+
+
+EACH_DAY = "at: '0 12 * * *', when: \"setup.state == 'PUBLISHED'\""
+RISING = "each: {of: campaigns, where: 'ago(each.budget, \"12h\") < each.budget'}"
+
+
+def test_what_an_item_was_is_found_by_its_cluster_and_run() -> None:
+    more = f"{{edit_cluster: {{budget: '=each.budget + delta(each.budget, \"12h\")'}}, {RISING}}}"
+    passes(
+        a_bench(f"{{id: r, {EACH_DAY}, do: [{more}]}}"),
+        """given:
+  now: 2026-03-01T13:00:00Z
+  event: {id: e1}
+  setup: {state: PUBLISHED, goal: ROAS, total_budget: 500}
+  campaigns: [{tc: a, tc_run_id: 1, budget: 100}, {tc: b, tc_run_id: 1, budget: 50}]
+steps:
+  - at: 12h
+    set:
+      campaigns:
+        - {tc: b, tc_run_id: 1, budget: 50}
+        - {tc: a, tc_run_id: 1, budget: 120}
+  - {at: 23h3s, expect: [{rule: r, action: edit_cluster, params: {budget: 140}}]}
+""",
+    )
+
+
+def test_what_an_added_item_was_is_not_known() -> None:
+    do = "{edit_cluster: {budget: '=delta(each.size_share, \"12h\")'}, each: added}"
+    with pytest.raises(InputErrors, match="what an item was that was added now is not known"):
+        a_bench(f"{{id: r, on_change: {{fact: clusters, by: [tc, size_share]}}, do: [{do}]}}")

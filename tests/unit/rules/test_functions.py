@@ -97,6 +97,12 @@ def test_an_error(text: str, error: str) -> None:
     assert str(caught.value).startswith(error)
 
 
+def test_of_what_nobody_has_asked_for_yet_it_is_not_said_whether_it_is_known() -> None:
+    with pytest.raises(CannotEvaluate, match="it was not read yet"):
+        compiled(parse("known(g.x)"))(Run({"not read g": True}))
+    assert compiled(parse("known(g.x)"))(Run({})) is False
+
+
 @pytest.mark.parametrize("text", ["delta(f.list[0], '1h')", "ago(f.x)", "known()"])
 def test_what_takes_a_field_takes_no_more(text: str) -> None:
     with pytest.raises(BadSyntax, match="takes a field"):

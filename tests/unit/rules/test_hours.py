@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.ruletest_bench import a_bench, passes
 from worker.model.rules import Hours
 from worker.rules.cron import WEEKDAYS, LocalHours
+from worker.rules.lint import lint
 from worker.rules.load import read_rules
 
 
@@ -179,3 +180,9 @@ steps:
   - {at: 5m, states: [{action: pause, state: confirmed}]}
 """,
     )
+
+
+@pytest.mark.parametrize(("do", "warned"), [("pause", False), ("run", True)])
+def test_hours_that_somebody_may_take_for_those_in_which_something_runs_are_told(do: str, warned: bool) -> None:
+    found = lint(read_rules({"r.yaml": f"rules:\n  - {PAUSE.replace('[pause]', f'[{do}]')}\n"}))
+    assert any(one.code == "hours" for one in found) is warned
