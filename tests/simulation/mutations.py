@@ -149,6 +149,10 @@ def stops_at(way: str) -> Callable[[], AbstractContextManager[None]]:
     return flaw(f"{GUARDS}:sequence", (each, each + ends))
 
 
+_SENT_BEFORE = (
+    "    outcome = await self._outward.send(write, self._outward.request_for(write), not_after=9e9)\n"
+    "        sending, request,"
+)
 _ALL_UNKNOWN = """unsettled = ('unknown', 'needs_human')
     everybody = self._ledger.open_writes(write.key.partner)
     busy = tuple(one for one in everybody if one.id != write.id and one.state in unsettled)"""
@@ -169,10 +173,10 @@ _ALL: tuple[Mutant, ...] = (
         name="send before the record",
         why="the request leaves before its sending is on disk",
         applied=flaw(
-            "worker.engine.execute:Executor._make",
+            "worker.engine.execute:Executor.attempt",
             (
-                "    try:\n",
-                "    outcome = await self._outward.send(write, request, not_after=9e9)\n    try:\n",
+                "    sending, request,",
+                _SENT_BEFORE,
             ),
             ("outcome = await self._outward.send(write, request, not_after=not_after)\n", "pass\n"),
         ),
@@ -182,10 +186,10 @@ _ALL: tuple[Mutant, ...] = (
         name="a record that failed",
         why="a write is sent although its record could not be made",
         applied=flaw(
-            "worker.engine.execute:Executor._make",
+            "worker.engine.execute:Executor._recorded",
             (
-                "except SendingUnmarked as problem:\n",
-                "except SendingUnmarked:\n        brake = None\n    except ValueError as problem:\n",
+                "    brake = self._ledger.record_sending(sending)\n",
+                "    try: brake = self._ledger.record_sending(sending)\n    except SendingUnmarked: brake = None\n",
             ),
         ),
         shown_by=(at("many at once", "mark", "disk full"),),

@@ -16,7 +16,7 @@ from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import let_go, reset_objection
-from worker.engine.ports import Parts, Places
+from worker.engine.ports import Parts
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
@@ -41,7 +41,6 @@ from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, S
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known, Observation
-from worker.model.rules import Rule
 from worker.model.writes import State, Write
 from worker.writes.evidence import Unwanted, fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
@@ -61,11 +60,22 @@ THROTTLED_AGAIN = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A write that no guard objects to, with what it was judged on."""
+    """A write that no guard objects to, with what it was judged on. ``held``: but for one, in spite of which an unknown
+    write is read."""
 
     write: Write
     fresh: Fresh
     situation: Situation
+    held: No | None = None
+
+
+class _Stopped(Exception):
+    """Why there is no attempt now: a guard's no, or nothing that must be said. ``rest``: the longest until the next."""
+
+    def __init__(self, no: No | None = None, rest: timedelta | None = None) -> None:
+        super().__init__()
+        self.no = no
+        self.rest = rest
 
 
 # Where a write goes: a write is a request to the service, but for a message, which is handed to whoever takes messages.
@@ -136,91 +146,117 @@ class Executor:
 
     async def attempt(self, state: PartnerState, write: Write) -> None:
         """Brings a planned write, or an unknown one proved absent, to its next attempt, or says what holds it."""
-        earlier = self._earlier(write)
-        before = self._situation(state, write, earlier, None)
-        no = (
-            self._asking.objection(state, write)
-            or first_no(OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING, before)
-            or self._braked_already(state, before)
-        )
-        if no is not None:
-            if no.reason == "wait":
-                await self._wait(state, write, earlier, no)
-                return
-            self._object(state, write, no)
-            if write.state != "unknown" or no.way != "hold":
-                if no.until is not None:
-                    self._rest(state, write, BRAKED_AGAIN)
-                return  # but an unknown one may have to end: whether it is wanted still is read all the same
-        if state.resting(write, self._clock.monotonic()) or (no is None and self._doubted(state, write)):
-            return
-        ready: Ready | None = Ready(write=write, fresh=UNASKED, situation=before)
-        if not write.message:
-            rules = self._asking.rules(state, write)
-            async with self._preflight.together(state, write, rules) as places:
-                ready = await self._ready(state, write, rules, earlier, places)
-        if no is not None:
-            self._rest(state, write, BRAKED_AGAIN)
-            return
-        if ready is None:
-            return
         try:
-            await self._make(state, ready)
+            before = self._guarded(state, write)
+            ready = await self._with_fresh_facts(state, before)
+            sending, request, not_after = self._recorded(state, ready)
+            outcome = await self._outward.send(write, request, not_after=not_after)
+            await self._record(state, sending, outcome)
+        except _Stopped as stopped:
+            if stopped.no is not None:
+                self._object(state, write, stopped.no)
+            if stopped.rest is not None:
+                self._rest(state, write, stopped.rest)
+        except SendingUnmarked as problem:
+            await self._record(state, problem.write, NotSent(cause="ledger", why=str(problem)))
         finally:
             state.in_flight.discard(write.id)
 
-    async def _make(self, state: PartnerState, ready: Ready) -> None:
-        """The attempt itself: looked at once more and recorded in one uninterrupted step, then sent."""
-        write = ready.write
-        request = self._outward.request_for(write)
-        not_after = self._clock.monotonic() + self._settings.timeout.total_seconds()
-        attempt = self._last_look(state, ready, request)
-        if attempt is None:
-            return
-        try:
-            brake = self._ledger.record_sending(attempt)
-        except SendingUnmarked as problem:
-            await self._record(state, problem.write, NotSent(cause="ledger", why=str(problem)))
-            return
-        if brake is not None:
-            self._object(state, write, braked(ready.situation, brake))
-            self._rest(state, write, BRAKED_AGAIN)
-            return
-        outcome = await self._outward.send(write, request, not_after=not_after)
-        await self._record(state, attempt.move.after, outcome)
+    def _guarded(self, state: PartnerState, write: Write) -> Ready:
+        """What the guards let begin. An unknown write that is held may have to end: whether it is wanted still is read
+        all the same, and then it rests."""
+        key = write.key
+        episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
+        situation = self._situation(state, write, earlier_in_do(write, episode), None)
+        no = (
+            self._asking.objection(state, write)
+            or first_no(OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING, situation)
+            or self._braked_already(state, situation)
+        )
+        if no is not None and no.reason == "wait":
+            return Ready(write=write, fresh=UNASKED, situation=situation, held=no)
+        if no is not None and (write.state != "unknown" or no.way != "hold"):
+            raise _Stopped(no, BRAKED_AGAIN if no.until is not None else None)
+        if no is not None:
+            self._object(state, write, no)
+        if state.resting(write, self._clock.monotonic()):
+            raise _Stopped
+        if no is None and (doubt := self._doubt(state, write)) is not None:
+            raise _Stopped(doubt)
+        return Ready(write=write, fresh=UNASKED, situation=situation, held=no)
 
-    def _last_look(self, state: PartnerState, ready: Ready, request: WriteRequest) -> Sending | None:
-        """What is recorded, right before it is: nothing where the world moved on while the write waited its turn."""
-        write = ready.write
+    async def _with_fresh_facts(self, state: PartnerState, before: Ready) -> Ready:
+        """The same by what is read just now, and by the guards that go by it. A message needs none of it."""
+        write, earlier, held = before.write, before.situation.earlier, before.held
+        if held is not None and held.reason == "wait":
+            await self._wait(state, write, earlier, held)
+            raise _Stopped
+        if write.message:
+            if held is not None:
+                raise _Stopped(rest=BRAKED_AGAIN)
+            return before
+        rules = self._asking.rules(state, write)
+        async with self._preflight.together(state, write, rules) as places:
+            fresh = await self._preflight.read(state, write, rules, earlier, places)
+            situation = self._situation(state, write, earlier, fresh)
+            if write.state == "unknown" and not self._still_absent(state, write, fresh):
+                raise _Stopped
+            if (stale := out_of_date(situation)) is not None:
+                self._compute_anew(state, write, stale)
+                raise _Stopped
+            no = first_no(AFTER_READING, situation)
+            if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
+                no = replace(no, way="skip")
+            if no is not None:
+                raise _Stopped(no, THROTTLED_AGAIN if fresh.throttled else HELD_AGAIN)
+            if held is not None:
+                raise _Stopped(rest=BRAKED_AGAIN)
+            if fresh.in_time:
+                await self._service.ready_to_write(write.key.partner, places, by=fresh.young_until)
+            if not self._preflight.still(fresh.facts):
+                why = "the facts it leans on could not be read within one interval"
+                raise _Stopped(No(way="hold", reason="fact_unknown", why=why), HELD_AGAIN)
+        return Ready(write=write, fresh=fresh, situation=situation)
+
+    def _recorded(self, state: PartnerState, ready: Ready) -> tuple[Write, WriteRequest, float]:
+        """The attempt, looked at once more and on disk, in one uninterrupted step; its request, and until when it may
+        leave. Nothing where the world moved on while the write waited its turn."""
+        write, request = ready.write, self._outward.request_for(ready.write)
+        not_after = self._clock.monotonic() + self._settings.timeout.total_seconds()
         if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):
-            return None
+            raise _Stopped
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
-            return None  # somebody moved it meanwhile; the next cycle goes by what it is now
-        if reset_objection(state.memory, current, self._clock.now()) is not None or self._doubted(state, current):
-            return None
+            raise _Stopped  # somebody moved it meanwhile; the next cycle goes by what it is now
+        if reset_objection(state.memory, current, self._clock.now()) is not None:
+            raise _Stopped
+        if (doubt := self._doubt(state, current)) is not None:
+            raise _Stopped(doubt)
         sent: list[Json] = [{name: value} for name, value in request.query]
         booked = self._ledger.sending_view(write, self._clock.now()).booked
         amount, limits = added_by(ready.situation, booked, [*sent, request.body]), self._limits(current)
-        state.in_flight.add(write.id)
-        return Sending(
+        sending = Sending(
             move=self._sending(replace(ready, write=current), request),
             check=lambda view: brake_in_transaction(current, amount, limits, self._clock.now(), view),
             amount=amount,
         )
+        state.in_flight.add(write.id)
+        brake = self._ledger.record_sending(sending)
+        if brake is not None:
+            raise _Stopped(braked(ready.situation, brake), BRAKED_AGAIN)
+        return sending.move.after, request, not_after
 
-    def _doubted(self, state: PartnerState, write: Write) -> bool:
+    def _doubt(self, state: PartnerState, write: Write) -> No | None:
         """Whether the partner's credentials are in doubt: held, or tried by another write just now. One tries at a
         time, and the others wait for what it hears. A message has none."""
         if write.message:
-            return False
+            return None
         now, until = self._clock.now(), state.memory.denied_until
         no = credentials(Situation(write=write, now=now, limits=self._settings.limits, credentials_until=until))
-        if no is None and (state.memory.denied_at is None or not state.in_flight):
-            return False
+        if no is not None or state.memory.denied_at is None or not state.in_flight:
+            return no
         why = "the service refused the credentials, and another write of the partner is trying them now"
-        self._object(state, write, no or No(way="hold", reason="credentials", why=why))
-        return True
+        return No(way="hold", reason="credentials", why=why)
 
     def _braked_already(self, state: PartnerState, before: Situation) -> No | None:
         """A brake that is on now: nothing is read for a write that could not be sent. What it would add is only known
@@ -298,33 +334,6 @@ class Executor:
         state.tasks_of_service.pop(write.id, None)
         state.said.pop(write.id, None)
         state.wake_beside(write)
-
-    async def _ready(
-        self, state: PartnerState, write: Write, rules: tuple[Rule, ...], earlier: tuple[Write, ...], places: Places
-    ) -> Ready | None:
-        fresh = await self._preflight.read(state, write, rules, earlier, places)
-        situation = self._situation(state, write, earlier, fresh)
-        if write.state == "unknown" and not self._still_absent(state, write, fresh):
-            return None
-        stale = out_of_date(situation)
-        if stale is not None:
-            self._compute_anew(state, write, stale)
-            return None
-        no = first_no(AFTER_READING, situation)
-        if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
-            no = replace(no, way="skip")
-        if no is not None:
-            self._object(state, write, no)
-            self._rest(state, write, THROTTLED_AGAIN if fresh.throttled else HELD_AGAIN)
-            return None
-        if fresh.in_time:
-            await self._service.ready_to_write(write.key.partner, places, by=fresh.young_until)
-            if self._preflight.still(fresh.facts):
-                return Ready(write=write, fresh=fresh, situation=situation)
-        why = "the facts it leans on could not be read within one interval"
-        self._object(state, write, No(way="hold", reason="fact_unknown", why=why))
-        self._rest(state, write, HELD_AGAIN)
-        return None
 
     async def _wait(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], no: No) -> None:
         """A wait rests until it is over. Then its rule's facts are read, and it is held without an end, which tells the
@@ -416,11 +425,6 @@ class Executor:
         said = [one["facts"] for one in self._ledger.log(LogFilter(write=write.id)) if one["kind"] == "approved"]
         amount = said[-1].get("amount") if said and isinstance(said[-1], dict) else None
         return float(amount) if isinstance(amount, int | float) else None
-
-    def _earlier(self, write: Write) -> tuple[Write, ...]:
-        key = write.key
-        writes = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
-        return earlier_in_do(write, writes)
 
     def _store(self, change: Move | None) -> None:
         if change is None:
