@@ -136,7 +136,7 @@ class Worker:
         self.state = PartnerState(
             partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories={}, stored=Stored(partner=PARTNER)
         )
-        self.rules = rules
+        self.rules, self.needed = rules, self.in_use.needed
         self.listed: dict[EventId, Known] = {}
 
     def decide(self, changed: list[Record]) -> tuple[float, int]:
@@ -159,7 +159,7 @@ class Worker:
 
     def listed_of(self, one: Record) -> Record:
         """An event as the client hands it over: with the fields that are needed (`worker.api.listing`)."""
-        needed = self.in_use.needed
+        needed = self.needed
         return one if needed is None else {name: value for name, value in one.items() if name in needed}
 
     def true(self) -> str:

@@ -194,7 +194,7 @@ class Story:
             looked_at=dict(self.looked_at),
             writes=tuple(write for write in self.writes.values() if not write.final),
             sendings=self._sendings(),
-            firings=[
+            firings=lambda _since: [
                 (record.rule, record.event, record.at)
                 for record in self.records
                 if record.kind == "fired" and record.rule is not None and record.event is not None

@@ -14,7 +14,7 @@ from zlib import crc32
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import PastAsked, derived
 from worker.engine.episodes import next_look
-from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, firings_reach, sendings_reach, shut, under
+from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, sendings_reach, shut, under
 from worker.engine.observe import News
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
 from worker.engine.ports import Parts
@@ -126,8 +126,7 @@ class Decider:
                 unstored=lambda event: stored.unstored(event, now),
             )
             observations = derived(observations, self._ledger, then)
-        surges, reach = firings_reach(rules, self._settings.deciding), sendings_reach(rules)
-        asked = bool(observations)
+        reach = sendings_reach(rules) if observations and asks_sendings(rules) else None
         return Look(
             partner=partner,
             now=now,
@@ -136,8 +135,8 @@ class Decider:
             memories=memories,
             looked_at=state.stored.looked_at,
             writes=writes,
-            sendings=self._ledger.first_sendings(partner, now - reach) if asked and asks_sendings(rules) else {},
-            firings=self._ledger.firings(partner, now - surges) if asked else (),
+            sendings={} if reach is None else self._ledger.first_sendings(partner, now - reach),
+            firings=lambda since: self._ledger.firings(partner, since),
             more=news.more,
             missed=state.missed,
             only={event: screen.concerned(seen, memories) for event, seen in observations.items()},

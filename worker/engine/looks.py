@@ -42,7 +42,7 @@ class Look:
 
     ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
-    ``firings``: as far back as `firings_reach` says. ``ended``: the writes of one episode, final ones too;
+    ``firings``: those since a time. ``ended``: the writes of one episode, final ones too;
     ``on_target``: those of one target; ``of_rule``: those of one rule. ``only``: the rules that look at an event, where
     the others have nothing to do. ``more``: other events of this moment are still to be decided on, and what is said of
     all together is said with the last; ``missed``: times that went by for those before.
@@ -56,7 +56,7 @@ class Look:
     looked_at: Mapping[EventId, datetime] = field(default_factory=dict)
     writes: tuple[Write, ...] = ()
     sendings: Mapping[tuple[EventId, RuleId], Sequence[datetime]] = field(default_factory=dict)
-    firings: Sequence[tuple[RuleId, EventId, datetime]] = ()
+    firings: Callable[[datetime], Sequence[tuple[RuleId, EventId, datetime]]] = lambda _since: ()
     only: Mapping[EventId, Sequence[Rule]] = field(default_factory=dict)
     more: bool = False
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
@@ -170,11 +170,6 @@ def waits_again(memory: RuleMemory) -> Brake | None:
         return None
     why = f"it waited for approval before its rule was edited ({REASONS[memory.asked]})"
     return Brake(reason=memory.asked, why=why)
-
-
-def firings_reach(rules: Iterable[Rule], settings: Settings) -> timedelta:
-    """How far back firings matter: the longest window of a surge."""
-    return max([settings.surge.within, *(rule.surge.within for rule in rules if rule.surge is not None)])
 
 
 def asks_sendings(rules: Iterable[Rule]) -> bool:

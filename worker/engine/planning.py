@@ -433,11 +433,14 @@ class Planner:
             rule = rules[candidate.glimpse.rule.id] = candidate.glimpse.rule
             counted.setdefault(rule.id, set()).update(_pieces(candidate.event, candidate.steps))
         over: dict[RuleId, str] = {}
+        surges = {rule_id: rule.surge or self._settings.surge for rule_id, rule in rules.items()}
+        longest = max((surge.within for surge in surges.values()), default=None)
+        firings = () if longest is None else self._look.firings(self._look.now - longest)
         for rule_id, fresh in counted.items():
-            surge = rules[rule_id].surge or self._settings.surge
+            surge = surges[rule_id]
             since = self._look.now - surge.within
             each, pieces = any(step.each for step in rules[rule_id].do), set(fresh)
-            for event in {event for rule, event, at in self._look.firings if rule == rule_id and at > since}:
+            for event in {event for rule, event, at in firings if rule == rule_id and at > since}:
                 writes = self._look.of_rule(event, rule_id) if each else ()
                 pieces |= _pieces(event, [one for one in writes if one.planned_at > since])
             if len(pieces) > surge.events:

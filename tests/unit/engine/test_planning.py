@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
-from worker.engine.looks import Settings, firings_reach, mode_of
+from worker.engine.looks import Settings, mode_of
 from worker.model.facts import EventId, PartnerId
 from worker.model.rules import Rule, RuleStep, Surge
 from worker.model.writes import Mode
@@ -410,18 +410,3 @@ def test_a_list_is_said_as_it_is() -> None:
     assert facts is not None
     assert isinstance(facts["suggested_tcs"], dict)
     assert facts["suggested_tcs"]["value"] == tcs("b")
-
-
-@pytest.mark.parametrize(
-    ("config", "rule", "days", "reason"),
-    [
-        (timedelta(days=3), None, 3, "the config's window is the longest"),
-        (timedelta(minutes=10), timedelta(days=7), 7, "a rule's own window may be longer than a day"),
-        (timedelta(days=3), timedelta(hours=1), 3, "or shorter"),
-    ],
-)
-def test_firings_are_remembered_for_as_long_as_the_longest_surge_looks_back(
-    config: timedelta, rule: timedelta | None, days: int, reason: str
-) -> None:
-    own = a_rule("r", X, surge=Surge(events=1, within=rule) if rule is not None else None)
-    assert firings_reach([own], Settings(surge=Surge(events=25, within=config))) == timedelta(days=days), reason
