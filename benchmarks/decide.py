@@ -43,6 +43,7 @@ from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, Known
 from worker.model.rules import RuleSet
+from worker.rules.facts import worth_keeping
 from worker.rules.load import read_rules
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))
@@ -136,7 +137,7 @@ class Worker:
         self.state = PartnerState(
             partner=PARTNER, memory=PartnerMemory(partner=PARTNER), memories={}, stored=Stored(partner=PARTNER)
         )
-        self.rules, self.needed = rules, self.in_use.needed
+        self.rules, self.needed = rules, worth_keeping(rules.rules).get("event")
         self.listed: dict[EventId, Known] = {}
 
     def decide(self, changed: list[Record]) -> tuple[float, int]:
@@ -144,7 +145,7 @@ class Worker:
         self.clock.passed_s += 3.0
         facts = {EventId(one["id"]): Known(value=self.listed_of(one), read_at=self.clock.now()) for one in changed}
         began = time.process_time()
-        self.state.listed(self.in_use.needed, facts)
+        self.state.listed(self.needed, facts)
         for event, fact in facts.items():
             self.state.observe(event, EVENT, fact)
         self.listed.update(facts)

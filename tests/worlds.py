@@ -163,6 +163,7 @@ class Town:
             rules=self.rules,
             notifier=self.notebook,
             defect=lambda write, error: defects.append((write, error)),
+            stopping=lambda: False,
         )
 
     @property

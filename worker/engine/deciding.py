@@ -77,7 +77,8 @@ class Decider:
         state.stored.looked(memory, now, complete=news.listing.complete)
         events = {*news.events, OF_PARTNER} if news.more else None
         state.stored.commit(self._ledger, commit, events, decision.looked_at)
-        self._decided(decision)
+        if self._decided is not None:
+            self._decided(decision)
         _take(state, commit.memory)
         state.shut, state.missed = off, decision.missed
         state.memory = memory if store else replace(memory, listed_at=before.listed_at)

@@ -23,7 +23,7 @@ from worker.model.commits import PartnerMemory, Record
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.reading.plan import Want, choose, delays, facts_per_look
-from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days
+from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days, worth_keeping
 from worker.rules.registry import LOCAL, MADE
 
 ACCOUNT = frozenset({"permissions", "features"})
@@ -104,7 +104,7 @@ class Reader:
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
         if state.shared.get(PARTNER) is None:
             await self._read_shared(state)
-        needed, listed_at = self._rules.needed, None
+        needed, listed_at = worth_keeping(poll.rules.rules).get("event"), None
         async for listing in self._service.listing(state.partner, needed):
             listed_at = listed_at or self._clock.monotonic()
             if self._over(poll):

@@ -380,7 +380,8 @@ class Play:
     def _take(self, decision: Decision) -> None:
         commit = decision.commit
         self._decided |= bool(commit.records or commit.memory or commit.moves or commit.plans)
-        self._noted(decision)
+        if self._noted is not None:
+            self._noted(decision)
 
     # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.deciding`
 

@@ -38,7 +38,6 @@ from worker.model.exchange import (
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
 from worker.model.rules import RuleSet, Truth
 from worker.model.writes import Intent, Write
-from worker.rules.facts import Fields, worth_keeping
 
 # What one look at one partner came to, for log lines and figures.
 
@@ -224,11 +223,6 @@ class RulesInUse:
 
     current: RuleSet
 
-    @property
-    def needed(self) -> Fields:
-        """The fields of an event's record that rules look at or that are kept; None for all of them."""
-        return worth_keeping(self.current.rules).get("event")
-
 
 def _nobody(_write: Write, _defect: Exception) -> None:
     """Nobody is told; for tests that look at the state instead."""
@@ -258,7 +252,7 @@ class Parts:
     stopping: Callable[[], bool] = lambda: False
     defect: Callable[[Write, Exception], None] = _nobody
     scrubbed: Callable[[str], str] = str
-    decided: Callable[[Decision], None] = lambda _decision: None
+    decided: Callable[[Decision], None] | None = None
     instead: Callable[[Write, WriteRequest], Awaitable[Outcome]] | None = None
 
 

@@ -411,7 +411,6 @@ class Replay:
             decided=self._take,
         )
         self._play = Play(parts, self._stage, clock, partner=recording.partner, stride=RESTLESS_EVERY)
-        self._play.state.listed(parts.rules.needed, ())
 
     def _remember(self, before: Iterable[Write], rules: RuleSet) -> None:
         """A rule that had fired before the record begins is taken to be in that episode still: what was true all the
