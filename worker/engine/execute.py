@@ -61,7 +61,7 @@ THROTTLED_AGAIN = timedelta(seconds=60)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """A write that no guard objects to, with what it was judged on. ``held``: but for one, in spite of which an unknown
-    write is read."""
+    write is read, and a wait waits."""
 
     write: Write
     fresh: Fresh
