@@ -21,15 +21,17 @@ EVENT, EVENTS, SET_BY = (FactKey(name=name) for name in ("event", "events", "set
 _EVER = datetime.min.replace(tzinfo=UTC)
 SILENT = "nobody looked then"
 NOT_KEPT = "changes were not kept for so long then"
-ONE_BY_ONE = 16
-"""So many events are looked up each for itself; of more, all of the partner's at once."""
+NAMED_MOST = 1_000
+"""So many events are asked for by name; of more, all that the partner has."""
 
 
 class DerivedLedger(ChangesLedger, Protocol):
     """What is asked of the ledger."""
 
-    def history(self, partner: PartnerId, since: datetime | None = None, event: EventId | None = None) -> History:
-        """The observed facts since a time, of all events, or of one and of the partner as a whole."""
+    def history(
+        self, partner: PartnerId, since: datetime | None = None, events: Collection[EventId] | None = None
+    ) -> History:
+        """The observed facts since a time, of all events, or of these and of the partner as a whole."""
         ...
 
 
@@ -86,17 +88,15 @@ def _with_past(
         return seen
     partner = next(iter(seen.values())).partner
     since = asked.now - max(windows.values())
-    found = dict[EventId, Observation]()
-    for events in [[event] for event in seen] if len(seen) <= ONE_BY_ONE else [list(seen)]:
-        record = _Record(asked=asked)
-        history = ledger.history(partner, since, events[0] if len(events) == 1 else None)
-        for one in (*history.start, *history.changes):
-            record.take(one)
-        record.end()
-        for event in events:
-            past, turns = record.past(event, windows)
-            until = [*turns, *(asked.now + window for window in windows.values() if event in asked.changing)]
-            found[event] = replace(seen[event], facts={**seen[event].facts, **past}, until=min(until, default=None))
+    record, found = _Record(asked=asked), dict[EventId, Observation]()
+    history = ledger.history(partner, since, seen.keys() if len(seen) <= NAMED_MOST else None)
+    for one in (*history.start, *history.changes):
+        record.take(one)
+    record.end()
+    for event, observation in seen.items():
+        past, turns = record.past(event, windows)
+        until = [*turns, *(asked.now + window for window in windows.values() if event in asked.changing)]
+        found[event] = replace(observation, facts={**observation.facts, **past}, until=min(until, default=None))
     return found
 
 

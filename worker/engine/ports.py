@@ -3,7 +3,7 @@
 Only `worker.cli.wiring` and the simulation build the real ones. A port says nothing of httpx, SQL or files.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -200,8 +200,10 @@ class Ledger(Protocol):
         """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
         ...
 
-    def history(self, partner: PartnerId, since: datetime | None = None, event: EventId | None = None) -> History:
-        """The facts since a time, or as far back as they are kept; of all events, or of one and the partner."""
+    def history(
+        self, partner: PartnerId, since: datetime | None = None, events: Collection[EventId] | None = None
+    ) -> History:
+        """The facts since a time, or as far back as they are kept; of all events, or of these and the partner."""
         ...
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...

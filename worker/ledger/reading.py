@@ -8,7 +8,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -375,17 +375,19 @@ class LedgerReader:
     def observed(self, partner: PartnerId, event: EventId | None = None) -> tuple[Observed, ...]:
         """Every fact as it was seen last: of the partner, or of one event and the partner as a whole."""
         with self._store.reading() as connection:
-            return load_observed(connection, partner, event)
+            return load_observed(connection, partner, None if event is None else [event])
 
-    def history(self, partner: PartnerId, since: datetime | None = None, event: EventId | None = None) -> History:
-        """The observed facts since a time, or as far back as they are kept; of one event, or of all."""
+    def history(
+        self, partner: PartnerId, since: datetime | None = None, events: Collection[EventId] | None = None
+    ) -> History:
+        """The observed facts since a time, or as far back as they are kept; of these events, or of all."""
         with self._store.reading() as connection:
-            return load_history(connection, partner, since, event)
+            return load_history(connection, partner, since, events)
 
     def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> tuple[Observed, ...]:
         """The facts of one event, and of the partner as a whole, as they were at a time."""
         with self._store.reading() as connection:
-            return load_history(connection, partner, at, event).start
+            return load_history(connection, partner, at, [event]).start
 
     def facts_begin(self, partner: PartnerId) -> datetime | None:
         """How far back `observed_at` reaches; None where nothing is recorded."""

@@ -5,7 +5,7 @@ where it stands on what is there: memory whose episode would go back, a plan who
 row has changed meanwhile are a `StateConflict`, and undo the caller's transaction. Nothing here begins or ends one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
@@ -24,7 +24,6 @@ from sqlalchemy import (
     false,
     func,
     insert,
-    or_,
     select,
     true,
     update,
@@ -508,27 +507,32 @@ def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
         connection.execute(delete(observations).where(_C.id.in_(old)))
 
 
-def load_observed(connection: Connection, partner: PartnerId, event: EventId | None) -> tuple[Observed, ...]:
-    """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
+def load_observed(
+    connection: Connection, partner: PartnerId, events: Collection[EventId] | None
+) -> tuple[Observed, ...]:
+    """Every fact of the partner, or of these events and the partner as a whole, as it was seen last."""
     query = select(observed).where(_O.partner == partner).order_by(_O.event, _O.fact)
-    if event is not None:
-        query = query.where(or_(_O.event == "", _O.event == event))
+    if events is not None:
+        query = query.where(_O.event.in_(["", *events]))
     return tuple(map(_observed, connection.execute(query)))
 
 
 @readable
 def load_history(
-    connection: Connection, partner: PartnerId, since: datetime | None, event: EventId | None = None
+    connection: Connection,
+    partner: PartnerId,
+    since: datetime | None,
+    events: Collection[EventId] | None = None,
 ) -> History:
     """What was so at a time, or before the first change that is still kept, and every change after it; of all events,
-    or of one and of the partner as a whole."""
-    newest = load_observed(connection, partner, event)
+    or of these and of the partner as a whole."""
+    newest = load_observed(connection, partner, events)
     keys = {(one.event, one.key.text): one.key for one in newest}
     state: dict[Place, Fact] = {(one.event, one.key.text): one.fact for one in newest}
     begins = since or min((one.at for one in newest), default=None)
     query = select(_C.event, _C.fact, _C.at, _C.before).where(_C.partner == partner).order_by(_C.id.desc())
-    if event is not None:
-        query = query.where(or_(_C.event == "", _C.event == event))
+    if events is not None:
+        query = query.where(_C.event.in_(["", *events]))
     steps: list[tuple[datetime, Place, Body]] = []
     for row in connection.execute(query if since is None else query.where(_C.at >= since)):
         place, at = (EventId(row.event), str(row.fact)), row.at

@@ -1,6 +1,6 @@
 """What facts were some time ago, told by the recorded changes: never by what the record does not reach."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.looks import E1, HOUR, MINUTE, PARTNER, START, a_rule
 from tests.unit.engine.ruletest_bench import a_bench, failing, passes
-from worker.engine.derived import ONE_BY_ONE, PastAsked, derived
+from worker.engine.derived import NAMED_MOST, PastAsked, derived
 from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, spelled
 from worker.model.writes import Write
@@ -26,7 +26,7 @@ class Past:
     """A ledger of so many minutes, each with what a fact was from then on."""
 
     def __init__(self, *states: tuple[int, FactKey, Fact | Json], event: EventId = E1) -> None:
-        self.asked: list[EventId | None] = []
+        self.asked: list[list[EventId] | None] = []
         self._states = [
             Observed(
                 event=OF_PARTNER if key.name.startswith("#") else event,
@@ -43,9 +43,9 @@ class Past:
     def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]:
         raise AssertionError((partner, event))
 
-    def history(self, partner: PartnerId, _since: object = None, event: EventId | None = None) -> History:
+    def history(self, partner: PartnerId, _since: object = None, events: Collection[EventId] | None = None) -> History:
         assert partner == PARTNER
-        self.asked.append(event)
+        self.asked.append(None if events is None else list(events))
 
         def changes() -> Iterator[Observed]:
             yield from self._states
@@ -131,7 +131,7 @@ def test_facts_under_parameters_are_facts_of_their_own() -> None:
 def test_many_events_are_looked_up_at_once_and_none_where_no_rule_asks() -> None:
     seen = {
         EventId(f"e{one}"): Observation(partner=PARTNER, event=EventId(f"e{one}"), facts={})
-        for one in range(ONE_BY_ONE + 1)
+        for one in range(NAMED_MOST + 1)
     }
     past = Past((0, EVENT, {"x": 1}))
     asks = PastAsked(rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
@@ -139,7 +139,7 @@ def test_many_events_are_looked_up_at_once_and_none_where_no_rule_asks() -> None
     assert len(derived(seen, past, asks)) == len(seen)
     assert past.asked == [None]
     derived(dict([*seen.items()][:2]), past, asks)
-    assert past.asked == [None, "e0", "e1"]
+    assert past.asked == [None, ["e0", "e1"]]
     assert derived(seen, past, asks_not) is seen
 
 
