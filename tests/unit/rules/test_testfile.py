@@ -224,6 +224,11 @@ STEP = "steps: [{at: 0s}]"
         (f"given: {{campaigns: [{{tcs: jazz}}]}}\n{STEP}", "26: unknown field 'campaigns[].tcs'; did you mean 'tc'?"),
         (f"given: {{expected_value: much}}\n{STEP}", "29: expected_value is a number"),
         (f"given: {{expected_value: [1]}}\n{STEP}", "29: expected_value is a number"),
+        (f"given: {{setup: {{state: DRAFTT}}}}\n{STEP}", "28: setup.state cannot be 'DRAFTT'; did you mean 'DRAFT'?"),
+        (
+            f"given: {{event: {{id: e1, capacity: '400'}}}}\n{STEP}",
+            "39: event.capacity is a whole number, and cannot be '400'",
+        ),
         (f"given: {{setup: null}}\n{STEP}", "20: 'setup' is given nothing; one that cannot be read is unknown"),
         (f"given: {{now: noon}}\n{STEP}", "18: now is the moment of 0s"),
         (f"given: {{now: [noon]}}\n{STEP}", "18: now is the moment of 0s"),
