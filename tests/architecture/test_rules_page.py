@@ -1,4 +1,4 @@
-"""docs/rules.md is true: the tests that stand below each rule on it run it. The cookbook is whole and its rules short."""
+"""docs/rules.md is true: the tests below each of its rules run. The cookbook is whole, and its rules are short."""
 
 import re
 from functools import cache

@@ -5,6 +5,7 @@ itself, so a small one with the same face stands in for it).
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from worker.reading.gate import Gate, Pacer, Patience
 from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL + 1)  # a killed process rolls nothing back
 _HOSTS = Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"])
 
 
