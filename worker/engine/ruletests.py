@@ -25,6 +25,7 @@ from typing import TypeVar
 from worker.engine.decide import Decision
 from worker.engine.looks import EngineSettings
 from worker.engine.operators import approved, rejected
+from worker.engine.planning import AFTER_WAIT
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, amount_shown
 from worker.engine.ports import Parts, RulesInUse
 from worker.engine.scripted import GivenWorld, Scripted
@@ -37,8 +38,8 @@ from worker.model.writes import Write, WriteKey
 from worker.rules.durations import duration_text
 from worker.rules.tests import Expected, Held, RuleTest, Stands, StepOfTest
 
-LATER = frozenset({"remind", "ended", "wait"})
-"""Why something is planned that is no firing's own: messages that are said again, and what comes after a wait."""
+MESSAGES_LATER = frozenset({"remind", "ended"})
+"""Why a message is planned that is no firing's own."""
 
 # What a step claims against what happened, in words that show the difference.
 #
@@ -366,9 +367,10 @@ class _Run:
         self._fired.update(one.rule for one in self._since)
 
     def _said_later(self, commit: Commit) -> Iterator[Fired]:
-        """What is planned of an episode after its firing."""
+        """What is planned of an episode after its firing: a message once more, and what comes after a wait."""
         for plan in commit.plans:
-            if plan.reason in LATER and self._play.at is not None:
+            later = plan.reason in MESSAGES_LATER or AFTER_WAIT in plan.intent.context
+            if later and self._play.at is not None:
                 key, intent = plan.key, plan.intent
                 yield Fired(
                     rule=key.rule, action=intent.action, event=key.event, at=self._play.at, params=intent.params

@@ -257,6 +257,20 @@ steps:
     passes(bench, body.replace("WORD", "reject").replace("STATE", "cancelled").replace("SENT", "0"))
 
 
+def test_what_comes_after_a_wait_is_expected_when_it_comes_in_every_mode() -> None:
+    rule = "{id: r, when: \"event.status == 'active'\", do: [{optimisation: OFF}, {wait: 2h}, {ad_optimisation: OFF}]"
+    body = """
+given: {event: {status: active, campaign_optimisation_status: "ON", ad_campaign_optimisation_status: "ON"}}
+steps:
+  - {at: 0s, expect: [{rule: r, action: optimisation}]}
+  - {at: 1m, APPROVE states: [{action: optimisation, state: confirmed}], expect: []}
+  - {at: 1h59m, expect: [], held: [{rule: r, reason: wait}]}
+  - {at: 3h, expect: [{rule: r, action: ad_optimisation}], states: [{action: ad_optimisation, state: STATE}]}
+"""
+    passes(a_bench(f"{rule}}}"), body.replace("APPROVE", "").replace("STATE", "confirmed"))
+    passes(a_bench(f"{rule}, mode: approve}}"), body.replace("APPROVE", "approve: [r],").replace("STATE", "waiting"))
+
+
 def test_a_boost_that_was_approved_for_less_is_asked_again() -> None:
     passes(
         a_bench("{id: r, when: \"setup.state == 'DRAFT'\", do: [boost], mode: approve}"),
