@@ -170,6 +170,27 @@ def let_go(here: Town) -> None:
     here.ledger.apply(Commit(at=now, moves=moves))
 
 
+def test_what_a_person_took_for_not_applied_counts_again_once_it_is_seen_there(tmp_path: Path) -> None:
+    """The effect lands after the verdict; the pre-flight of the next attempt finds it, and sends nothing."""
+
+    async def script(here: Town) -> None:
+        here.fault("late_effect", "POST", "campaigns_setup$", after_s=25, status=500)
+        await here.run(30)
+        assert here.states() == ["needs_human", "planned"], here.story()
+        now = here.clock.now()
+        verdict = resolved(here.writes()[0], applied=False, because="no", by="me", now=now, settings=here.settings)
+        here.ledger.apply(Commit(at=now, moves=(verdict,)))
+        await here.run(240)
+        first, second = here.writes()
+        assert (first.state, first.attempt) == ("confirmed", 1), here.story()
+        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+        assert len(here.effects("edit_cluster")) == 1
+
+    limits = spending(per_day=25)
+    with town(tmp_path, world(*published("e1", "e2")), raising(), limits=limits, ask=True) as (_, play):
+        play(script)
+
+
 LIMITED = """
 rules:
   - id: pause-cancelled

@@ -347,6 +347,7 @@ _A, _EARLIER = attempts.c, attempts.alias("earlier").c
 _OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outcome=bindparam("comes_to"))
 _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
 _OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
+_OF_ABSENT = _OUTCOME.where(_A.outcome == ABSENT)
 _ADD_ATTEMPT = insert(attempts)
 TASK_READS = select(_A.task_reads).where(_A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt"))
 _BEGUN_BEFORE = exists().where(
@@ -393,6 +394,8 @@ def settle_attempt(connection: Connection, move: Move) -> None:
         connection.execute(_OF_ONE, {"of_write": before.id, "of_attempt": before.attempt, "comes_to": outcome})
     if (before.state, after.state) in PROVE_ABSENCE:
         connection.execute(_OF_UNKNOWN, {"of_write": before.id, "comes_to": ABSENT})
+    if (before.state, after.state) == ("planned", "confirmed"):  # seen after all: an absence that was no proof
+        connection.execute(_OF_ABSENT, {"of_write": before.id, "comes_to": OUTCOMES["confirmed"]})
 
 
 def note_task_read(connection: Connection, write: Write) -> None:
