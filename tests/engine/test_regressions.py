@@ -586,3 +586,22 @@ def test_33_a_rule_renamed_between_two_calls_of_its_action_makes_the_second_one(
 
     with town(tmp_path, world(happening("e1")), "rules:\n" + HIDE.format(name="hide-archived")) as (_, play):
         play(script)
+
+
+def test_nothing_is_sent_for_a_rule_that_went_while_its_facts_were_read_anew(tmp_path: Path) -> None:
+    """The rules are replaced in the middle of a pre-flight: its write was judged under those of before."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", status="cancelled")
+        here.fault("slow", "GET", "/events/e1$", delay_s=1)
+        await here.worker.cycle.run(here.worker.states[PARTNER])
+        await here.clock.sleep(0.2)
+        assert here.only.state == "planned"
+        here.rules.current = read_rules({"rules.yaml": PAUSE.replace("pause-cancelled", "another")}).rules
+        await here.run(3)
+        gone = here.writes()[0]
+        assert (gone.state, gone.reason, gone.attempt) == ("cancelled", "rule_gone", 0), here.story()
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)

@@ -15,7 +15,7 @@ from worker.engine.episodes import momentary
 from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
-from worker.engine.planning import let_go, reset_objection
+from worker.engine.planning import let_go
 from worker.engine.ports import Parts
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
@@ -228,8 +228,8 @@ class Executor:
         current = self._ledger.write(write.id)
         if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
             raise _Stopped  # somebody moved it meanwhile; the next cycle goes by what it is now
-        if reset_objection(state.memory, current, self._clock.now()) is not None:
-            raise _Stopped
+        if self._asking.objection(state, current) is not None:
+            raise _Stopped  # the rules may have been replaced while its facts were read
         if (doubt := self._doubt(state, current)) is not None:
             raise _Stopped(doubt)
         sent: list[Json] = [{name: value} for name, value in request.query]
