@@ -163,6 +163,80 @@ def test_what_was_held_for_long_is_computed_anew_and_asked_again(tmp_path: Path,
         play(script)
 
 
+def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(tmp_path: Path) -> None:
+    """Approved, held by ``spend`` for a day, and then by ``writes_per_hour``: the approval of yesterday is over."""
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        let_go(here)
+        await here.run(60)
+        await here.clock.sleep(3600)
+        await here.run(150)
+        second = here.writes()[1]
+        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+        await here.clock.sleep(23 * 3600 - 420)
+        here.set("e3", city="Berlin")
+        await here.run(360)
+        second = here.writes()[1]
+        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+        assert "writes_per_hour: 1 writes in the last hour" in second.why
+        await here.clock.sleep(3600)
+        await here.run(150)
+        second = here.writes()[1]
+        assert (second.state, second.reason, second.attempt) == ("waiting", "spend", 0), here.story()
+
+    hourly = """  - id: other
+    when: event.city == 'Berlin'
+    do: [{optimisation: 'ON'}]
+"""
+    rules = COMPUTED.replace("    MODE\n", "    mode: approve\n") + hourly
+    other = happening("e3", campaign_optimisation_status="OFF")
+    limits, gap = replace(spending(), writes_per_hour=1), replace(QUICK.deciding, gap_then="act")
+    with town(tmp_path, world(*published("e1", "e2"), other), rules, limits=limits, deciding=gap) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_cannot_be_computed_anew_is_held_and_goes_by_no_fact_of_yesterday(tmp_path: Path, asked: bool) -> None:
+    """The fact that the value is computed from stands in no condition, and cannot be read when the day is over."""
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        if asked:
+            let_go(here)
+        await here.run(60)
+        second = here.writes()[1]
+        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+        here.fault("answer_before", "GET", "/default_campaigns_parameters$", status=500, times=40)
+        await here.clock.sleep(24 * 3600)
+        await here.run(30)
+        second = here.writes()[1]
+        assert (second.state, second.held_by, second.attempt) == ("planned", "spend", 0), here.story()
+        assert "fact_unknown" in second.why
+        await here.until(lambda: here.writes()[1].state == ("waiting" if asked else "confirmed"), "read again")
+
+    rules = COMPUTED.replace("    MODE\n", "    mode: approve\n" if asked else "")
+    rules = rules.replace("campaigns[0]['budget'] * 1.2", "defaults.total_budget * 0.24")
+    events = [replace(one, defaults={"total_budget": 500, "goal": "ROAS"}) for one in published("e1", "e2")]
+    with town(tmp_path, world(*events), rules) as (_, play):
+        play(script)
+
+
+AGO = COMPUTED.replace("campaigns[0]['budget'] * 1.2", "ago(event.capacity, '10m') * 0.3").replace("    MODE\n", "")
+
+
+def test_a_value_of_the_past_is_computed_anew_as_well(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(700)
+        assert here.states() == ["confirmed", "planned"], here.story()
+        await here.clock.sleep(24 * 3600)
+        await here.run(800)
+        assert here.states() == ["confirmed", "confirmed"], here.story()
+
+    with town(tmp_path, world(*published("e1", "e2")), AGO) as (_, play):
+        play(script)
+
+
 def let_go(here: Town) -> None:
     now = here.clock.now()
     waiting = [one for one in here.writes() if one.state == "waiting"]

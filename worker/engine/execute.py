@@ -40,7 +40,7 @@ from worker.model.actions import ACTIONS
 from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
-from worker.model.facts import UNREAD, Json, Known, Observation
+from worker.model.facts import UNREAD, Json, Known
 from worker.model.writes import State, Write
 from worker.writes.evidence import Unwanted, fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
@@ -202,7 +202,7 @@ class Executor:
             if write.state == "unknown" and not self._still_absent(state, write, fresh):
                 raise _Stopped
             if (stale := out_of_date(situation)) is not None:
-                self._compute_anew(state, write, stale)
+                self._compute_anew(state, write, fresh, stale)
                 raise _Stopped
             no = first_no(AFTER_READING, situation)
             if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
@@ -279,18 +279,19 @@ class Executor:
         of_rules = {rule.id: rule.spend for rule in rules if rule is not None and rule.spend is not None}
         return replace(self._settings.limits, of_rules=of_rules)
 
-    def _compute_anew(self, state: PartnerState, write: Write, why: str) -> None:
+    def _compute_anew(self, state: PartnerState, write: Write, fresh: Fresh, why: str) -> None:
         """A write that a spending limit held for long, with its values by the facts as they are now; what somebody had
         approved waits for approval again."""
         rule, event, now = self._rules.current.get(write.key.rule), write.key.event, self._clock.now()
         intent = write.intent
         if rule is not None:
-            seen = Observation(partner=write.key.partner, event=event, facts=state.merged(event))
+            seen = self._preflight.seen(state, event, (rule,), fresh.facts)
             scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
             try:
                 steps = plan_steps(rule, scope, write.intent.context)
             except NotComputable as error:
                 self._object(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
+                self._rest(state, write, HELD_AGAIN)
                 return
             place = write.key.position, write.key.item
             new = next((one for one in steps if (one.position, one.item) == place), None)
@@ -299,12 +300,12 @@ class Executor:
                 self._object(state, write, No(way="refuse", reason="bad_value" if new else "gone", why=why))
                 return
             intent = replace(new.intent, order=intent.order)
-        fresh = {"intent": intent, "due_since": now}
+        anew = {"intent": intent, "due_since": now}
         if write.approved:
             why = f"{why}: it is computed anew, and waits again"
-            self._store(move(write, "waiting", at=now, reason="spend", why=why, approved=False, **fresh))
+            self._store(move(write, "waiting", at=now, reason="spend", why=why, approved=False, **anew))
         else:
-            self._store(note(write, held_by=None, held_until=None, why=f"{why}: computed anew", **fresh))
+            self._store(note(write, held_by=None, held_until=None, why=f"{why}: computed anew", **anew))
 
     async def _record(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""
@@ -369,7 +370,11 @@ class Executor:
     def _object(self, state: PartnerState, write: Write, no: No) -> None:
         """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
         at = self._clock.now()
-        no = too_old(Situation(write=write, now=at, limits=self._settings.limits), no)
+        situation = Situation(write=write, now=at, limits=self._settings.limits)
+        no = too_old(situation, no)
+        stale = out_of_date(situation)
+        if stale is not None and no.way == "hold":  # whatever holds it by now, it is computed anew before it goes
+            no = replace(no, reason="spend", why=f"{stale}; by now {no.reason}: {no.why}")
         if no.way == "drop":
             why = f"proved absent, and {no.why}"
             ended = move(write, "cancelled", at=at, reason=no.reason, why=why, absent_proved=True)

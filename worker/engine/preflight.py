@@ -23,7 +23,7 @@ from worker.engine.planning import Standing, overruled, reset_objection, standin
 from worker.engine.ports import Parts, Places, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.guards.checks import No
+from worker.guards.checks import No, Situation, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleId, Unknown
@@ -332,12 +332,12 @@ class Preflight:
         seen = Observation(partner=write.key.partner, event=event, facts=state.merged(event))
         now = self._clock.now()
         keys = {EVENT}
+        anew = out_of_date(Situation(write=write, now=now, limits=self._settings.limits)) is not None
         for rule in rules:
             scope = scope_of(rule, seen, now)
             in_when = rule.when.names if rule.when is not None else frozenset()
-            named = rule.names if write.waits else {*in_when} | {watch.fact for watch in rule.on_change}
-            names = named - LOCAL - MADE
-            keys |= {scope.keys[name] for name in names if name in scope.keys}
+            names = rule.names if anew or write.waits else {*in_when, *(watch.fact for watch in rule.on_change)}
+            keys |= {scope.keys[name] for name in names - LOCAL - MADE if name in scope.keys}
         row = ACTIONS[write.intent.action]
         keys |= {FactKey(name=name) for name in row.reads}
         if (of := write.intent.context.get(EACH)) not in (None, ADDED):
@@ -391,20 +391,26 @@ class Preflight:
         facts: Mapping[FactKey, Fact],
     ) -> Judgement:
         """Whether what the write stands for still holds by these facts."""
-        event = write.key.event
-        seen = Observation(partner=write.key.partner, event=event, facts={**state.merged(event), **facts})
+        now, seen = self._clock.now(), self.seen(state, write.key.event, rules, facts)
+        return still_holds(write, rules, earlier, seen, state.memories, now)
+
+    def seen(
+        self, state: PartnerState, event: EventId, rules: tuple[Rule, ...], facts: Mapping[FactKey, Fact]
+    ) -> Observation:
+        """What these rules are given to look at: the fresh facts over all others, and what is made of the record."""
+        seen = Observation(partner=state.partner, event=event, facts={**state.merged(event), **facts})
         now, stored, old = self._clock.now(), state.stored, seen.get(EVENTS)
         poll = max(self._settings.interval, timedelta(seconds=state.look_s))
         if isinstance(old, Known) and now - old.read_at > 2 * poll:
             stale = Unknown(code="unread", why="the list of events is older than two polls")
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})
-        if derives(rules):
-            then = PastAsked(
-                rules=rules,
-                now=now,
-                gap=self._settings.deciding.gap,
-                listed_at=stored.listed_at,
-                unstored=lambda event: stored.unstored(event, now),
-            )
-            seen = derived({event: seen}, self._ledger, then)[event]
-        return still_holds(write, rules, earlier, seen, state.memories, now)
+        if not derives(rules):
+            return seen
+        then = PastAsked(
+            rules=rules,
+            now=now,
+            gap=self._settings.deciding.gap,
+            listed_at=stored.listed_at,
+            unstored=lambda event: stored.unstored(event, now),
+        )
+        return derived({event: seen}, self._ledger, then)[event]
