@@ -237,6 +237,22 @@ def test_a_value_of_the_past_is_computed_anew_as_well(tmp_path: Path) -> None:
         play(script)
 
 
+def test_a_step_after_a_wait_is_computed_anew_as_what_comes_after_it(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(180)
+        states = [(one.intent.action, one.state) for one in here.writes()]
+        assert states.count(("edit_cluster", "confirmed")) == states.count(("edit_cluster", "planned")) == 1, (
+            here.story()
+        )
+        await here.clock.sleep(24 * 3600)
+        await here.run(180)
+        assert here.states() == ["confirmed"] * 6, here.story()
+
+    rules = COMPUTED.replace("    MODE\n", "").replace("do: [", "do: [{optimisation: 'OFF'}, {wait: 30s}, ")
+    with town(tmp_path, world(*published("e1", "e2")), rules) as (_, play):
+        play(script)
+
+
 def let_go(here: Town) -> None:
     now = here.clock.now()
     waiting = [one for one in here.writes() if one.state == "waiting"]

@@ -15,7 +15,7 @@ from worker.engine.episodes import momentary
 from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
-from worker.engine.planning import let_go
+from worker.engine.planning import let_go, wait_before
 from worker.engine.ports import Parts
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
@@ -288,7 +288,7 @@ class Executor:
             seen = self._preflight.seen(state, event, (rule,), fresh.facts)
             scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
             try:
-                steps = plan_steps(rule, scope, write.intent.context)
+                steps = plan_steps(rule, scope, write.intent.context, wait_before(rule, write.key.position))
             except NotComputable as error:
                 self._object(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
                 self._rest(state, write, HELD_AGAIN)

@@ -345,6 +345,11 @@ def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Cand
     )
 
 
+def wait_before(rule: Rule, position: int) -> int:
+    """Where the wait stands after which the step at this position is planned; -1 where there is none."""
+    return max((turn for turn, step in enumerate(rule.do[:position]) if step.action == WAIT), default=-1)
+
+
 def later_messages(glimpse: Glimpse, memory: RuleMemory) -> Iterator[Plan]:
     """What the messages of an episode that has fired still have to say: again while its condition holds, and once when
     it does not any more. Only of a message that was given; of those that were due meanwhile, one."""
