@@ -9,6 +9,7 @@ import pytest
 from tests.calling import call, settle_in
 from tests.engine.test_spend import let_go
 from tests.worlds import PARTNER, QUICK, Town, happening, town, world
+from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
 
 HOUR, DAY = 3600.0, 86400.0
@@ -258,4 +259,25 @@ def test_facts_that_nobody_reads_while_it_waits_are_read_when_it_is_over(tmp_pat
 
     small = replace(happening("e1"), clusters=({"tc": "a", "tc_run_id": 1},))
     with town(tmp_path, world(small), COSTLY) as (_, play):
+        play(script)
+
+
+def test_steps_after_waits_that_end_together_are_counted_for_a_surge(tmp_path: Path) -> None:
+    """The waits of twelve events end while the worker is down; a few at each look are seen to be over."""
+
+    async def script(here: Town) -> None:
+        for number in range(12):
+            here.set(f"e{number}", category="tired")
+            await here.run(30)
+            await here.clock.sleep(60)
+        assert len(here.effects("set_client_campaign_status")) == 12, here.story()
+        await sleeps(here, 2 * DAY)
+        await here.run(300)
+        runs = [one for one in here.writes() if one.intent.action == "run"]
+        assert sum(one.sent for one in runs) <= 4, here.story()
+        assert {(one.state, one.reason) for one in runs if not one.sent} == {("waiting", "surge")}
+
+    surge = replace(QUICK.deciding, surge=Surge(events=4, within=timedelta(minutes=4)))
+    events = (happening(f"e{number}") for number in range(12))
+    with town(tmp_path, world(*events), REST, deciding=surge, requests_per_minute=60) as (_, play):
         play(script)

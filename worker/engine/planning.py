@@ -440,7 +440,9 @@ class Planner:
         over: dict[RuleId, str] = {}
         surges = {rule_id: rule.surge or self._settings.surge for rule_id, rule in rules.items()}
         longest = max((surge.within for surge in surges.values()), default=None)
-        firings = () if longest is None else self._look.firings(self._look.now - longest)
+        firings = [] if longest is None else [*self._look.firings(self._look.now - longest)]
+        waited = (write for write in self._writes.values() if AFTER_WAIT in write.intent.context)
+        firings += [(write.key.rule, write.key.event, write.planned_at) for write in waited if write.state == "planned"]
         for rule_id, fresh in counted.items():
             surge = surges[rule_id]
             since = self._look.now - surge.within

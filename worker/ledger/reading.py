@@ -14,7 +14,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast, get_args
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, func, literal_column, or_, select, tuple_, union
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Select,
+    bindparam,
+    exists,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    tuple_,
+    union,
+)
 
 from worker.ledger import tables
 from worker.ledger.database import Store, Values
@@ -100,6 +114,19 @@ _FIRINGS = (
     select(_L.rule, _L.event, _L.at)
     .where(_L.partner == _PARTNER, _L.kind == literal_column("'fired'"), _L.at >= bindparam("since"))
     .order_by(_L.seq)
+)
+_WAIT = writes.alias("wait").c
+_AFTER_WAITS = (
+    select(_A.rule, _A.event, _A.at)
+    .join(writes, _W.id == _A.write)
+    .where(_A.partner == _PARTNER, _A.stops.in_([false(), true()]), _A.at >= bindparam("since"), _W.target != "")
+    .where(
+        exists().where(
+            *(_WAIT[name] == _W[name] for name in ("partner", "event", "rule", "episode")),
+            _WAIT.action == literal_column("'wait'"),
+            _WAIT.position < _W.position,
+        )
+    )
 )
 _DOINGS = (
     select(_L.seq, _L.at, _L.kind, _L.write, _L.reason, _L.facts)
@@ -296,9 +323,11 @@ class LedgerReader:
         return dict(found)
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
-        """Firings since a time, oldest first, from the log itself."""
+        """Firings since a time, from the log itself; and what was sent since of steps that came after a wait."""
         found = self._store.rows(_FIRINGS, {"of_partner": partner, "since": millis_text(since)})
-        return [(RuleId(rule), EventId(event), time_of(at)) for rule, event, at in found]
+        later = self._store.rows(_AFTER_WAITS, {"of_partner": partner, "since": since})
+        fired = [(RuleId(rule), EventId(event), time_of(at)) for rule, event, at in found]
+        return [*fired, *((RuleId(rule), EventId(event), at) for rule, event, at in later)]
 
     # the log
 
