@@ -128,7 +128,8 @@ def play(folder: Path, chosen: Iterable[Case]) -> Counter[str]:
 
 
 def test_every_action_there_is_has_a_deed_that_is_tried() -> None:
-    assert {deed.action for deed in DEEDS.values()} == set(ACTIONS)
+    sent = {name for name, row in ACTIONS.items() if row.shown != "clock"}  # a wait asks nothing of anybody
+    assert {deed.action for deed in DEEDS.values()} == sent
 
 
 def test_the_slice_has_every_action_every_answer_and_every_death() -> None:
