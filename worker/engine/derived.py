@@ -117,9 +117,7 @@ class _Record:
                 self.blind.append((begun, one.at, SILENT))
         elif one.key == KEPT:
             kept, before = (timedelta(seconds=float(str(value[name]))) for name in ("seconds", "config"))
-            self.blind.append(
-                (_EVER, one.at - min(kept, self.kept or before), "changes were not kept for so long then")
-            )
+            self.blind.append((_EVER, one.at - min(kept, self.kept or before), NOT_KEPT))
             self.kept = kept
         self.facts.setdefault(one.event, {}).setdefault(one.key, []).append(one)
 

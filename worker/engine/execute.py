@@ -168,15 +168,14 @@ class Executor:
         key = write.key
         episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
         situation = self._situation(state, write, earlier_in_do(write, episode), None)
-        no = (
-            self._asking.objection(state, write)
-            or first_no(OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING, situation)
-            or self._braked_already(state, situation)
-        )
+        guards = OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING
+        no = self._asking.objection(state, write) or first_no(guards, situation)
+        rest = BRAKED_AGAIN if no is None or no.until is not None else None
+        no = no or self._braked_already(state, situation)
         if no is not None and no.reason == "wait":
             return Ready(write=write, fresh=UNASKED, situation=situation, held=no)
         if no is not None and (write.state != "unknown" or no.way != "hold"):
-            raise _Stopped(no, BRAKED_AGAIN if no.until is not None else None)
+            raise _Stopped(no, rest)
         if no is not None:
             self._object(state, write, no)
         if state.resting(write, self._clock.monotonic()):
@@ -214,7 +213,7 @@ class Executor:
             if fresh.in_time:
                 await self._service.ready_to_write(write.key.partner, places, by=fresh.young_until)
             if not self._preflight.still(fresh.facts):
-                why = "the facts it leans on could not be read within one interval"
+                why = "the facts it needs could not be read within one interval"
                 raise _Stopped(No(way="hold", reason="fact_unknown", why=why), HELD_AGAIN)
         return Ready(write=write, fresh=fresh, situation=situation)
 
@@ -268,10 +267,7 @@ class Executor:
         known = isinstance(seen, Known) and ACTIONS[write.intent.action].budget == "own"
         amount = added_by(replace(before, facts={key.name: seen}), view.booked) if known else None
         brake = brake_in_transaction(write, amount, self._limits(write), now, view)
-        if brake is None:
-            return None
-        self._rest(state, write, BRAKED_AGAIN)
-        return braked(before, brake)
+        return braked(before, brake) if brake is not None else None
 
     def _limits(self, write: Write) -> Limits:
         """The config's limits, and those of the rules that the write stands for."""

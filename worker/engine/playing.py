@@ -135,8 +135,21 @@ class EveryPlace:
         """Nothing was kept."""
 
 
-class Offline:
-    """What a `Service` says of places and pace where nobody is asked over a network: nothing is waited for."""
+class WorldService:
+    """A `Service` over a world, where nobody waits for a place; every attempt is taken by `attempt`. ``sent``: attempts
+    whose bytes left; ``accepted``: writes that took effect in this look, and are to be read back at once. ``reader``:
+    who looks at the partner, where that is not the daemon's own reader, which asks for the list and for one fact after
+    the other."""
+
+    reader: Polling | None = None
+
+    def __init__(self, world: World, clock: Clock, request_for: RequestFor) -> None:
+        self.world = world
+        self._clock = clock
+        self._request_for = request_for
+        self._late: list[tuple[datetime, Write]] = []
+        self.sent = 0
+        self.accepted: set[WriteId] = set()
 
     async def keep_places(
         self,
@@ -157,22 +170,6 @@ class Offline:
         self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
     ) -> None:
         """At once."""
-
-
-class WorldService(Offline):
-    """A `Service` over a world; every attempt is taken by `attempt`. ``sent``: attempts whose bytes left;
-    ``accepted``: writes that took effect in this look, and are to be read back at once. ``reader``: who looks at the
-    partner, where that is not the daemon's own reader, which asks for the list and for one fact after the other."""
-
-    reader: Polling | None = None
-
-    def __init__(self, world: World, clock: Clock, request_for: RequestFor) -> None:
-        self.world = world
-        self._clock = clock
-        self._request_for = request_for
-        self._late: list[tuple[datetime, Write]] = []
-        self.sent = 0
-        self.accepted: set[WriteId] = set()
 
     async def attempt(self, write: Write, _request: WriteRequest) -> Outcome:
         """What an attempt tells, at once: here, that it took effect."""
