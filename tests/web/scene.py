@@ -19,7 +19,6 @@ from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.page import decide
 from worker.config import Config, load_config
 from worker.ledger.browsing import LedgerBrowser, open_browser
-from worker.ledger.places import place_of
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
 from worker.model.rules import RuleSet
@@ -141,7 +140,7 @@ def scene(
             silence=lambda: 0.5,
             interval=config.poll.interval,
             measured=lambda: measured(ledger) if measured else Meter().measured(ledger, clock.now()),
-            amiss=lambda: amiss_with(ledger, place_of(ledger_url(config))),
+            amiss=lambda: amiss_with(ledger, ledger_url(config)),
             deciding=engine_settings(config).deciding,
             keys=lambda: keys or Keys(),
             refused=refused,

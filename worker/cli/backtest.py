@@ -69,7 +69,7 @@ def backtest(
     loaded = load_rules(rules if rules is not None else config.rules, config.registry)
     bench = bench_of(config, loaded)
     with open_reading(url) as ledger:
-        say_no_ledger(url)
+        say_no_ledger(ledger, url)
         tested = [_tested(ledger, config, bench, partner, start) for partner in _partners(ledger, config)]
     if all(one.begins is None for one in tested):
         hint = "`run` records them; see observations.keep in the config"

@@ -18,7 +18,7 @@ from worker.config import Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
 from worker.engine.operators import Word
 from worker.guards.checks import Limits
-from worker.ledger.places import FOLDER_HINT, LedgerPlace, exchanged, exposed, no_folder, place_of, unread
+from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, unread
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
@@ -40,13 +40,12 @@ LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 
 def exposed_files(config: Config) -> tuple[Problem, ...]:
     """A warning where others may read the ledger: what it holds of events and money, and who decided."""
-    place = place_of(config.ledger, config.folder)
-    files = exposed(place)
+    files = exposed(files_of(config.ledger, config.folder))
     if not files:
         return ()
     message = f"others on this machine may read {', '.join(path.name for path in files)}"
     hint = shlex.join(["chmod", "600", *map(str, files)])
-    return (Problem(file=str(place.file), message=message, hint=hint, severity="warning", code="exposed"),)
+    return (Problem(file=str(min(files)), message=message, hint=hint, severity="warning", code="exposed"),)
 
 
 def config_file(context: typer.Context) -> Path:
@@ -167,27 +166,27 @@ def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
 
 
 def ledger_url(config: Config) -> str:
-    """The config's ledger as a URL with an absolute path."""
-    return f"sqlite:///{place_of(config.ledger, config.folder).file}"
+    """The config's ledger as a URL; of a file with its absolute path."""
+    place = files_of(config.ledger, config.folder)
+    return config.ledger if place is None else f"sqlite:///{place.file}"
 
 
 def reader_of(context: typer.Context) -> LedgerReader:
     """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
     url = ledger_url(config_of(context))
-    place = place_of(url)
-    other = unread(place)
+    other = unread(files_of(url))
     ledger = open_reading(url)
-    say_no_ledger(url)
-    amiss = amiss_with(ledger, place, other)
+    say_no_ledger(ledger, url)
+    amiss = amiss_with(ledger, url, other)
     if amiss is not None:
         say(amiss)
     return ledger
 
 
-def amiss_with(ledger: LedgerReader, place: LedgerPlace, other: NotSafe | None = None) -> str | None:
+def amiss_with(ledger: LedgerReader, url: str, other: NotSafe | None = None) -> str | None:
     """What is said of a ledger that can be read, and is not the one that the daemon runs on or could be started on.
     ``other``: what was `unread` before it was opened."""
-    other = other or exchanged(place)
+    other = other or exchanged(files_of(url))
     if other is not None:
         return f"{other}: {other.hint}"
     refused = ledger.refused()
@@ -196,20 +195,20 @@ def amiss_with(ledger: LedgerReader, place: LedgerPlace, other: NotSafe | None =
     return f"{refused}; `campaign-worker run` will refuse it: {refused.hint}"
 
 
-def say_no_ledger(url: str) -> None:
+def say_no_ledger(ledger: LedgerReader, url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
-    place = place_of(url)
-    if not place.file.exists():
-        missing = no_ledger(place)
+    if not ledger.made:
+        missing = no_ledger(url)
         say(f"{missing}: {missing.hint}")
 
 
-def no_ledger(place: LedgerPlace) -> NotFound:
+def no_ledger(url: str) -> NotFound:
     """The error where what is asked for needs a ledger, and there is none, or no folder for one."""
-    missing = no_folder(place)
+    place = files_of(url)
+    missing = None if place is None else no_folder(place)
     if missing is not None:
         return NotFound(missing, hint=FOLDER_HINT)
-    return NotFound(f"there is no ledger {place.file} yet", hint=LEDGER_HINT)
+    return NotFound(f"there is no ledger {named(url).removeprefix('the ledger ')} yet", hint=LEDGER_HINT)
 
 
 def moment(text: str | None, option: str) -> datetime | None:

@@ -225,7 +225,7 @@ def explain_command(
     url = ledger_url(config)
     rules = _rules(config)
     with open_reading(url) as ledger:
-        say_no_ledger(url)
+        say_no_ledger(ledger, url)
         answers = [
             explain(
                 ledger,

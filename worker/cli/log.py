@@ -28,7 +28,6 @@ from worker.engine.explaining import wanted_of
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
 from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
-from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.rows import writes_json
 from worker.model.commits import WORKER, LogFilter
@@ -286,7 +285,7 @@ def verify_ledger(url: str, against: Head | None) -> None:
     """
     with open_reading(url) as ledger:
         if not ledger.made:
-            raise no_ledger(place_of(url))
+            raise no_ledger(url)
         refused, broken, newest = ledger.refused(), ledger.verify(), ledger.last_seq()
         if broken is not None:
             _say_broken(broken.seq, broken.why)

@@ -15,7 +15,7 @@ from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
 from worker.engine.operators import Word
 from worker.ledger.browsing import open_browser
-from worker.ledger.places import place_of, unread
+from worker.ledger.places import files_of, unread
 from worker.logs import logger
 from worker.model.errors import NotFound, UsageError
 from worker.model.rules import RuleSet
@@ -41,7 +41,6 @@ class ServedPage:
     ) -> Iterator[None]:
         """Serves the page while the block lasts."""
         clock, url = SystemClock(), ledger_url(self._config)
-        place = place_of(url)
 
         def refused(peer: str, name: str, count: int) -> None:
             meter.sign_in_refused()
@@ -65,7 +64,7 @@ class ServedPage:
                 silence=silence,
                 interval=self._config.poll.interval,
                 measured=lambda: meter.measured(ledger, clock.now()),
-                amiss=lambda: amiss_with(ledger, place, unread(place)),
+                amiss=lambda: amiss_with(ledger, url, unread(files_of(url))),
                 deciding=engine_settings(self._config).deciding,
                 keys=self._keys,
                 refused=refused,

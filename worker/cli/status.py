@@ -11,7 +11,7 @@ from worker.cli.output import Format, print_json, print_table, say, when
 from worker.config import Config
 from worker.config.addresses import service_of
 from worker.engine.ports import RELOAD_EVERY, unhealthy
-from worker.ledger.places import LedgerPlace, held_since, holder, place_of, said_by_holder, unread, unseen
+from worker.ledger.places import LedgerPlace, files_of, held_since, holder, said_by_holder, unread, unseen
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
@@ -23,6 +23,12 @@ app = typer.Typer()
 NO_RULES: Mapping[str, Json] = {
     **dict.fromkeys(("hash", "files_hash", "loaded_at", "error", "refused_at")),
     "ids": [],
+}
+NO_REPLICA: Mapping[str, Json] = {
+    **dict.fromkeys(("running", "cycle_ms", "unreachable", "ended", "rules")),
+    "replicas": [],
+    "partners": {},
+    "partners_held": {},
 }
 PARTNER_COLUMNS = ("partner", "last complete poll", "changes seen after", "requests a minute", "budget", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
@@ -56,7 +62,6 @@ def status(
         why = _unhealthy(found, now, config.poll.interval)
         say("healthy" if why is None else f"not healthy: {why}")
         raise typer.Exit(0 if why is None else 1)
-    say_no_ledger(ledger_url(config))
     if output == "json":
         print_json(found)
     else:
@@ -66,18 +71,19 @@ def status(
 def _found(config: Config, now: datetime) -> dict[str, Json]:
     """The object of the contract. Raises `NotSafe` where the ledger is gone, also from under a running daemon."""
     url = ledger_url(config)
-    place = place_of(url)
-    other, pid = unread(place), holder(place)
-    pid = unseen(place) if pid is None else pid
+    place = files_of(url)
+    other, pid = unread(place), None if place is None else holder(place)
+    pid = unseen(place) if pid is None and place is not None else pid
     try:
         with open_reading(url) as ledger:
-            refused = amiss_with(ledger, place, other)
+            say_no_ledger(ledger, url)
+            refused = amiss_with(ledger, url, other)
             elsewhere = ledger.refused_for(service_of(config.api.base_url)) if refused is None else None
             if elsewhere is not None:
                 refused = f"{elsewhere}; `campaign-worker run` will refuse it: {elsewhere.hint}"
-            found = _said(ledger, place, pid, now)
+            found = {**(NO_REPLICA if place is None else _said(ledger, place, pid)), **_stored(ledger, now)}
     except NotSafe as error:
-        if pid is None or place.file.exists():
+        if pid is None or place is None or place.file.exists():
             raise
         still = f"; process {pid} still runs on it: it goes on looking, and sends nothing"
         raise NotSafe(f"{error}{still}", hint=f"stop it (kill {pid}); then {error.hint}") from error
@@ -85,17 +91,8 @@ def _found(config: Config, now: datetime) -> dict[str, Json]:
     return {**found, "ledger_refused": refused, "config": _in_force(config, place, running=pid is not None)}
 
 
-def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: datetime) -> dict[str, Json]:
-    """Whether one runs is told by the lock; what it does, by what the process that holds the lock said of itself. What
-    an earlier one said is shown only while none runs, and nothing of it that could pass for the present."""
-    said, since = ledger.status(), held_since(place)
-    # in a container every daemon has the same pid, so the time counts too
-    current = said is not None and pid == said.pid and (since is None or said.seen_at >= since)
-    body = dict(said.body) if said is not None and (current or pid is None) else {}
-    partners = _mapping(body.get("partners"))
-    if not current:
-        gone: dict[str, Json] = {"requests_per_minute": None, "budget": None}
-        partners = {partner: {**_mapping(one), **gone} for partner, one in partners.items()}
+def _stored(ledger: LedgerReader, now: datetime) -> dict[str, Json]:
+    """What the ledger itself says."""
     halts: list[Json] = [
         {
             "partner": halt.partner,
@@ -106,6 +103,20 @@ def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: dateti
         }
         for halt in ledger.halts(now)
     ]
+    return {"writes": {str(state): count for state, count in ledger.state_counts().items()}, "halts": halts}
+
+
+def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None) -> dict[str, Json]:
+    """Whether one runs is told by the lock; what it does, by what the process that holds the lock said of itself. What
+    an earlier one said is shown only while none runs, and nothing of it that could pass for the present."""
+    said, since = ledger.status(), held_since(place)
+    # in a container every daemon has the same pid, so the time counts too
+    current = said is not None and pid == said.pid and (since is None or said.seen_at >= since)
+    body = dict(said.body) if said is not None and (current or pid is None) else {}
+    partners = _mapping(body.get("partners"))
+    if not current:
+        gone: dict[str, Json] = {"requests_per_minute": None, "budget": None}
+        partners = {partner: {**_mapping(one), **gone} for partner, one in partners.items()}
     return {
         "running": pid is not None,
         "pid": pid,
@@ -116,16 +127,14 @@ def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None, now: dateti
         "rules": body.get("rules"),
         "partners": dict(partners),
         "partners_held": body.get("partners_held", {}) if current else {},
-        "writes": {str(state): count for state, count in ledger.state_counts().items()},
-        "halts": halts,
     }
 
 
-def _in_force(config: Config, place: LedgerPlace, *, running: bool) -> Json:
+def _in_force(config: Config, place: LedgerPlace | None, *, running: bool) -> Json:
     """What is in force, which a running daemon took from the file at its start, and whether the file says otherwise by
     now; null for what is not known."""
     now = in_force(config)
-    said = said_by_holder(place) if running else now
+    said = said_by_holder(place) if running and place is not None else now
     hash_then = said.get("config")
     changed = hash_then != now["config"] if running and hash_then else None
     return {"mode": said.get("mode"), "service": said.get("service"), "changed": changed}

@@ -29,8 +29,7 @@ from worker.engine.ports import Parts, RulesInUse
 from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Memory, Remembered, Tell, telling
 from worker.ledger.lock import SenderLock
-from worker.ledger.mark import lost
-from worker.ledger.places import holder, place_of, unread
+from worker.ledger.places import files_of, holder, place_of, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
@@ -112,16 +111,15 @@ def embedded_sandbox(clock: SystemClock, service: "Twin | None" = None) -> Abstr
 def operators_ledger(config: Config) -> SqlLedger:
     """The ledger for an operator's short transaction; never a new one, which no daemon would look at, and never one
     that a running process does not read: raises `NotSafe`, also for a halt, which would stop nothing."""
-    place = place_of(config.ledger, config.folder)
-    if not place.file.exists():
-        if place.mark.exists():
-            raise lost(place)
-        missing = no_ledger(place)
-        raise NotFound(f"{missing}; nothing was changed", hint=missing.hint)
-    other = unread(place)
+    url = ledger_url(config)
+    other = unread(files_of(url))
     if other is not None:
         raise NotSafe(f"{other}; nothing was changed", hint=other.hint)
-    return SqlLedger.open(ledger_url(config), clock_now=utc_now)
+    with open_reading(url) as ledger:
+        if not ledger.made:
+            missing = no_ledger(url)
+            raise NotFound(f"{missing}; nothing was changed", hint=missing.hint)
+    return SqlLedger.open(url, clock_now=utc_now)
 
 
 @asynccontextmanager
@@ -198,7 +196,8 @@ async def rehearsing(
     """
     clock, url = SystemClock(), ledger_url(config)
     settings, only = engine_settings(config), EventId(event) if event is not None else None
-    beside = holder(place_of(url)) is not None
+    place = files_of(url)
+    beside = place is not None and holder(place) is not None
     with open_reading(url) as stored:
         _require_service(stored, config)
         known = tuple(PartnerId(name) for name in stored.known("partner"))

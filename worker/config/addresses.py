@@ -8,7 +8,7 @@ from worker.rules.binding import WHAT, Slip
 
 SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
-SERVER_PREFIXES = ("postgresql://", "postgresql+", "postgres://")
+SERVER_PREFIX = "postgresql://"
 PORT_MAX = 65_535
 _VERSION = re.compile(r"/v\d+/?$")
 
@@ -61,17 +61,23 @@ def service_address(text: str) -> str:
 
 
 def ledger_address(text: str) -> str:
-    """The same text; raises `Slip` where it is no address of a ledger."""
-    if text.startswith(SERVER_PREFIXES):
+    """The same text; raises `Slip` where it is no address of a ledger. Never repeats the address."""
+    if on_a_server(text):
         parts = _split(text)
         if parts is not None and (parts.password is not None or "password=" in parts.query):
             raise Slip(f"{WHAT} must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD")
-        said = "names a PostgreSQL server, which several workers could share, and this version cannot run several yet"
-        raise Slip(f"{WHAT} {said}", "write sqlite:///FILE, on a disk of this machine")
+        if parts is None or not parts.path.strip("/") or not (parts.hostname or "host=" in parts.query):
+            raise Slip(f"{WHAT} names no server or no database", "write postgresql://USER@HOST/DATABASE")
+        return text
     if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
-        hint = "a file on a disk of this machine; relative paths count from the config's folder"
-        raise Slip(f"{WHAT} must be sqlite:///FILE", hint)
+        hint = "a file on a disk of this machine, whose relative path counts from the config's folder; or a database"
+        raise Slip(f"{WHAT} must be sqlite:///FILE or postgresql://USER@HOST/DATABASE", hint)
     return text
+
+
+def on_a_server(ledger: str) -> bool:
+    """Whether it is a database of PostgreSQL's, which several workers share."""
+    return ledger.startswith(SERVER_PREFIX)
 
 
 def host_and_port(listen: str) -> tuple[str, int]:

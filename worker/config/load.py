@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from worker.api.assumptions import assumptions_from
-from worker.config.addresses import is_local, listen_slip
+from worker.config.addresses import embedded, is_local, listen_slip, on_a_server
 from worker.config.models import Config, FactText, SecretPlace
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
@@ -39,6 +39,12 @@ def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
     web = text.web
     if web is not None and (wrong := listen_slip(web.listen, locked=bool(web.users or web.tokens))) is not None:
         yield ("web", "listen"), wrong
+    if on_a_server(text.ledger) and text.state_dir is None:
+        hint = "name a folder on this worker's own disk; it shows whether the database has forgotten anything"
+        yield ("ledger",), Slip(f"{WHAT} is a database, and `state_dir` is missing", hint)
+    if on_a_server(text.ledger) and embedded(text.api.base_url):
+        hint = "start one with `campaign-worker sandbox`, and set `api: {base_url: …}` to its address"
+        yield ("ledger",), Slip(f"{WHAT} is shared, and each worker would have an embedded sandbox of its own", hint)
     names = text.partners or ()
     for number, name in enumerate(names):
         if name in names[:number]:

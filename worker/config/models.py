@@ -525,7 +525,13 @@ class Config(Section):
     )
     rules_at: Text = Field(alias="rules", default="rules", description="folder of the rules, or one file")
     ledger: Annotated[Text, AfterValidator(ledger_address)] = Field(
-        default="sqlite:///worker.db", description="where everything is remembered"
+        default="sqlite:///worker.db",
+        description="where everything is remembered: a file, or a database that several workers share",
+    )
+    state_dir: Text | None = Field(
+        default=None,
+        description="a folder on this worker's own disk, needed with a database: what the ledger had reached",
+        examples=["/var/lib/campaign-worker"],
     )
     stop_within: Span = Field(default=timedelta(seconds=20), description="how long a stopping worker awaits answers")
     safety: Safety = Field(default_factory=Safety, description="limits and evidence", examples=[{"settle": "2m"}])

@@ -1,10 +1,10 @@
 """Where a ledger lives: its file, the mark and the lock beside it, and making a folder's entries durable.
 
-A file is one of SQLite's. The paths are made from the URL here and nowhere else, so that the command line, the daemon
-and the tests agree on them. Nothing here opens the ledger's file itself: closing a second handle on it would
-drop the locks that SQLite holds for this process. A link in the path is followed here, so that one file has one mark
-and one lock, whatever name it came by; a file with two names of its own (hard links) is refused, because SQLite keeps
-a write-ahead log for each name.
+A file is one of SQLite's; a ledger on a server has none, and is only named here. The paths are made from the URL here
+and nowhere else, so that the command line, the daemon and the tests agree on them. Nothing here opens the ledger's file
+itself: closing a second handle on it would drop the locks that SQLite holds for this process. A link in the path is
+followed here, so that one file has one mark and one lock, whatever name it came by; a file with two names of its own
+(hard links) is refused, because SQLite keeps a write-ahead log for each name.
 """
 
 import fcntl
@@ -56,8 +56,23 @@ def _parsed(url: str) -> URL:
         raise UsageError("ledger: this is not a URL", hint="write sqlite:///worker.db") from error
 
 
+def named(url: str) -> str:
+    """The ledger as errors name it: its file, or its database and server."""
+    place, parsed = files_of(url), _parsed(url)
+    if place is not None:
+        return f"the ledger {place.file}"
+    host, port = parsed.host or parsed.query.get("host"), parsed.port or parsed.query.get("port", 5432)
+    return f"the ledger {parsed.database} on {host}:{port}"
+
+
+def files_of(url: str, folder: Path | None = None) -> LedgerPlace | None:
+    """The files of any ledger's URL; None for one on a server, which has none."""
+    return None if on_a_server(url) else place_of(url, folder)
+
+
 def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
-    """The files of a ledger URL; a relative path counts from ``folder`` (default: the current one)."""
+    """The files of the URL of a ledger that must be a file; a relative path counts from ``folder`` (default: the
+    current one)."""
     parsed = _parsed(url)
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
         raise UsageError(
@@ -107,9 +122,11 @@ def no_folder(place: LedgerPlace) -> str | None:
     return None if folder.is_dir() else f"there is no folder {folder} for the ledger {place.file.name}"
 
 
-def exposed(place: LedgerPlace) -> tuple[Path, ...]:
+def exposed(place: LedgerPlace | None) -> tuple[Path, ...]:
     """The files of a ledger that other users of this machine may read or change: those made before the worker kept
     them to itself, and copies beside them."""
+    if place is None:
+        return ()
     try:
         passes = place.file.parent.stat().st_mode
         found = sorted(path for path in place.file.parent.iterdir() if path.name.startswith(place.file.name))
@@ -169,9 +186,11 @@ def said_by_holder(place: LedgerPlace) -> Mapping[str, Json]:
     return said if isinstance(said, dict) else {}
 
 
-def exchanged(place: LedgerPlace) -> NotSafe | None:
+def exchanged(place: LedgerPlace | None) -> NotSafe | None:
     """What is to be said where a process runs on another file than the one that lies here now: what is written here
     reaches nobody, and what is read here is not what that one does. None where all is well, or nothing is known."""
+    if place is None:
+        return None
     pid, file, now = holder(place), said_by_holder(place).get("file"), identity(str(place.file))
     if pid is None or not isinstance(file, list) or now is None or file == list(now):
         return None
@@ -212,9 +231,11 @@ def unseen(place: LedgerPlace) -> int | None:
     return None if free or holder(place) is not None else pid
 
 
-def unread(place: LedgerPlace) -> NotSafe | None:
+def unread(place: LedgerPlace | None) -> NotSafe | None:
     """Why what is written here might not be what the process that sends reads, or read by the next one; None where it
-    is. For whoever has not opened the ledger yet."""
+    is. For whoever has not opened the ledger yet. What is on a server is the same for all."""
+    if place is None:
+        return None
     if holder(place) is not None:
         return exchanged(place) or torn(place)
     pid = unseen(place)

@@ -16,7 +16,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from worker.ledger.database import Store
-from worker.model.errors import LedgerUnwritable, NotSafe, UsageError
+from worker.ledger.places import named
+from worker.model.errors import LedgerUnwritable, NotSafe
 
 T = TypeVar("T")
 DEADLINE_S = 10.0
@@ -98,23 +99,13 @@ class PostgresStore(Store):
 
 
 def postgres_store(url: str) -> PostgresStore:
-    """For the database of a ledger's URL. Nothing is asked of the server before the first transaction."""
-    address = _address(url)
-    port = address.port or address.query.get("port", 5432)
-    name = f"the ledger {address.database} on {address.host or address.query.get('host')}:{port}"
+    """For the database of a ledger's URL, which the config has checked. Nothing is asked of the server before the first
+    transaction."""
+    address, name = make_url(url).set(drivername="postgresql+psycopg"), named(url)
     engine = create_engine(
         "postgresql+psycopg://", creator=_connector(address, name), poolclass=NullPool, use_native_hstore=False
     )
     return PostgresStore(engine, name)
-
-
-def _address(url: str) -> URL:
-    address = make_url(url).set(drivername="postgresql+psycopg")
-    if address.password is not None or "password" in address.query:
-        raise UsageError("ledger: the URL must not hold a password", hint=IN_A_FILE)
-    if not address.database or not (address.host or address.query.get("host")):
-        raise UsageError("ledger: the URL names no server or no database", hint="write postgresql://USER@HOST/DATABASE")
-    return address
 
 
 def _connector(address: URL, name: str) -> Callable[[], Bounded]:

@@ -35,7 +35,7 @@ from worker.ledger.database import Store, Values
 from worker.ledger.log import ALL_RECORDS, FIELDS, Head, end_of_chain, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
-from worker.ledger.places import on_a_server, place_of, sync_folder
+from worker.ledger.places import files_of, sync_folder
 from worker.ledger.rows import (
     ALL_WRITES,
     FACTS_BEGIN,
@@ -482,9 +482,9 @@ class LedgerReader:
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:
     """The ledger for nothing but `backup`, of whatever revision it is: a backup is what comes before an upgrade."""
-    if on_a_server(url):
+    place = files_of(url, folder)
+    if place is None:
         return LedgerReader(server_store(url))
-    place = place_of(url, folder)
     if not place.file.exists() and place.mark.exists():
         raise lost(place)
     return LedgerReader(reading_store(place) if place.file.exists() else empty_store())
@@ -498,7 +498,7 @@ def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
 
 def store_of(url: str, folder: Path | None = None) -> Store | None:
     """What there is of a ledger to be read, of this program's revision; None where it was never made."""
-    place = None if on_a_server(url) else place_of(url, folder)
+    place = files_of(url, folder)
     if place is None:
         store: Store = server_store(url)
     elif place.file.exists():

@@ -20,7 +20,7 @@ from worker.ledger.database import Store
 from worker.ledger.log import Journal, end_of_chain, recording
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
-from worker.ledger.places import LedgerPlace, identity, on_a_server, place_of, sync_folder
+from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
 from worker.ledger.reading import (
     LedgerReader,
     active_halts,
@@ -101,9 +101,9 @@ class SqlLedger(LedgerReader):
     @classmethod
     def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
         """The ledger for writing: made if there is none, refused with `NotSafe` if it is not safe to send from."""
-        if on_a_server(url):
+        place = files_of(url, folder)
+        if place is None:
             return cls(_on_a_server(url, clock_now()), mark=first_mark(url))
-        place = place_of(url, folder)
         if stored_revision(place, marked=True) == NOTHING:
             if place.mark.exists():
                 raise lost(place)
@@ -405,7 +405,6 @@ def in_memory_ledger(now: datetime) -> SqlLedger:
 
 RECENT = timedelta(days=2)
 """Firings and ended writes of this time count for surges, and for what was overtaken."""
-ROWS_AT_ONCE = 1_000
 
 
 class ScratchLedger(SqlLedger):
@@ -441,17 +440,17 @@ def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None =
 def _copy(stored: Store, draft: Store, *, now: datetime, reach: timedelta) -> None:
     # The mark before the ledger: a daemon may go on meanwhile, and a ledger ahead of its mark is fine.
     mark = None if stored.place is None else read_mark(stored.place)
-    with stored.reading() as source, draft.writing() as target:
+    with stored.reading() as source:
         if stored.place is not None:
             compared(source, stored.place, mark)
-        for table, wanted in _wanted(now, reach).items():
-            _copy_rows(source, target, table, wanted)
-
-
-def _copy_rows(source: Connection, target: Connection, table: Table, wanted: ColumnElement[bool] | None) -> None:
-    query = select(table) if wanted is None else select(table).where(wanted)
-    for rows in source.execute(query).mappings().partitions(ROWS_AT_ONCE):
-        target.execute(insert(table), [dict(row) for row in rows])
+        found = {
+            table: source.execute(select(table) if wanted is None else select(table).where(wanted)).mappings().all()
+            for table, wanted in _wanted(now, reach).items()
+        }
+    with draft.writing() as target:  # only now: a server ends a transaction in which nothing is asked for long
+        for table, rows in found.items():
+            if rows:
+                target.execute(insert(table), [dict(row) for row in rows])
 
 
 def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[bool] | None]:
