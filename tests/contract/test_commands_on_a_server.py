@@ -1,0 +1,95 @@
+"""Every command works from any host that reaches the database, and says what to do where it is not reached."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.calling import Called, call, settle_in
+from tests.contract.postgres import Server
+from tests.unit.ledger.examples import ACME, NOW, after, fired, key, memory, moved, plan, planned
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit, PartnerMemory
+
+READING = (
+    *(("status",), ("log",), ("log", "--verify"), ("writes",), ("explain", "--event", "e1"), ("plan",)),
+    ("backtest",),
+)
+DECIDING = (
+    *(("approve", "1"), ("reject", "1"), ("resolve", "1", "--applied", "--because", "seen")),
+    *(("again", "1", "--because", "once more"), ("undo", "1", "--because", "a slip")),
+    *(("halt", "--because", "a look first"), ("resume", "--because", "seen")),
+)
+Host = Callable[..., Called]
+
+
+def host(folder: Path, url: str) -> Host:
+    """The command line of a host that has a config, and nothing else."""
+    api = "api: {base_url: 'http://127.0.0.1:1/api/v3'}\ncredentials: {username: ann, password: secret}\n"
+    config = settle_in(folder, f"{api}ledger: {url}\nstate_dir: state\n")
+    return lambda *arguments: call(*arguments, config=config)
+
+
+@pytest.fixture
+def made(tmp_path: Path, postgres: Server) -> Host:
+    """A ledger with a write that waits for approval."""
+    url = postgres.ledger()
+    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
+        (write,) = planned(ledger, plan(key()))
+        partner = PartnerMemory(partner=ACME, listed_at=NOW)
+        ledger.apply(Commit(at=NOW, records=(fired(),), memory=(memory(1),), partner=partner))
+        ledger.apply(Commit(at=after(1), moves=(moved(write, "waiting", after(1)),)))
+    return host(tmp_path, url)
+
+
+def test_what_is_stored_is_read(made: Host) -> None:
+    status = made("status", "--format", "json")
+    assert json.loads(status.out)["replicas"] == []
+    assert json.loads(status.out)["writes"] == {"waiting": 1}
+    assert json.loads(made("writes", "--format", "json").out)[0]["state"] == "waiting"
+    assert made("log", "--verify").out.startswith("the chain holds: 3 records")
+    assert [json.loads(line)["kind"] for line in made("log", "--format", "jsonl").out.splitlines()] == [
+        *("planned", "fired", "waiting")
+    ]
+    assert made("explain", "--event", "e1").code == 0
+
+
+def test_what_is_decided_is_stored_for_all(made: Host, tmp_path: Path) -> None:
+    assert made("approve", "1", "--because", "seen").code == 0
+    assert json.loads(made("writes", "--format", "json").out)[0]["state"] == "planned"
+    assert made("halt", "--because", "a look first").code == 0
+    (halt,) = json.loads(made("status", "--format", "json").out)["halts"]
+    assert halt["because"] == "a look first"
+    assert made("resume", "--because", "seen").code == 0
+    assert made("reject", "1", "--because", "no").code == 0
+    assert made("again", "1", "--because", "once more").code == 0
+    assert made("log", "--verify").code == 0
+
+
+def test_a_backup_is_for_the_databases_own_tools(made: Host, tmp_path: Path) -> None:
+    done = made("ledger", "backup", str(tmp_path / "copy.db"))
+    assert (done.code, "pg_dump" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("command", DECIDING)
+def test_no_command_of_an_operator_makes_a_ledger(command: tuple[str, ...], tmp_path: Path, postgres: Server) -> None:
+    url = postgres.ledger()
+    done = host(tmp_path, url)(*command)
+    assert done.code == 1
+    assert "there is no ledger postgres on" in done.err
+    assert "nothing was changed" in done.err
+    with postgres.connect() as connection:
+        schema = url.rpartition("%3D")[2]
+        tables = connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
+    assert tables == []
+
+
+@pytest.mark.parametrize("command", [*READING, *DECIDING])
+def test_a_server_that_is_not_reached_ends_any_command_with_its_place_and_a_remedy(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = host(tmp_path, "postgresql://ann@127.0.0.1:1/campaigns")(*command)
+    assert done.code == 3, done.err
+    assert "the ledger campaigns on 127.0.0.1:1 cannot be used: connection failed" in done.err
+    assert "check host and port" in done.err
