@@ -15,7 +15,8 @@ export SEEDS SINGLES
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 READY := .venv/.ready
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Twice quiet: what fails is told, and no warning of where an index lies.
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 SAY := @printf '==> %s\n'
 
@@ -30,7 +31,7 @@ UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs schema golden lock audit sbom pin clean
+.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs site schema golden lock audit sbom pin clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -111,9 +112,13 @@ bench: $(READY) ## every benchmark, one table each
 	    $(BIN)/python "$$script" || missed="$$missed $$script"; done; \
 	  if [ -n "$$missed" ]; then echo "Not reached, or not measured:$$missed" >&2; exit 1; fi
 
-docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the pictures for the night
+docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the states for the night, a chart
 	@$(BIN)/python -m tests.reference
 	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md docs/delays.svg'
+
+site: $(READY) ## the docs as a site, built without a warning: dist/site/index.html
+	@$(BIN)/sphinx-build -q -W --keep-going -n -c docs/site . dist/site
+	@echo '==> dist/site/index.html'
 
 schema: $(READY) ## write the JSON Schemas that editors read, into docs/schema/
 	@mkdir -p docs/schema
@@ -143,7 +148,7 @@ lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newe
 .audit/.ready: requirements-audit.lock
 	$(SAY) 'installing what requirements-audit.lock names into .audit, each file checked by its hash'
 	@$(PYTHON) -m venv --clear .audit
-	@.audit/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-audit.lock
+	@.audit/bin/python -m pip --quiet --quiet --disable-pip-version-check install --require-hashes -r requirements-audit.lock
 	@touch $@
 
 audit: .audit/.ready ## known vulnerabilities of what the locks name; asks the database of the package index, so it needs the network
