@@ -34,7 +34,7 @@ from worker.model.facts import (
     SUGGESTED_TC_FIELDS,
     Field,
 )
-from worker.model.writes import FINAL, UNSETTLED
+from worker.model.writes import UNSETTLED
 from worker.rules.calls import HOSTS, METHODS
 from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
@@ -46,7 +46,6 @@ from worker.writes.life import MOVES
 ROOT: Final = Path(__file__).resolve().parents[2]
 FILE: Final = ROOT / "docs" / "reference.md"
 
-START: Final = ("planned", "waiting", "shadowed")
 """The states that a firing can begin in (`worker.model.writes.Plan`)."""
 
 _FIELDS_OF: Final[Mapping[str, Mapping[str, Field]]] = {
@@ -66,7 +65,7 @@ _HEAD: Final = """\
 
 # Reference
 
-Every word that can be written or is printed. The pages to read first are the [README](../README.md) and, when something
+Every word that can be written or is printed. The page to read first is the [front page](index.md); when something
 is wrong, [operating.md](operating.md). "Section" means a section of the service's API document.
 
 - [Commands](#commands), [exit codes](#exit-codes)
@@ -373,29 +372,20 @@ def keys_of_tests() -> tuple[str, ...]:
 
 def _states() -> str:
     about = (
-        "Every change of state goes through one table (`worker/writes/life.py`), from which this is drawn. A state "
-        "that *holds its target* keeps other writes off it, because its effect may exist. Where an operator accepts a "
-        "restored ledger (`ledger accept-restore`), every write that is not final becomes `needs_human`.\n"
+        "Every change of state goes through one table (`worker/writes/life.py`); [a picture](at-most-once.md) "
+        "shows it. A state that *holds its target* keeps other writes off it, because its effect may exist. Where an "
+        "operator accepts a restored ledger (`ledger accept-restore`), every write that is not final becomes "
+        "`needs_human`.\n"
     )
     rows = [
         (f"`{state}`", KINDS[state], ", ".join(f"`{to}`" for to in after) or "final", _role(state))
         for state, after in MOVES.items()
     ]
-    return "\n".join(
-        ("## States of a write\n", about, _diagram(), table(("state", "means", "can become", "holds"), rows))
-    )
+    return "\n".join(("## States of a write\n", about, table(("state", "means", "can become", "holds"), rows)))
 
 
 def _role(state: str) -> str:
     return "its target" if state in UNSETTLED else ""
-
-
-def _diagram() -> str:
-    lines = ["```mermaid", "stateDiagram-v2"]
-    lines += [f"    [*] --> {state}" for state in START]
-    lines += [f"    {state} --> {to}" for state, after in MOVES.items() for to in after]
-    lines += [f"    {state} --> [*]" for state in MOVES if state in FINAL]
-    return "\n".join((*lines, "```\n"))
 
 
 def _log() -> str:

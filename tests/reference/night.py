@@ -1,7 +1,7 @@
-"""The pictures of docs/operating.md, drawn from the table of states and from what the commands really do.
+"""The life of a write in plain letters, for a terminal at night: from the table of states, and what commands really do.
 
-The page is written by hand; what stands between its two marks is made here, and the gate compares. One picture for a
-screen that draws, and the same in plain letters for a terminal at night.
+docs/operating.md is written by hand; what stands between its two marks is made here, and the gate compares. The drawn
+picture, docs/life.svg, is drawn by hand; a test compares its arrows with the same table.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,8 @@ from worker.writes.evidence import Evidence
 from worker.writes.life import MOVES, Looked, Settling, advance
 
 FILE: Final = ROOT / "docs" / "operating.md"
-BEGIN: Final = "<!-- The pictures: made by `make docs` from the table of states. -->"
+BEGIN: Final = "<!-- Made by `make docs` from the table of states. -->"
 END: Final = "<!-- Until here. -->"
-ENDED: Final = "ended"
-WITHOUT_EFFECT: Final = frozenset({"rejected", "refused", "skipped", "cancelled"})
-"""Ends that the picture draws as one."""
 WAY: Final[tuple[State, ...]] = ("planned", "sending", "applied", "confirmed")
 """What a write passes through on an ordinary day."""
 
@@ -64,28 +61,6 @@ def said_by_a_person() -> dict[tuple[State, State], list[str]]:
     return found
 
 
-def drawn() -> str:
-    """The picture as Mermaid draws it: the ends without effect as one, and a person's moves with their command."""
-    people = said_by_a_person()
-    itself = also_by_itself()
-    edges: dict[tuple[str, str], list[str]] = {}
-    alone: set[tuple[str, str]] = set()
-    for state, after in MOVES.items():
-        for follows in after:
-            edge = (state, ENDED if follows in WITHOUT_EFFECT else follows)
-            words = people.get((state, follows), [])
-            edges.setdefault(edge, []).extend(words)
-            if not words or (state, follows) in itself:
-                alone.add(edge)
-    lines = ["```mermaid", "stateDiagram-v2", "    direction LR", "    [*] --> planned", "    [*] --> waiting"]
-    for (start, to), words in edges.items():
-        said = ["by itself", *words] if words and (start, to) in alone else words
-        lines.append(f"    {start} --> {to}" + (f" : {' or '.join(said)}" if said else ""))
-    lines += [f"    {end} --> [*]" for end in ("confirmed", "unconfirmed", ENDED)]
-    lines += ["    classDef you fill:#fde68a,stroke:#92400e,color:#000", "    class waiting, needs_human you"]
-    return "\n".join((*lines, "```"))
-
-
 def spelled() -> str:
     """The same in plain letters: what goes by itself, what a person decides, and the ends."""
     people = said_by_a_person()
@@ -114,13 +89,7 @@ def _on_the_way(state: State, to: State) -> bool:
 
 def pictures() -> str:
     """Everything between the marks."""
-    about = (
-        "Yellow waits for you. `ended` stands for the ends in which the worker claims no effect, and sends nothing "
-        "more:\n"
-        + ", ".join(f"`{state}`" for state in MOVES if state in WITHOUT_EFFECT)
-        + "; in shadow mode a write begins and ends as `shadowed`. The same in plain letters:"
-    )
-    return f"{BEGIN}\n\n{drawn()}\n\n{about}\n\n{spelled()}\n\n{END}"
+    return f"{BEGIN}\n\n{spelled()}\n\n{END}"
 
 
 def text() -> str:
