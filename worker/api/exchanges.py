@@ -232,26 +232,23 @@ class Redactor:
     """Remembers the last secrets, and takes them out of texts."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._kept: dict[str, frozenset[str]] = {}
 
     def keep(self, *secrets: str) -> None:
         """From now on these are taken out of everything."""
         for secret in secrets:
             if secret and secret not in self._kept:
-                self._kept[secret] = None
-                self._pattern = None
+                self._kept[secret] = _spellings(secret)
         while len(self._kept) > SECRETS_KEPT:
             del self._kept[next(iter(self._kept))]
 
     def scrubbed(self, text: str) -> str:
-        """The text without any secret."""
-        if self._pattern is None:
-            spelled = {one for secret in self._kept for one in _spellings(secret)}
-            whole = [re.escape(one) for one in sorted(spelled, key=len, reverse=True)]
-            begun = [re.escape(one[:BEGINNING]) + _REST for one in sorted(spelled) if len(one) >= LONG]
-            self._pattern = re.compile("|".join((*whole, *begun, _TOKENLIKE)))
-        return self._pattern.sub(GONE, text)
+        """The text without any secret. A pattern of all that are kept would take as long to make as 20 requests."""
+        spelled = frozenset[str]().union(*self._kept.values())
+        there = [one for one in spelled if (one if len(one) < LONG else one[:BEGINNING]) in text]
+        whole = [re.escape(one) for one in sorted(there, key=len, reverse=True)]
+        begun = [re.escape(one[:BEGINNING]) + _REST for one in sorted(there) if len(one) >= LONG]
+        return re.sub("|".join((*whole, *begun, _TOKENLIKE)), GONE, text)
 
     def without_tokens(self, content: bytes) -> bytes:
         """An answer that holds facts, without secrets that no fact can be: a short one may be a word of any answer."""
@@ -261,17 +258,19 @@ class Redactor:
         return content
 
 
-def _spellings(secret: str) -> tuple[str, ...]:
+def _spellings(secret: str) -> frozenset[str]:
     """How a text may come back: as it was, within JSON, an address or a page, as Python shows it, in base64."""
     raw = secret.encode("utf-8", "replace")
-    return (
-        secret,
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        quote(secret, safe=""),
-        quote_plus(secret),
-        html.escape(secret),
-        repr(secret)[1:-1],
-        repr(raw)[2:-1],
-        base64.b64encode(raw).decode(),
+    return frozenset(
+        (
+            secret,
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            quote(secret, safe=""),
+            quote_plus(secret),
+            html.escape(secret),
+            repr(secret)[1:-1],
+            repr(raw)[2:-1],
+            base64.b64encode(raw).decode(),
+        )
     )

@@ -67,10 +67,8 @@ def target_of(path: str, query: Iterable[tuple[str, str]] = ()) -> str:
 
 def exact_url(base: str, target: str) -> httpx.URL:
     """A URL whose target is sent as it stands. Raises `UsageError` where the library would send another one."""
-    root = httpx.URL(base)
-    raw = root.raw_path.rstrip(b"/") + target.encode("ascii")
-    url = root.copy_with(raw_path=raw)
-    if url.raw_path != raw:
+    url = httpx.URL(base.rstrip("/") + target)
+    if not url.raw_path.endswith(target.encode("ascii")):
         raise UsageError(
             f"{target} would not be sent as it is written",
             hint="this is a fault of the program: please report it with the line above",
