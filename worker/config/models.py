@@ -52,10 +52,8 @@ from worker.rules.binding import (
 )
 from worker.rules.calls import HIDDEN_HINT, PLACEHOLDERS, hidden_in
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
-from worker.rules.models import DIALECT, rules_schema
 from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, Registry, with_custom
-from worker.rules.tests import rule_tests_schema
 from worker.rules.yaml import Scalar
 
 INTERVAL_MIN = timedelta(seconds=3)
@@ -648,6 +646,10 @@ SchemaOf = Literal["config", "rules", "tests"]
 
 def schema(of: SchemaOf, registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
     """The JSON Schema of one kind of file, draft 2020-12."""
+    # Their models take as long to load as all others together, and most commands read neither rules nor tests.
+    from worker.rules.models import DIALECT, rules_schema  # noqa: PLC0415 - see above
+    from worker.rules.tests import rule_tests_schema  # noqa: PLC0415 - see above
+
     if of == "rules":
         return rules_schema(registry)
     if of == "tests":

@@ -104,7 +104,8 @@ class Reader:
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
         if state.shared.get(PARTNER) is None:
             await self._read_shared(state)
-        needed, listed_at = worth_keeping(poll.rules.rules).get("event"), None
+        kept = state.stored.kept if state.stored.rules is poll.rules else worth_keeping(poll.rules.rules)
+        needed, listed_at = kept.get("event"), None
         async for listing in self._service.listing(state.partner, needed):
             listed_at = listed_at or self._clock.monotonic()
             if self._over(poll):

@@ -70,15 +70,6 @@ def read_mark(place: LedgerPlace) -> Mark | None:
         raise NotSafe(f"the ledger's mark {place.mark} cannot be read: {error}", hint=ACCEPT_HINT) from error
 
 
-def stands(place: LedgerPlace, mark: Mark) -> bool:
-    """Whether this mark is there, or a newer one of its ledger, and whole."""
-    try:
-        found = read_mark(place)
-    except NotSafe:
-        return False
-    return found is not None and not found.alone and found.ledger_id == mark.ledger_id and found.seq >= mark.seq
-
-
 def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
     """Replaces the mark durably: whole, or not at all. ``anew``: in both slots, for what is no ``sending``: a slot that
     is not whole stands for one."""

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, f
 
 from worker.ledger.database import Store
 from worker.ledger.log import Journal, end_of_chain, recording
-from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, stands, write_mark
+from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
 from worker.ledger.reading import (
@@ -195,13 +195,13 @@ class SqlLedger(LedgerReader):
         self._require_lock()
         mark = self._mark
         with self._store.reading() as connection:
-            self._require_marked(connection)
+            beside = self._require_marked(connection)
             reached, _ = end_of_chain(connection)
             if reached > self._seen_to:
                 said = select(_L.seq, _L.hash).where(_L.seq > self._seen_to, or_(_L.kind == "sending", _L.by != WORKER))
                 for seq, last_hash in connection.execute(said.order_by(_L.seq.desc()).limit(1)):
                     mark = Mark(ledger_id=mark.ledger_id, seq=seq, hash=last_hash)
-        if mark != self._mark or not stands(place, mark):
+        if mark != self._mark or beside is None or beside.alone or beside.seq < mark.seq:
             write_mark(place, mark, anew=True)
             self._mark = mark
         self._seen_to = max(reached, mark.seq)
@@ -263,13 +263,14 @@ class SqlLedger(LedgerReader):
                 hint="nothing is sent; leave that file to the worker, stop this process and start it again",
             )
 
-    def _require_marked(self, connection: Connection) -> None:
-        """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached this
-        process's mark, nor the one beside it: somebody has put back another state of it meanwhile. The mark never goes
-        back to that. A mark that is missing, damaged or older was taken from beneath us, and is put back."""
+    def _require_marked(self, connection: Connection) -> Mark | None:
+        """The mark beside the ledger. Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one
+        that had reached this process's mark, nor the one beside it: somebody has put back another state of it
+        meanwhile. The mark never goes back to that. A mark that is missing, damaged or older was taken from beneath us,
+        and is put back."""
         place = self._store.place
         if place is None:
-            return
+            return None
         try:
             beside = read_mark(place)
         except NotSafe:
@@ -285,6 +286,7 @@ class SqlLedger(LedgerReader):
         except NotSafe as error:
             self._store.refused = LedgerUnwritable(f"{error}, while process {os.getpid()} ran on it", hint=error.hint)
             raise self._store.refused from error
+        return beside
 
 
 def _on_a_server(url: str, now: datetime) -> Store:
