@@ -21,6 +21,11 @@ OPTIONS = (
 )
 
 
+def found_browser() -> str | None:
+    """Where this machine has a Chromium."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
 @pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the story, to be looked at only; played once, whichever process of tests comes first."""
@@ -57,7 +62,7 @@ def browser(story: Path) -> Iterator[Browser]:
     Of a module, not of the whole run: its driver's event loop counts as running in this thread for as long as it lives,
     and no test that runs a loop of its own could come after it. The story must be there before.
     """
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    found = found_browser()
     if found is None:
         words = "NOT TESTED: the page in a real browser, because there is no Chromium; see tests/tools.sh"
         pytest.fail(words) if os.environ.get("CI") else pytest.skip(words)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.web.scene import HOSTILE_ID
 from worker.model.commits import KINDS, REASONS
-from worker.web.app import NEEDED
+from worker.web.app import NEEDED, json_path
 from worker.web.pages import PAGES
 from worker.writes.life import MOVES
 
@@ -84,6 +84,7 @@ WORDS = (
 )
 PATHS = (
     *(path.encode() for path in PAGES),
+    *(json_path(path).encode() for path in PAGES),
     *(
         b"/log.jsonl",
         b"/log.csv",
@@ -106,6 +107,7 @@ PATHS = (
 )
 QUERY_KEYS = (
     *(b"partner", b"event", b"rule", b"write", b"kind", b"reason", b"since", b"until", b"before", b"state", b"id"),
+    *(b"text", b"status", b"client_campaign_status", b"after", b"after_partner"),
     *(b"", b"x", b"id[]", b"event\x00"),
 )
 FORM_KEYS = (b"what", b"id", b"rule", b"partner", b"up_to", b"lasting", b"because", b"token", b"back", b"x", b"")

@@ -62,11 +62,12 @@ def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:
         ("/write?id=x", 404),
         ("/write", 404),
         ("/event", 404),
-        ("/event?event=nobody", 200),
+        ("/event?event=nobody", 404),
+        ("/event.json?event=nobody", 404),
         ("/rule?rule=none", 404),
         ("/rule?rule=pause-cancelled", 200),
-        ("/search", 200),
-        ("/search?event=2", 200),
+        ("/events?text=2", 200),
+        ("/events?after=e&after_partner=p", 200),
         ("/log?before=99999999999999999999", 200),
         ("/writes?state=waiting&before=5", 200),
         ("/healthz", 200),
@@ -83,7 +84,9 @@ def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: S
         return said, "do: [boost]" in get(own, "/rule?rule=boost-drafts").text
 
     assert shown() == (True, True)
-    assert re.search(r">rules/rules\.yaml:\d+, mode live<", get(own, "/rule?rule=boost-drafts").text)
+    assert re.search(
+        r"<dd>rules/rules\.yaml:\d+</dd>\s*<dt>Mode</dt><dd>live</dd>", get(own, "/rule?rule=boost-drafts").text
+    )
     file = own.folder / "rules" / "rules.yaml"
     file.write_text(file.read_text("utf-8").replace("do: [boost]", "do: [run]"), "utf-8")
     assert shown() == (False, False)
@@ -118,7 +121,7 @@ def test_a_rule_that_watches_a_change_is_not_said_to_be_false(tmp_path: Path) ->
 
     assert ">no change waits<" in text
     assert "false at" not in text
-    assert re.search(r'data-label="Fired">[^<]*episode 1<', text)
+    assert re.search(r'data-label="Fired"><time[^>]*>[^<]*</time>, episode 1<', text)
 
 
 def test_how_far_a_first_list_is_stands_on_the_page(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: S
     inner = '<li class="deep1"><span class="pill quiet">false</span> <code>event.status == &#39;archived&#39;</code>'
     assert inner in whys
     assert 'last <span class="pill busy">fired</span>' in whys
-    found = get(shown, "/search?event=mer+Nig").text
+    found = get(shown, "/events?text=mer+Nig").text
     assert "summer-night" in found
     assert "Summer Night" in found, "a title is found as well, and shown"
 
@@ -244,7 +247,9 @@ EVERY_PAGE = (
     "/writes?rule=rare-rule",
     "/write?id=40",
     "/event?event=event-4",
-    "/search?event=99",
+    "/events",
+    "/events?text=99&status=active",
+    "/rules",
     "/rule?rule=pause-cancelled",
     "/charts",
     "/metrics",

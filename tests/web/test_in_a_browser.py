@@ -10,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, HttpCredentials, Page
 
+from tests.calling import call
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, Scene, scene
 from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
@@ -18,14 +19,16 @@ from worker.web.pages import link
 LIMIT_MS = 10_000
 KINDS_OF_PAGE = (
     "/",
+    "/events",
     link("/event", event="summer-night"),
+    "/rules",
     "/charts",
     "/log?kind=nonsense&since=yesterday&event=winter-gala",
     "/write?id=2",
     "/rule?rule=hide-archived",
-    "/search?event=over",
+    "/events?text=over",
 )
-PAGES = (*KINDS_OF_PAGE, "/log", "/writes", link("/event", event=HOSTILE_ID), "/rules", "/write?id=9999")
+PAGES = (*KINDS_OF_PAGE, "/log", "/writes", link("/event", event=HOSTILE_ID), "/write?id=9999")
 
 
 @pytest.fixture(scope="module")
@@ -235,3 +238,44 @@ def test_decisions_need_no_script(browser: Browser, own: Scene) -> None:
         page.get_by_label("Why").fill("seen by hand")
         page.get_by_role("button", name="Give it up").click()
         assert "cancelled" in page.get_by_role("heading", level=1).inner_text()
+
+
+def test_a_page_renews_itself_when_there_is_news_and_never_under_the_hand(browser: Browser, own: Scene) -> None:
+    config = own.folder / "config.yaml"
+    with looking(browser, own, "/log") as page:
+        assert call("halt", "--because", "looking into it", config=config).code == 0
+        page.get_by_text("looking into it").wait_for()
+        page.goto("/")
+        page.get_by_text("Decide all 3 together").click()
+        assert call("resume", "--because", "understood", config=config).code == 0
+        page.get_by_text("There is something new.").wait_for()
+        assert page.locator(".card.warn").get_by_text("looking into it").is_visible()
+        page.get_by_text("Decide all 3 together").click()
+        page.get_by_role("heading", name="Now").click(force=True)
+        page.locator(".card.warn").get_by_text("looking into it").wait_for(state="detached")
+        assert page.get_by_text("There is something new.").is_hidden()
+
+
+def test_times_are_the_readers_own(browser: Browser, shown: Scene) -> None:
+    at = "/log?event=summer-night&kind=fired"
+    with looking(browser, shown, at, timezone_id="Asia/Kolkata") as page:
+        page.get_by_text("times are those of Asia/").wait_for()
+        assert page.locator("table.log time").first.inner_text().startswith("2026-03-01 17:30:1")
+        page.get_by_role("textbox", name="Since").fill("2026-03-01 17:30")
+        page.get_by_role("button", name="Show").click()
+        assert "since=2026-03-01T12%3A00%3A00Z" in page.url
+        assert page.locator("table.log tbody tr").count() == 1
+    with looking(browser, shown, at, java_script_enabled=False) as page:
+        assert page.locator("table.log time").first.inner_text().startswith("2026-03-01 12:00:1")
+        assert page.get_by_text("times are UTC").is_visible()
+
+
+def test_an_event_is_found_in_the_list_and_shows_its_facts(browser: Browser, shown: Scene) -> None:
+    with looking(browser, shown, "/events") as page:
+        page.get_by_label("client_campaign_status").select_option("PAUSED")
+        page.locator("select[name=status]").select_option("cancelled")
+        page.get_by_role("button", name="Show").click()
+        assert page.locator("tbody tr").count() == 1
+        page.get_by_role("link", name="summer-night").click()
+        fact = page.locator(".fact").filter(has_text="client_campaign_status").first.inner_text()
+        assert "PAUSED" in fact

@@ -76,18 +76,7 @@ def writes(
         known = bool(found) or say_nothing_found(ledger, config_of(context), asked, "write")
         shown = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
     if output == "json":
-        print_json(
-            [
-                {
-                    **row,
-                    "wants": wanted.does,
-                    "now": wanted.before,
-                    "spends": wanted.spends,
-                    "amount": wanted.amount,
-                }
-                for row, wanted in shown
-            ]
-        )
+        print_json([{**row, **wanted.told} for row, wanted in shown])
     elif shown:
         rows = ({**row, "wanted": wanted.line, "changed_at": moment_shown(row["changed_at"])} for row, wanted in shown)
         print_table("writes", WRITES_TABLE, ([row[name] for name in WRITES_TABLE] for row in rows))

@@ -10,28 +10,46 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import Float, Select, and_, case, func, or_, select, union
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Select,
+    Text,
+    and_,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    type_coerce,
+    union,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from worker.ledger.log import ALL_RECORDS, OF_ALL, printed
 from worker.ledger.reading import LedgerReader, narrowed, store_of
-from worker.ledger.rows import ALL_WRITES, EVENT_FACT, rule_memory_of, rules_that_looked
-from worker.ledger.tables import (
-    action_log,
-    observed,
-    partners,
-    rule_memory,
-    writes,
-)
-from worker.model.commits import LogFilter, RuleMemory
+from worker.ledger.rows import ALL_WRITES, EVENT_FACT, fact_of, rule_memory_of, rules_that_looked
+from worker.ledger.tables import action_log, json_text, none_of, observed, partners, rule_memory, time_of, writes
+from worker.model.commits import EventFilter, EventSeen, LogFilter, RuleMemory, RuleNow
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId
-from worker.model.writes import Outcomes, Settled, State, Write, WriteFilter
+from worker.model.writes import FINAL, Outcomes, Settled, State, Write, WriteFilter
 
 _NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
+
+
+OPEN, HELD, STOPPED = '"open":true,"fired"', '"held":null', '"stopped":null'
+"""What the memory of a rule and an event has in it, as it is stored."""
+
+
+def _memory_has(what: str) -> ColumnElement[bool]:
+    """Asked of the stored text: as many memories as events may stand behind one figure of a page."""
+    found = type_coerce(rule_memory.c.body, Text).contains(what, autoescape=True)
+    return found if what == OPEN else ~found
 
 
 class SecondsBetween(FunctionElement[float]):
@@ -95,25 +113,74 @@ class LedgerBrowser(LedgerReader):
             found = {*connection.execute(query).scalars(), *rules_that_looked(connection)}
         return tuple(sorted(map(RuleId, found)))
 
-    def events_like(self, text: str, limit: int) -> tuple[tuple[PartnerId, EventId], ...]:
-        """Events whose id or title contains the text, those whose id begins with it first."""
-        found: list[tuple[PartnerId, EventId]] = []
+    def events(self, wanted: EventFilter, limit: int) -> tuple[tuple[EventSeen, ...], tuple[str, str] | None]:
+        """Events as they were seen last, by partner and id, at most ``limit``; and after which one to go on, if any."""
         o = observed.c
-        like = or_(o.event.icontains(text, autoescape=True), o.title.icontains(text, autoescape=True))
-        named = select(o.partner, o.event).where(o.fact == EVENT_FACT, like)
+        query = select(o.partner, o.event, o.at, o.body).where(
+            o.fact == EVENT_FACT, tuple_(o.partner, o.event) > wanted.after
+        )
+        if wanted.partner:
+            query = query.where(o.partner == wanted.partner)
+        if wanted.text:
+            query = query.where(or_(*(one.icontains(wanted.text, autoescape=True) for one in (o.event, o.title))))
+        for name, value in wanted.fields.items():  # nearly all that are not meant are left out here, the others below
+            stored = json_text({name: value})[1:-1]
+            query = query.where(type_coerce(o.body, Text).contains(stored, autoescape=True))
+        rows = self._store.rows(query.order_by(o.partner, o.event).limit(limit))
+        found = [
+            EventSeen(
+                partner=PartnerId(row.partner), event=EventId(row.event), fact=fact_of(row.body, row.at), since=row.at
+            )
+            for row in rows
+        ]
+        meant = tuple(one for one in found if all(one.field(name) == value for name, value in wanted.fields.items()))
+        return meant, (rows[-1].partner, rows[-1].event) if len(rows) == limit else None
+
+    def partners_of(self, event: str) -> tuple[PartnerId, ...]:
+        """Whose event this is: an id of one partner may be another one's too."""
+        known = self.partners()  # the indices begin with the partner, and there are few of them
+        records, seen = (
+            select(table.c.partner).where(table.c.partner.in_(known), table.c.event == event)
+            for table in (action_log, observed)
+        )
+        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(union(records, seen))))
+
+    def open_pairs(self, events: Sequence[str]) -> tuple[tuple[PartnerId, EventId, RuleId], ...]:
+        """Of these events, the rules whose episode is open: their condition is true."""
+        m = rule_memory.c
+        query = select(m.partner, m.event, m.rule).where(m.event.in_(events), _memory_has(OPEN)).order_by(m.rule)
+        return tuple((PartnerId(one), EventId(event), RuleId(rule)) for one, event, rule in self._store.rows(query))
+
+    def open_states(self, events: Sequence[str]) -> dict[tuple[str, str], dict[State, int]]:
+        """Of these events, how many writes are in each state that is not final."""
+        w = writes.c
+        query = select(w.partner, w.event, w.state, func.count()).where(w.event.in_(events), none_of(w.state, FINAL))
+        found: dict[tuple[str, str], dict[State, int]] = {}
+        for partner, event, state, count in self._store.rows(query.group_by(w.partner, w.event, w.state)):
+            found.setdefault((partner, event), {})[cast(State, state)] = count
+        return found
+
+    def rules_now(self, since: datetime, only: str | None = None) -> dict[str, RuleNow]:
+        """How each rule, or one, stands over all events, its last firing, and its writes by state: those that are open,
+        and those that have ended ``since`` then."""
+        m, w, a = rule_memory.c, writes.c, action_log.c
+        memory = select(m.rule, *(func.sum(case((_memory_has(one), 1), else_=0)) for one in (OPEN, HELD, STOPPED)))
+        fired = select(a.rule, func.max(a.at)).where(a.kind == literal_column("'fired'"))
+        made = select(w.rule, w.state, func.count()).where(or_(none_of(w.state, FINAL), w.changed_at >= since))
+        asked = (memory.group_by(m.rule), m), (fired.group_by(a.rule), a), (made.group_by(w.rule, w.state), w)
+        states: dict[str, dict[str, int]] = {}
         with self._store.reading() as connection:
-            found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(named.limit(limit)))
-            for column, partner in (
-                (rule_memory.c.event, rule_memory.c.partner),
-                (writes.c.event, writes.c.partner),
-                (action_log.c.event, action_log.c.partner),
-            ):
-                query = select(partner, column).where(column.icontains(text, autoescape=True)).distinct().limit(limit)
-                found.extend((PartnerId(one), EventId(event)) for one, event in connection.execute(query))
-                if len(found) >= limit:
-                    break
-        ordered = sorted(set(found), key=lambda pair: (not pair[1].startswith(text), pair[1], pair[0]))
-        return tuple(ordered[:limit])
+            memories, firings, counts = (
+                connection.execute(query if only is None else query.where(of.rule == only)).all() for query, of in asked
+            )
+        stands = {rule: (true, held, stopped) for rule, true, held, stopped in memories}
+        last = {rule: time_of(at) for rule, at in firings}
+        for rule, state, count in counts:
+            states.setdefault(rule, {})[state] = count
+        return {
+            rule: RuleNow(*stands.get(rule, (0, 0, 0)), last.get(rule), states.get(rule, {}))
+            for rule in {*stands, *last, *states}
+        }
 
     def titles(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The titles of events as they were seen last, where they are kept."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Never
 
-from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, WriteId
 from worker.model.writes import Plan, Write
 
 # The action log's words: kinds, reason codes and the shape of a record before it gets its number and hash.
@@ -468,6 +468,42 @@ class LogFilter:
     after_seq: int = 0
     before_seq: int | None = None
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events to show; everything given must hold. ``text``: a part of id or title; ``fields``: what fields of the
+    event are now; ``after``: the partner and id that the page before ended with."""
+
+    partner: str | None = None
+    text: str = ""
+    fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    after: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSeen:
+    """An event as it was seen last, and ``since`` when it is so."""
+
+    partner: PartnerId
+    event: EventId
+    fact: Fact
+    since: datetime
+
+    def field(self, name: str) -> Json:
+        """A field of it; None where it is not known."""
+        return self.fact.value.get(name) if isinstance(self.fact, Known) and isinstance(self.fact.value, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleNow:
+    """How a rule stands over all events: for how many it is true, held, and stopped (``enforce``)."""
+
+    true: int
+    held: int
+    stopped: int
+    last_fired: datetime | None = None
+    writes: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Whatever asks the ledger waits for its turn (see `Turns`); what says whether the
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -23,17 +24,31 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from worker import __version__
+from worker.engine.explaining import STANDINGS
 from worker.engine.operators import NO_REASON
 from worker.engine.ports import unhealthy
 from worker.ledger.log import csv_head, csv_lines, json_lines
 from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
-from worker.model.facts import Json
+from worker.model.facts import EVENT_FIELDS, Json
 from worker.rules.durations import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
+from worker.web.news import NEWS, Watchers
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link
-from worker.web.views import ago, day_and_time, iso, lasting, log_asked, request_id, spelled, tone_of
+from worker.web.views import (
+    EVENT_FIELDS_ASKED,
+    ago,
+    day_and_time,
+    iso,
+    lasting,
+    log_asked,
+    plain,
+    request_id,
+    spelled,
+    timed,
+    tone_of,
+)
 from worker.writes.life import MOVES
 
 T = TypeVar("T")
@@ -42,6 +57,7 @@ SAID_COOKIE = "campaign_worker_said"
 FORM_BYTES_MAX = 64 * 1024
 FORM_WITHIN_S = 10.0
 READY_FOR_S = 1.0
+ALIVE_EVERY_S = 10
 STUCK_S = 30.0
 """A loop that has not moved for so long does not decide and does not settle: only a new start helps."""
 EXPORTS: Mapping[str, str] = {"jsonl": "application/jsonl", "csv": "text/csv"}
@@ -54,7 +70,9 @@ def application(parts: PageParts) -> ASGIApp:
     site = Site(parts)
     routes = [
         *(Route(path, partial(site.page, make), methods=["GET"]) for path, make in PAGES.items()),
+        *(Route(json_path(path), partial(site.as_json, make), methods=["GET"]) for path, make in PAGES.items()),
         *(Route(f"/log.{form}", partial(site.export, form), methods=["GET"]) for form in EXPORTS),
+        Route(NEWS, site.news, methods=["GET"]),
         Route("/act", site.act, methods=["POST"]),
         Route("/metrics", site.metrics, methods=["GET"]),
         Route("/healthz", site.alive, methods=["GET"]),
@@ -66,6 +84,11 @@ def application(parts: PageParts) -> ASGIApp:
     return Door(inner, keys=parts.keys, clock=parts.clock, refused=parts.refused)
 
 
+def json_path(path: str) -> str:
+    """Where a page stands for programs."""
+    return f"{path if path != '/' else '/now'}.json"
+
+
 class Site:
     """Answers requests."""
 
@@ -73,6 +96,7 @@ class Site:
         self._parts = parts
         self._forms = Forms(parts.entropy())
         self._turns = Turns(parts.clock)
+        self._news = Watchers(self._newest, parts.clock)
         self._templates = templates()
         self._probing = asyncio.Lock()
         self._unready: str | None = None
@@ -80,12 +104,12 @@ class Site:
 
     async def page(self, make: Callable[[PageRequest], Shown], request: Request) -> Response:
         """One of the pages."""
-        parts, known = self._parts, cookie_of(request.headers, FORM_COOKIE)
-        asking = PageRequest(parts=parts, query=request.query_params, now=parts.clock.now())
-        cookie = known or parts.entropy()
+        known = cookie_of(request.headers, FORM_COOKIE)
+        asking, cookie = self._asking(request), known or self._parts.entropy()
 
         def drawn() -> str:
-            return self._drawn(request, make(asking), cookie, halted=bool(parts.ledger.halts(asking.now)))
+            seen = self._newest()  # before the page: what comes meanwhile is news
+            return self._drawn(request, make(asking), cookie, halted=bool(asking.ledger.halts(asking.now)), seen=seen)
 
         answer = HTMLResponse(await self._turns.run(drawn))
         if not known:
@@ -93,6 +117,14 @@ class Site:
         if cookie_of(request.headers, SAID_COOKIE):
             answer.delete_cookie(SAID_COOKIE)
         return answer
+
+    async def as_json(self, make: Callable[[PageRequest], Shown], request: Request) -> Response:
+        """The same page for programs."""
+        asking = self._asking(request)
+        return _json(await self._turns.run(lambda: {"at": asking.now, **make(asking).values}))
+
+    def _asking(self, request: Request) -> PageRequest:
+        return PageRequest(parts=self._parts, query=request.query_params, now=self._parts.clock.now())
 
     async def export(self, form: str, request: Request) -> Response:
         """The log as a file for auditors, narrowed as the page is, oldest first. The chain's head stands in a header of
@@ -125,6 +157,18 @@ class Site:
 
     def _records(self, wanted: LogFilter) -> list[dict[str, Json]]:
         return list(self._parts.ledger.log(wanted))
+
+    async def news(self, _request: Request) -> Response:
+        """Tells whoever listens that a page would look different now."""
+        if self._news.full:
+            raise TooBusy
+        return StreamingResponse(self._news.stream(), media_type="text/event-stream")
+
+    def _newest(self) -> str:
+        """The number of the last record, and the daemon's sign of life, which is no news more often than this."""
+        status = self._parts.ledger.status()
+        alive = 0 if status is None else int(status.seen_at.timestamp() // ALIVE_EVERY_S)
+        return f"{self._parts.ledger.last_seq()} {alive}"
 
     async def act(self, request: Request) -> Response:
         """A person's decision. Afterwards the browser is sent back, so that a reload does not decide again."""
@@ -203,12 +247,15 @@ class Site:
 
     def _words(self, request: Request, status: int, title: str, words: str) -> Response:
         """A page that asks nothing of the ledger."""
+        if request.url.path.endswith(".json"):
+            return _json({"error": words}, status)
         shown = Shown(template="words.html", title=title, values={"words": words})
         cookie = cookie_of(request.headers, FORM_COOKIE)
         return HTMLResponse(self._drawn(request, shown, cookie, halted=False), status_code=status)
 
-    def _drawn(self, request: Request, shown: Shown, cookie: str, *, halted: bool) -> str:
+    def _drawn(self, request: Request, shown: Shown, cookie: str, *, halted: bool, seen: str = "") -> str:
         visitor: Visitor = request.state.visitor
+        now = self._parts.clock.now()
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return self._templates.get_template(shown.template).render(
             title=shown.title,
@@ -218,9 +265,18 @@ class Site:
             said=unquote(cookie_of(request.headers, SAID_COOKIE)),
             visitor=visitor,
             any_halt=halted,
-            ago=partial(ago, now=self._parts.clock.now()),
+            seen=seen,
+            live=seen and not {"before", "after"} & set(request.query_params),
+            in_json=request.url.path in PAGES and json_path(request.url.path) + address[len(request.url.path) :],
+            now=now,
+            ago=partial(ago, now=now),
             **shown.values,
+            **shown.drawn,
         )
+
+
+def _json(value: Mapping[str, object], status: int = 200) -> Response:
+    return Response(json.dumps(plain(value)), status, media_type="application/json")
 
 
 @cache
@@ -237,7 +293,9 @@ def templates() -> Environment:
     made.filters.update(
         when=day_and_time, iso=iso, tone=tone_of, spelled=spelled, request_id=request_id, lasting=lasting
     )
+    made.tests.update(timed=timed)
     made.globals.update(link=link, kinds=KINDS, reasons=REASONS, states=list(MOVES), version=__version__)
+    made.globals.update(standings=STANDINGS, fields_asked={one: EVENT_FIELDS[one].values for one in EVENT_FIELDS_ASKED})
     for name in made.list_templates(("html",)):
         made.get_template(name)  # compiled at the start, so that the first page is as quick as any other
     return made

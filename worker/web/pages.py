@@ -7,15 +7,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
-from worker.engine.explaining import STANDINGS, EventExplained, Question, explain, wanted_of
+from worker.engine.explaining import EventExplained, Question, explain, wanted_of
 from worker.engine.looks import Settings
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.commits import LogFilter
+from worker.ledger.rows import writes_json
+from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
-from worker.model.facts import EventId, Json, PartnerId, WriteId
+from worker.model.facts import EventId, Json, Known, PartnerId, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import State, Write, WriteFilter
 from worker.rules.load import files_hash, read_files
@@ -23,15 +24,21 @@ from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
 from worker.web.timeline import timeline
 from worker.web.views import (
+    EventShown,
     Record,
+    RuleShown,
     WriteShown,
     ago,
     answers,
     bursts,
     cut,
+    events_asked,
+    facts_shown,
     lasting,
     log_asked,
+    number_in,
     title_of,
+    troubles_of,
     writes_asked,
 )
 
@@ -94,6 +101,10 @@ DECISIONS = 500
 FIRINGS = 20
 MEMORIES = 200
 FOUND = 50
+EVENTS = 100
+EVENT_FIELDS_SHOWN = ("title", "status", "client_campaign_status", "start_date_time", "city")
+LATELY = timedelta(days=7)
+"""Writes that ended without success count for so long against a rule."""
 DAYS = 30
 FOR_A_PERSON: tuple[State, ...] = ("needs_human", "waiting")
 
@@ -122,11 +133,12 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A page: its template and what stands in it."""
+    """A page: its template and what stands in it, which is what its JSON has, too. ``drawn``: the pictures of that."""
 
     template: str
     title: str
     values: Mapping[str, object] = field(default_factory=dict)
+    drawn: Mapping[str, object] = field(default_factory=dict)
 
 
 def link(path: str, **query: object) -> str:
@@ -168,7 +180,7 @@ def log_page(asking: PageRequest) -> Shown:
     records = list(told(asking.ledger, asking.ledger.newest(asked.wanted, RECORDS + 1)))
     values = {
         "asked": asked,
-        "rows": records[:RECORDS],
+        "records": records[:RECORDS],
         "older": asked.query(before=records[RECORDS - 1]["seq"]) if len(records) > RECORDS else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
@@ -193,7 +205,7 @@ def writes_page(asking: PageRequest) -> Shown:
 def write_page(asking: PageRequest) -> Shown:
     """One write's life."""
     text = asking.one("id")
-    number = _number(text)
+    number = number_in(text)
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")
@@ -203,39 +215,37 @@ def write_page(asking: PageRequest) -> Shown:
     )
     values = {
         "one": _shown_writes([write], asking)[0],
-        "rows": records,
+        "records": records,
         "fired": next((one for one in firing if one.get("episode") == write.key.episode), None),
     }
     return Shown(template="write.html", title=f"Write {number}", values=values)
 
 
 def event_page(asking: PageRequest) -> Shown:
-    """An event's history; found by its id, and asked back where several partners have that id."""
+    """An event's facts and history; found by its id, and asked back where several partners have that id."""
     event, partner = asking.one("event"), asking.one("partner")
-    if not event:
-        raise NoSuchPage("No event was named.")
-    wanted = LogFilter(event=event, partner=partner or None)
-    newest = asking.ledger.newest(wanted, EVENT_RECORDS + 1)
-    owners = {str(record["partner"]) for record in newest}
-    if len(owners) != 1:
-        return search_page(asking)
-    newest = list(told(asking.ledger, newest))
+    owners = [one for one in asking.ledger.partners_of(event) if partner in ("", one)] if event else []
+    if not owners:
+        raise NoSuchPage(f"No event {event} is known." if event else "No event was named.")
+    if len(owners) > 1:
+        return Shown(template="owners.html", title=f"Event {event}", values={"event": event, "partners": owners})
+    partner = owners[0]
+    newest = list(told(asking.ledger, asking.ledger.newest(LogFilter(event=event, partner=partner), EVENT_RECORDS + 1)))
     records = newest[:EVENT_RECORDS][::-1]
-    partner = owners.pop()
     writes = asking.ledger.newest_writes(WriteFilter(event=event, partner=partner), WRITES)
     values = {
         "event": event,
         "partner": partner,
         "event_title": asking.ledger.titles([(partner, event)]).get((partner, event)) or title_of(reversed(records)),
+        "facts": facts_shown(asking.ledger.observed(partner, EventId(event))),
         "why": why_of(asking.ledger, _question(asking, partner, event)),
-        "standings": STANDINGS,
         "answers": answers(records),
-        "timeline": timeline(records, asking.now),
         "writes": _shown_writes(writes, asking),
-        "rows": newest[:RECORDS],
+        "records": newest[:RECORDS],
         "more": len(newest) > RECORDS,
     }
-    return Shown(template="event.html", title=f"Event {event}", values=values)
+    drawn = {"timeline": timeline(records, asking.now)}
+    return Shown(template="event.html", title=f"Event {event}", values=values, drawn=drawn)
 
 
 def why_of(ledger: LedgerBrowser, asked: Question) -> EventExplained:
@@ -246,29 +256,45 @@ def why_of(ledger: LedgerBrowser, asked: Question) -> EventExplained:
     return replace(found, rules=tuple(sorted(asking, key=lambda one: not (one.fired or one.held))))
 
 
-def search_page(asking: PageRequest) -> Shown:
-    """Events whose id or title contains what was typed; a number is also a write."""
-    text = asking.one("event")
-    number = _number(text)
-    found = asking.ledger.events_like(text, FOUND) if text else ()
+def events_page(asking: PageRequest) -> Shown:
+    """Events as they were seen last, narrowed by the address; a number is also a write."""
+    asked, ledger = events_asked(asking.query), asking.ledger
+    found, after = ledger.events(asked.wanted, EVENTS)
+    names = [one.event for one in found]
+    true, states = ledger.open_pairs(names), ledger.open_states(names)
+    gone = {one: getattr(ledger.partner_memory(one), "gone", {}) for one in {one.partner for one in found}}
+    text = asked.wanted.text
+    number = number_in(text)
     values = {
-        "text": text,
-        "found": found,
-        "titles": asking.ledger.titles(found),
-        "full": len(found) == FOUND,
-        "write": number if number and asking.ledger.write(WriteId(number)) is not None else 0,
+        "asked": asked,
+        "events": [
+            EventShown(
+                partner=one.partner,
+                event=one.event,
+                **{name: one.field(name) for name in EVENT_FIELDS_SHOWN},
+                unknown="" if isinstance(one.fact, Known) else one.fact.why,
+                since=one.since,
+                gone_since=gone[one.partner].get(one.event),
+                true=[rule for partner, event, rule in true if (partner, event) == (one.partner, one.event)],
+                writes=states.get((one.partner, one.event), {}),
+            )
+            for one in found
+        ],
+        "older": asked.query(after_partner=after[0], after=after[1]) if after else "",
+        "partners": ledger.partners(),
+        "write": number if number and ledger.write(WriteId(number)) is not None else 0,
+        "elsewhere": ledger.partners_of(text) if text and not found else (),
     }
-    return Shown(template="search.html", title="Search", values=values)
+    return Shown(template="events.html", title="Events", values=values)
 
 
 def rules_page(asking: PageRequest) -> Shown:
     """Every rule: those in force, and those that are only remembered."""
-    rules = {rule.id: rule for rule in asking.parts.in_force().rules}
+    rules = _rules_shown(asking)
     values = {
-        "rules": [rules[name] for name in sorted(rules)],
+        "rules": list(rules.values()),
         "gone": [name for name in asking.ledger.rule_ids() if name not in rules],
         "same": _texts(asking.parts) is not None,
-        **_where(asking.parts),
     }
     return Shown(template="rules.html", title="Rules", values=values)
 
@@ -280,18 +306,37 @@ def rule_page(asking: PageRequest) -> Shown:
     if rule is None and name not in asking.ledger.rule_ids():
         raise NoSuchPage(f"There is no rule {name}.")
     texts = _texts(asking.parts)
+    memories = asking.ledger.memories_of(name, MEMORIES + 1)
     values = {
         "rule": name,
-        "shown": rule,
+        "shown": _rules_shown(asking, name).get(name),
         "text": cut(texts.get(rule.file, ""), rule.line) if rule is not None and texts is not None else "",
         "firings": asking.ledger.newest(LogFilter(rule=name, kind="fired"), FIRINGS),
         "counts": asking.ledger.counts_of(name),
-        "memories": asking.ledger.memories_of(name, MEMORIES),
+        "memories": memories[:MEMORIES],
+        "more": len(memories) > MEMORIES,
         "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == name],
-        "memories_max": MEMORIES,
-        **_where(asking.parts),
     }
     return Shown(template="rule.html", title=f"Rule {name}", values=values)
+
+
+def _rules_shown(asking: PageRequest, only: str | None = None) -> dict[str, RuleShown]:
+    """The rules in force, and how each stands."""
+    parts, now = asking.parts, asking.ledger.rules_now(asking.now - LATELY, only)
+    halted = {halt.rule for halt in asking.ledger.halts(asking.now) if halt.partner is None}
+    found: dict[str, RuleShown] = {}
+    for rule in parts.in_force().rules:
+        stands = now.get(rule.id, RuleNow(0, 0, 0))
+        found[rule.id] = RuleShown(
+            id=rule.id,
+            description=rule.description,
+            mode=rule.mode or parts.mode,
+            enabled=rule.enabled,
+            place=f"{os.path.relpath(rule.file, parts.rules_at.parent)}:{rule.line}",
+            now=stands,
+            troubles=troubles_of(stands, enabled=rule.enabled, halted=rule.id in halted or None in halted),
+        )
+    return found
 
 
 def _texts(parts: PageParts) -> Mapping[str, str] | None:
@@ -302,19 +347,14 @@ def _texts(parts: PageParts) -> Mapping[str, str] | None:
         return None
 
 
-def _where(parts: PageParts) -> dict[str, object]:
-    return {"mode": parts.mode, "place_of": lambda file: os.path.relpath(file, parts.rules_at.parent)}
-
-
 def charts_page(asking: PageRequest) -> Shown:
     """Two pictures of the last weeks."""
     today = asking.now.date()
     since = asking.now - timedelta(days=DAYS)
-    charts = (
-        writes_a_day(asking.ledger.daily(since), today, DAYS),
-        time_to_confirmed(asking.ledger.settled(since), today, DAYS),
-    )
-    return Shown(template="charts.html", title="Charts", values={"charts": charts, "days": DAYS})
+    daily, settled = asking.ledger.daily(since), asking.ledger.settled(since)
+    charts = (writes_a_day(daily, today, DAYS), time_to_confirmed(settled, today, DAYS))
+    values = {"days": DAYS, "writes_a_day": daily, "time_to_confirmed": settled}
+    return Shown(template="charts.html", title="Charts", values=values, drawn={"charts": charts})
 
 
 PAGES: Mapping[str, Callable[[PageRequest], Shown]] = {
@@ -322,8 +362,8 @@ PAGES: Mapping[str, Callable[[PageRequest], Shown]] = {
     "/log": log_page,
     "/writes": writes_page,
     "/write": write_page,
+    "/events": events_page,
     "/event": event_page,
-    "/search": search_page,
     "/rules": rules_page,
     "/rule": rule_page,
     "/charts": charts_page,
@@ -344,7 +384,8 @@ def _question(asking: PageRequest, partner: str, event: str) -> Question:
 def _shown_writes(writes: Iterable[Write], asking: PageRequest) -> list[WriteShown]:
     """Writes as they are shown, by the halts of this moment."""
     halts = asking.ledger.halts(asking.now)
-    return [WriteShown(write=as_of_now(one, halts), wanted=wanted_of(asking.ledger, one)) for one in writes]
+    found = ((as_of_now(one, halts), wanted_of(asking.ledger, one)) for one in writes)
+    return [WriteShown(write=one, wanted=wanted, told={**writes_json(one), **wanted.told}) for one, wanted in found]
 
 
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
@@ -389,8 +430,3 @@ def first_list(said: Json) -> str:
             return f"{pages} of {of_pages} pages of the first list"
         case _:
             return "never"
-
-
-def _number(text: str) -> int:
-    """The number that was typed; 0, which no write has, for any other text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from worker.model.errors import UsageError
+from worker.web.news import NEWS
 
 STOP_WITHIN_S = 5.0
 CONNECTIONS_MAX = 512
@@ -65,6 +66,13 @@ class Deadlined(H11Protocol):
             self.transport.close()
         else:
             super().send_400_response(msg)
+
+    def shutdown(self) -> None:
+        """Ends it as soon as its answer is whole; a stream of news, which has no end to wait for, at once."""
+        if self.busy and self.scope["path"] == NEWS:
+            self.transport.abort()
+        else:
+            super().shutdown()
 
     def _watch(self) -> None:
         """Closes it where nothing came of it in time; looks again a second later where something may."""

@@ -77,13 +77,13 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The whole picture. ``ticks``: places on the axis and the times there; ``left_out``: how many older writes have no
-    line."""
+    """The whole picture. ``ticks``: places on the axis, the times there for people, and in full but for the last;
+    ``left_out``: how many older writes have no line."""
 
     width: float
     height: float
     lanes: tuple[Track, ...]
-    ticks: tuple[tuple[float, str], ...]
+    ticks: tuple[tuple[float, str, str], ...]
     left_out: int = 0
 
 
@@ -132,17 +132,17 @@ def _axis(moments: Sequence[str], now: str) -> Axis:
     return Axis(places={at: round(x, 1) for at, x in zip(moments, places, strict=False)}, end=round(places[-1], 1))
 
 
-def _ticks(axis: Axis) -> tuple[tuple[float, str], ...]:
+def _ticks(axis: Axis) -> tuple[tuple[float, str, str], ...]:
     """The first moment and every later one that has room for its name; a new day says so."""
-    ticks: list[tuple[float, str]] = []
+    ticks: list[tuple[float, str, str]] = []
     day = ""
     for moment, x in axis.places.items():
         if not ticks or x - ticks[-1][0] >= TICK_APART:
             text = day_and_time(moment)
-            ticks.append((x, text[5:] if text[:10] != day else text[11:]))
+            ticks.append((x, text[5:] if text[:10] != day else text[11:], moment))
             day = text[:10]
     if axis.end - ticks[-1][0] >= TICK_APART:
-        ticks.append((axis.end, "now"))
+        ticks.append((axis.end, "now", ""))
     return tuple(ticks)
 
 

@@ -7,17 +7,20 @@ HTML, and everything that came from outside stays plain text.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime, timedelta
+from enum import Enum
 from textwrap import dedent
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.whose import field_change
-from worker.model.commits import KINDS, REASONS, LogFilter
-from worker.model.facts import Json
-from worker.model.writes import Write, WriteFilter
+from worker.model.commits import KINDS, REASONS, EventFilter, LogFilter, Observed, RuleNow
+from worker.model.facts import EventId, Json, Known, PartnerId, RuleId
+from worker.model.writes import State, Write, WriteFilter
 from worker.rules.durations import parse_moment
 from worker.writes.intents import Wanted, in_all
 from worker.writes.life import MOVES
@@ -61,9 +64,11 @@ TEXT_MAX = 400
 NUMBER_MAX = 2**62
 LOG_KEYS = ("partner", "event", "rule", "write", "kind", "reason", "since", "until")
 WRITES_KEYS = ("state", "partner", "event", "rule")
+EVENT_FIELDS_ASKED = ("status", "client_campaign_status")
+EVENTS_KEYS = ("text", "partner", *EVENT_FIELDS_ASKED)
 
 
-W = TypeVar("W", LogFilter, WriteFilter)
+W = TypeVar("W", LogFilter, WriteFilter, EventFilter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +123,25 @@ def writes_asked(query: Mapping[str, str]) -> Filters[WriteFilter]:
     return Filters(given=given, problems=tuple(problems), wanted=wanted)
 
 
+def events_asked(query: Mapping[str, str]) -> Filters[EventFilter]:
+    """The filters of the address of the list of events."""
+    given = _given(query, EVENTS_KEYS)
+    wanted = EventFilter(
+        partner=given.get("partner"),
+        text=given.get("text", ""),
+        fields={name: given[name] for name in EVENT_FIELDS_ASKED if name in given},
+        after=(query.get("after_partner", ""), query.get("after", "")),
+    )
+    return Filters(given=given, wanted=wanted)
+
+
 def _given(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     return {name: query[name].strip()[:TEXT_MAX] for name in names if query.get(name, "").strip()}
+
+
+def number_in(text: str) -> int:
+    """The number that was typed; 0, which no write has, for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
 
 
 def _number(text: str | None, name: str, problems: list[str]) -> int | None:
@@ -139,6 +161,31 @@ def _moment(text: str | None, now: datetime, name: str, problems: list[str]) -> 
         return None
 
 
+# Every page for programs: what a template shows, as JSON.
+
+
+def plain(value: object) -> Json:
+    """Anything that a page shows, as JSON."""
+    told = getattr(value, "told", None)
+    if told is not None:
+        return plain(told)
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date | Enum):
+        return plain(value.value) if isinstance(value, Enum) else value.isoformat()
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, AbstractSet):
+        return [*sorted(map(str, value))]
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
 Record = Mapping[str, Json]
 
 TONES: Mapping[str, str] = {
@@ -150,6 +197,7 @@ TONES: Mapping[str, str] = {
 """How a kind, a state or a standing is coloured; whatever is not here is quiet. The word itself is always shown too."""
 LET_GO = "let go: "
 """Before a person's words where a write was approved, which is said otherwise here."""
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+]00:00)")
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -174,10 +222,93 @@ class ChangeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteShown:
-    """A write with what it does and spends."""
+    """A write with what it does and spends. ``told``: both for programs, as ``writes --format json`` prints them."""
 
     write: Write
     wanted: Wanted
+    told: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventShown:
+    """An event in a list, as it was seen last. ``gone_since``: since when it is out of sight; ``true``: the rules whose
+    condition is true; ``writes``: how many are in each state that is not final."""
+
+    partner: PartnerId
+    event: EventId
+    title: Json
+    status: Json
+    client_campaign_status: Json
+    start_date_time: Json
+    city: Json
+    unknown: str
+    since: datetime
+    gone_since: datetime | None
+    true: Sequence[RuleId]
+    writes: Mapping[State, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactShown:
+    """A fact as it was read last, of an event or of its partner, and ``since`` when it is so. ``unknown``: why it has
+    no value; ``gaps``: why fields of it have none."""
+
+    name: str
+    of_event: bool
+    value: Json
+    unknown: str
+    gaps: Mapping[str, str]
+    since: datetime
+    read_at: datetime | None
+
+
+def facts_shown(found: Iterable[Observed]) -> tuple[FactShown, ...]:
+    """The facts that people know: those of an event before those of its partner."""
+    ordered = sorted(
+        (one for one in found if not one.key.name.startswith("#")), key=lambda one: (not one.event, one.key.text)
+    )
+    return tuple(
+        FactShown(
+            name=one.key.text,
+            of_event=bool(one.event),
+            value=one.fact.value if isinstance(one.fact, Known) else None,
+            unknown="" if isinstance(one.fact, Known) else one.fact.why,
+            gaps=one.fact.gaps if isinstance(one.fact, Known) else {},
+            since=one.at,
+            read_at=one.fact.read_at,
+        )
+        for one in ordered
+    )
+
+
+BADLY: tuple[State, ...] = ("rejected", "refused", "unconfirmed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleShown:
+    """A rule that is in force: what it is for, how it stands over all events, and what in that is amiss."""
+
+    id: RuleId
+    description: str
+    mode: str
+    enabled: bool
+    place: str
+    now: RuleNow
+    troubles: Sequence[tuple[str, str]]
+
+
+def troubles_of(now: RuleNow, *, enabled: bool, halted: bool) -> tuple[tuple[str, str], ...]:
+    """What of a rule somebody should look at, each with its colour; nothing where all is well."""
+    badly = sum(now.writes.get(state, 0) for state in BADLY)
+    found = (
+        ("quiet", "disabled", not enabled),
+        ("warn", "halted", halted),
+        ("bad", f"operator needed: {now.writes.get('needs_human', 0)}", "needs_human" in now.writes),
+        ("warn", f"waiting for approval: {now.writes.get('waiting', 0)}", "waiting" in now.writes),
+        ("bad", f"without success in 7 days: {badly}", bool(badly)),
+        ("bad", f"stopped, events: {now.stopped}", bool(now.stopped)),
+    )
+    return tuple((tone, words) for tone, words, so in found if so)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +403,11 @@ def iso(at: datetime | str) -> str:
 def day_and_time(at: datetime | str) -> str:
     """``2026-01-31 12:00:05``, which is UTC as all of them."""
     return iso(at)[:19].replace("T", " ")
+
+
+def timed(value: Json) -> bool:
+    """Whether it is a moment in UTC, as the service spells them."""
+    return isinstance(value, str) and _MOMENT.fullmatch(value) is not None
 
 
 def ago(at: datetime | str, now: datetime) -> str:

@@ -368,6 +368,11 @@ class Wanted:
         return f"amount unknown: {self.unknown}" if self.unknown else ""
 
     @property
+    def told(self) -> dict[str, Json]:
+        """The same for programs."""
+        return {"wants": self.does, "now": self.before, "spends": self.spends, "amount": self.amount}
+
+    @property
     def line(self) -> str:
         """All of it in one line."""
         return "; ".join(part for part in (self.change, self.spends) if part)

@@ -1,0 +1,192 @@
+"""Every page as JSON, the list of events, how rules stand, and the news that pages renew themselves by."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.calling import call
+from tests.virtual import EPOCH
+from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, FixedClock, Scene, copied, scene
+from worker.model.errors import NotSafe
+from worker.web.app import json_path
+from worker.web.news import LOOK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers
+from worker.web.pages import PAGES, link
+
+ARGUMENTS = {"/write": "?id=2", "/event": "?event=summer-night", "/rule": "?rule=pause-cancelled"}
+
+
+def data(page: Scene, path: str) -> Any:  # noqa: ANN401 - JSON
+    answer = httpx.get(page.address + path, auth=("ann", PASSWORD), trust_env=False)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    return json.loads(answer.text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_there_for_programs(shown: Scene, path: str) -> None:
+    found = data(shown, json_path(path) + ARGUMENTS.get(path, ""))
+    assert found["at"] == "2026-03-01T12:01:00.000Z"
+    assert len(found) > 2
+    assert "object at" not in json.dumps(found)
+
+
+def test_writes_are_as_the_command_prints_them(shown: Scene) -> None:
+    printed = json.loads(call("writes", "--format", "json", config=shown.folder / "config.yaml").out)
+    assert data(shown, "/writes.json")["writes"] == printed[::-1]
+    assert data(shown, "/write.json?id=2")["one"] == printed[1]
+
+
+def test_what_is_not_there_is_said_in_json(shown: Scene) -> None:
+    assert data(shown, "/write.json?id=99") == {"error": "There is no write 99."}
+
+
+def names(page: Scene, **asked: object) -> list[str]:
+    return [one["event"] for one in data(page, link("/events.json", **asked))["events"]]
+
+
+def test_events_are_listed_with_what_they_are_now(shown: Scene) -> None:
+    found = {one["event"]: one for one in data(shown, "/events.json")["events"]}
+    assert len(found) == 7
+    night = found["summer-night"]
+    assert (night["title"], night["status"], night["client_campaign_status"]) == ("Summer Night", "cancelled", "PAUSED")
+    assert (night["true"], night["writes"], night["gone_since"]) == (["pause-cancelled"], {}, None)
+    assert found["needs-you"]["writes"] == {"needs_human": 1}
+    assert found[HOSTILE_ID]["title"] == HOSTILE_TITLE
+
+
+def test_events_are_narrowed_by_what_they_are(shown: Scene) -> None:
+    assert names(shown, status="cancelled") == ["summer-night"]
+    assert names(shown, client_campaign_status="PAUSED") == ["summer-night", "winter-gala"]
+    assert names(shown, client_campaign_status="PAUSED", status="active") == ["winter-gala"]
+    assert names(shown, status='cancelled","x":"') == []
+    assert names(shown, text="NIGHT") == ["summer-night"]
+    assert names(shown, partner="nobody") == []
+    assert names(shown, after="over-1", after_partner="partner-id-one") == ["over-2", "summer-night", "winter-gala"]
+
+
+def test_events_are_leafed_through(shown: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.web.pages.EVENTS", 3)
+    found, query = [], ""
+    while True:
+        page = data(shown, f"/events.json?{query}")
+        found += [one["event"] for one in page["events"]]
+        query = page["older"]
+        if not query:
+            break
+    assert found == sorted(found)
+    assert len(found) == 7
+
+
+def test_an_event_shows_its_facts(shown: Scene) -> None:
+    facts = {one["name"]: one for one in data(shown, "/event.json?event=summer-night")["facts"]}
+    assert facts["event"]["value"]["client_campaign_status"] == "PAUSED"
+    assert facts["event"]["since"] < facts["event"]["read_at"] or facts["event"]["read_at"]
+    assert not facts["partner"]["of_event"]
+
+
+def test_rules_are_listed_with_how_they_stand(shown: Scene) -> None:
+    found = {one["id"]: one for one in data(shown, "/rules.json")["rules"]}
+    assert found["pause-cancelled"]["now"]["last_fired"].startswith("2026-03-01T12:00:1")
+    assert found["pause-cancelled"]["now"]["true"] == 1
+    assert found["boost-drafts"]["now"]["writes"] == {"confirmed": 1, "needs_human": 1}
+    assert found["boost-drafts"]["troubles"] == [["bad", "operator needed: 1"]]
+    assert found["hide-archived"]["troubles"] == [["warn", "waiting for approval: 3"]]
+    assert found["pause-cancelled"]["troubles"] == []
+
+
+class Ticking(FixedClock):
+    """A clock whose time passes by sleeping alone."""
+
+    def monotonic(self) -> float:
+        return sum(self.slept)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def said(news: Watchers, most: int) -> list[str]:
+    async def heard() -> list[str]:
+        found = []
+        async for one in news.stream():
+            found.append(one)
+            if len(found) == most:
+                break
+        return found
+
+    return asyncio.run(heard())
+
+
+def newest(*words: str) -> Callable[[], str]:
+    left: Iterator[str] = iter(words)
+    return lambda: next(left)
+
+
+def test_news_is_told_once_and_a_silence_is_a_comment() -> None:
+    news = Watchers(newest("1", "1", "2", "2"), Ticking(EPOCH))
+    assert said(news, 4) == ["data: 1\n\n", ":\n\n", "data: 2\n\n", ":\n\n"]
+
+
+def test_a_stream_ends_by_itself() -> None:
+    clock = Ticking(EPOCH)
+    assert len(said(Watchers(lambda: "1", clock), 10_000)) == STREAM_FOR_S / LOOK_EVERY_S
+
+
+def test_a_ledger_that_cannot_be_read_ends_the_stream_and_no_more() -> None:
+    def broken() -> str:
+        raise NotSafe("it cannot be read", hint="wait")
+
+    assert said(Watchers(broken, Ticking(EPOCH)), 1) == []
+
+
+def test_the_ledger_is_asked_once_however_many_watch() -> None:
+    asked: list[int] = []
+
+    def counted() -> str:
+        asked.append(1)
+        return "1"
+
+    async def watched() -> None:
+        news = Watchers(counted, Ticking(EPOCH))
+        streams = [news.stream() for _ in range(STREAMS_MAX)]
+        for one in streams:
+            assert await anext(one) == "data: 1\n\n"
+        assert news.full
+        for one in streams:
+            await one.aclose()  # type: ignore[attr-defined] # it is a generator
+        assert not news.full
+
+    asyncio.run(watched())
+    assert len(asked) == 1
+
+
+def test_who_watches_hears_of_a_decision_and_a_stranger_of_nothing(own: Scene) -> None:
+    assert httpx.get(own.address + "/news", trust_env=False).status_code == 401
+    own_client = httpx.Client(base_url=own.address, auth=("ann", PASSWORD), trust_env=False)
+    with own_client as ann, ann.stream("GET", "/news") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        words = (line.removeprefix("data: ") for line in stream.iter_lines() if line.startswith("data: "))
+        first = int(next(words).split()[0])
+        assert call("halt", "--because", "looking into it", config=own.folder / "config.yaml").code == 0
+        assert int(next(words).split()[0]) == first + 1
+
+
+def test_more_than_enough_watchers_are_turned_away(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.web.news.STREAMS_MAX", 0)
+    answer = httpx.get(own.address + "/news", auth=("ann", PASSWORD), trust_env=False)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_a_page_that_is_watched_ends_without_waiting_for_who_watches(
+    story: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with httpx.Client(auth=("ann", PASSWORD), trust_env=False) as ann:
+        with scene(copied(story, tmp_path / "own"), keys=ANN) as page:
+            stream = ann.stream("GET", page.address + "/news")
+            assert stream.__enter__().status_code == 200
+        assert [one.message for one in caplog.records if "graceful" in one.message] == []
+        stream.__exit__(None, None, None)
