@@ -316,7 +316,7 @@ def test_every_yaml_block_that_a_page_shows_is_accepted(page: Page, tmp_path: Pa
                 file = tmp_path / f"{number}.yaml"
                 file.write_text(block, "utf-8")
                 load_rules(file, BUILT_IN_REGISTRY)
-            elif isinstance(top, dict) and "tests" not in top:
+            elif isinstance(top, dict) and not {"tests", "story"} & top.keys():
                 read_config(Path("config.yaml"), block)
         except InputErrors as wrong:
             found.append(f"block {number + 1}: {wrong}")
@@ -336,7 +336,8 @@ def test_every_file_that_a_page_names_exists(page: Page) -> None:
         elif anchor and anchor not in Page(path=target, text=target.read_text("utf-8")).anchors():
             found.append(f"{link}: no such heading")
     paths = [one for one in page.spans() if re.fullmatch(r"(docs|worker|tests|rules|benchmarks|\.ci)/[\w./-]*", one)]
-    found.extend(path for path in paths if not (ROOT / path).exists())
+    written = re.findall(r"[Ss]ave (?:this|it)\s+as `([^`]+)`", page.text)
+    found.extend(path for path in paths if not (ROOT / path).exists() and path not in written)
     complain(found, f"{page.name} names files that do not exist:", "Correct the page, or add the file.")
 
 

@@ -11,12 +11,9 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LATER: Final = frozenset({"performance", "api-coverage"})
 PAGES: Final = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md") if page.stem not in LATER),
+    *(f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")),
+    *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")),
 )
 WORDS_MAX: Final = 20
 """On average of a page."""

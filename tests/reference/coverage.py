@@ -67,9 +67,9 @@ form. A *fact* is read by naming it in a rule; any other GET can be read as a fa
 simulator serves every row; where the document shows no form its answers are its own, and tell nothing of the real
 service.
 
-Three refusals are told apart wherever they come: `error.auth.missing_token` (no token that the service accepts came
-along), `error.auth.not_authorized` (this account may not do this for this partner), `error.unauthorized` (only
-administrators of the service may). The worker never calls the rows for administrators, and `check` refuses a fact that
+Three refusals are told apart. `error.auth.missing_token`: no token that the service accepts came along.
+`error.auth.not_authorized`: this account may not do this for this partner. `error.unauthorized`: only administrators
+of the service may. The worker never calls the rows for administrators, and `check` refuses a fact that
 would.
 """
 
