@@ -100,9 +100,13 @@ def test_the_schemas_are_what_the_code_says_now(of: SchemaOf) -> None:
 
 @cache
 def sections() -> dict[str, str]:
-    """The parts of docs/reference.md by their headings, each without the parts below it."""
+    """The parts of docs/reference.md by their headings, each without the parts below it. `write` is a fact and an
+    action, whose parts are taken together."""
     parts = re.split(r"^#+ (.+)$", FILE.read_text("utf-8"), flags=re.MULTILINE)
-    return {heading.strip("`"): body for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
+    found: dict[str, str] = {}
+    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
+        found[heading.strip("`")] = found.get(heading.strip("`"), "") + body
+    return found
 
 
 def rows(section: str) -> dict[str, str]:

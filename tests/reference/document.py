@@ -13,7 +13,7 @@ from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
 from tests.reference.figures import figures
 from tests.reference.spelling import code, flow, sentence, table
-from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
+from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS, WRITE_FIELDS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.api.findings import JUDGES
 from worker.engine.observe import PARTNER_FACTS_EVERY
@@ -195,6 +195,9 @@ def _fact(fact: FactName) -> str:
     if fact.name == "set_by":
         what = ("worker, external or unseen", "the ids of the rules whose write set it; empty where none did")
         rows = [(f"`{name}`", what[name.endswith("_rules")]) for name in fact.type.fields or ()]
+        lines.append(table(("field", "what it is"), rows))
+    if fact.name == "write":
+        rows = [(f"`{name}`", WRITE_FIELDS[name]) for name in fact.type.fields or ()]
         lines.append(table(("field", "what it is"), rows))
     return "\n".join(lines)
 

@@ -67,3 +67,11 @@ TEST_KEYS: Final[Mapping[str, str]] = {
     "answers.answer": "a status, or `timeout`, `cut`, `no_connection`, `crash`",
     "answers.effect": "`hidden` (it took effect all the same), `none`, or `late` and a duration",
 }
+
+WRITE_FIELDS: Mapping[str, str] = {
+    "at": "when it was confirmed; with `each` the last confirmation",
+    "action": "its action",
+    "before": "what its target was before: a value, or a record; unknown where `each` made more than one write",
+    "wanted": "what its target shall be, in the same form",
+}
+"""The fields of the fact `write`."""

@@ -1,8 +1,9 @@
-"""Facts that the worker makes of what it keeps, for the conditions that ask: what was, and who set a field.
+"""Facts that the worker makes of what it keeps: what was, who set a field, and what another rule wrote.
 
 What `ago(event.capacity, '24h')` names is the fact ``event@24h``, beside ``event`` in what a rule is given to look at.
 A time that the record does not reach is unknown and says why: before the first known value, in a silence, before what
-was kept, or while nobody read the fact. ``set_by`` is told by the log, and by what is not in it yet.
+was kept, or while nobody read the fact. ``set_by`` is told by the log, and by what is not in it yet; ``write``, of a
+rule that comes after another one, by the writes.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,11 +12,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from worker.engine.whose import ChangesLedger, who_set
+from worker.model.actions import ACTIONS
 from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown, parse_time
+from worker.model.facts import (
+    EventId,
+    Fact,
+    FactKey,
+    Json,
+    Known,
+    Observation,
+    PartnerId,
+    Unknown,
+    parse_time,
+    spelled,
+)
 from worker.model.rules import Rule, Scope, Truth
+from worker.model.writes import Write
 from worker.rules.cel import THEN
 from worker.rules.facts import keys_for, windows_of
+from worker.rules.registry import WRITE
+from worker.writes.intents import EACH
+from worker.writes.undo import last_firing
 
 EVENT, EVENTS, SET_BY = (FactKey(name=name) for name in ("event", "events", "set_by"))
 _EVER = datetime.min.replace(tzinfo=UTC)
@@ -25,7 +42,15 @@ NAMED_MOST = 1_000
 """So many events are asked for by name; of more, all that the partner has."""
 
 
-class DerivedLedger(ChangesLedger, Protocol):
+class WritesLedger(Protocol):
+    """What is asked of the ledger for ``write``."""
+
+    def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> Sequence[Write]:
+        """The confirmed writes of these events, oldest first, without messages."""
+        ...
+
+
+class DerivedLedger(ChangesLedger, WritesLedger, Protocol):
     """What is asked of the ledger."""
 
     def history(
@@ -53,7 +78,7 @@ def derived(
     seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:
     """The observations with what their facts were, and until when they are that; and with who set their fields."""
-    found = _with_past(seen, ledger, asked)
+    found = with_writes(_with_past(seen, ledger, asked), ledger, asked.rules, asked.now)
     rules = [rule for rule in asked.rules if SET_BY.name in rule.names]
     return {event: _with_who(one, rules, ledger, asked) for event, one in found.items()} if rules else found
 
@@ -69,6 +94,59 @@ def _with_who(seen: Observation, rules: Sequence[Rule], ledger: DerivedLedger, a
     writes = ledger.writes(event=seen.event, partner=seen.partner)
     value: Json = who_set([*doings, *asked.unstored(seen.event)], writes, fact.value)
     return replace(seen, facts={**seen.facts, SET_BY: Known(value=value, read_at=fact.read_at)})
+
+
+# What another rule wrote.
+
+
+def with_writes(
+    seen: Mapping[EventId, Observation], ledger: WritesLedger, rules: Sequence[Rule], now: datetime
+) -> Mapping[EventId, Observation]:
+    """The observations with ``write``, for each rule that comes after another one."""
+    following = [rule for rule in rules if rule.after is not None]
+    if not following or not seen:
+        return seen
+    partner, events = next(iter(seen.values())).partner, list(seen)
+    made: dict[EventId, list[Write]] = {}
+    for first in range(0, len(events), NAMED_MOST):
+        for write in ledger.confirmed(partner, events[first : first + NAMED_MOST]):
+            if write.changed_at <= now:
+                made.setdefault(write.key.event, []).append(write)
+    found: dict[EventId, Observation] = {}
+    for event, one in seen.items():
+        facts = {**one.facts}
+        for rule in following:
+            facts[keys_for(rule, one, now)[WRITE]] = _last_write(made.get(event, ()), rule, now)
+        found[event] = replace(one, facts=facts)
+    return found
+
+
+def _last_write(confirmed: Sequence[Write], rule: Rule, now: datetime) -> Known:
+    """The last write of the rule that this one comes after; null where none stands."""
+    firing = last_firing(confirmed, str(rule.after))
+    if not firing.standing:
+        return Known(value=None, read_at=now)
+    last = firing.standing[-1]
+    beside = [one for one in firing.standing if one.key.position == last.key.position]
+    at = max(one.changed_at for one in firing.standing)
+    value: dict[str, Json] = {"at": spelled(at), "action": last.intent.action, "first": int(firing.first)}
+    gaps: dict[str, str] = {}
+    if EACH in last.intent.context and len(beside) > 1:
+        gaps = dict.fromkeys(("before", "wanted"), f"it made {len(beside)} writes, and this is of one")
+    else:
+        value["wanted"] = _as_read(last, dict(last.intent.wanted))
+        if last.before_known:
+            value["before"] = last.before
+        else:
+            gaps["before"] = f"nobody had read it before write {last.id} was sent"
+    return Known(value=value, read_at=now, gaps=gaps)
+
+
+def _as_read(write: Write, wanted: dict[str, Json]) -> Json:
+    """What a write wants of its target, in the form in which its target is read."""
+    if ACTIONS[write.intent.action].shown == "field":
+        return wanted[write.intent.target]
+    return {name: value for name, value in wanted.items() if name != "exists"}
 
 
 def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Known:

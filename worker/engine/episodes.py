@@ -4,7 +4,7 @@ Opens at a definite true, closes at a definite false; unknown opens, closes, sta
 enforce`` a new episode opens while the condition holds and the target has drifted from the wanted value.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -24,9 +24,11 @@ from worker.engine.looks import (
 )
 from worker.model.actions import ACTIONS
 from worker.model.commits import Brake, RuleMemory
+from worker.model.facts import Known
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import ENDED, UNSENT, Intent, Write
 from worker.rules.durations import duration_text
+from worker.rules.registry import WRITE
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import NotComputable, plan_steps, reads_back
 
@@ -44,7 +46,18 @@ def glance_at_condition(glimpse: Glimpse) -> Glance:
         return Glance(memory=memory)
     if judgement.truth is Truth.FALSE:
         return Glance(memory=closed(memory, glimpse.now), ends=ends_of(glimpse))
+    if memory.open and memory.after < _comes_after(glimpse):
+        anew = while_true(replace(glimpse, memory=closed(memory, glimpse.now)))
+        return replace(anew, ends=ends_of(glimpse, f"rule {glimpse.rule.after} has fired and written anew"))
     return while_true(glimpse)
+
+
+def _comes_after(glimpse: Glimpse) -> int:
+    """What tells the firing of another rule that this one comes after; 0 where it comes after none."""
+    fact = glimpse.scope.fact(WRITE) if glimpse.rule.after is not None else None
+    value = fact.value if isinstance(fact, Known) else None
+    first = value.get("first") if isinstance(value, Mapping) else None
+    return first if isinstance(first, int) else 0
 
 
 def closed(memory: RuleMemory, now: datetime) -> RuleMemory:
@@ -63,9 +76,9 @@ def closed(memory: RuleMemory, now: datetime) -> RuleMemory:
     )
 
 
-def ends_of(glimpse: Glimpse) -> tuple[End, ...]:
+def ends_of(glimpse: Glimpse, why: str = "") -> tuple[End, ...]:
     """The writes that a closing episode ends: those not sent, and those for a person whose absence is proved."""
-    why = f"the condition no longer holds: {glimpse.judgement.why}"
+    why = why or f"the condition no longer holds: {glimpse.judgement.why}"
     return tuple(
         End(write=write, reason="no_longer_holds", why=why)
         for write in (*glimpse.writes, *glimpse.joined)
@@ -76,7 +89,7 @@ def ends_of(glimpse: Glimpse) -> tuple[End, ...]:
 def while_true(glimpse: Glimpse) -> Glance:
     now, memory = glimpse.now, replace(glimpse.memory, looked_at=glimpse.now)
     if not memory.open:
-        memory = replace(memory, open=True, fired=False, episode=memory.episode + 1)
+        memory = replace(memory, open=True, fired=False, episode=memory.episode + 1, after=_comes_after(glimpse))
     if glimpse.after is not None:
         memory = replace(memory, true_since=now, forced=glimpse.after)
     elif memory.true_since is None or memory.true_since > now:

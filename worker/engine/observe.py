@@ -14,6 +14,7 @@ from math import ceil, floor
 from typing import Protocol
 from zlib import crc32
 
+from worker.engine.derived import with_writes
 from worker.engine.episodes import may_ask, may_be_due
 from worker.engine.looks import shut
 from worker.engine.ports import Listing, Parts, Urgency
@@ -89,6 +90,7 @@ class Reader:
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.clock
         self._service = parts.service
+        self._ledger = parts.ledger
         self._settings = parts.settings
         self._rules = parts.rules
         self._stopping = parts.stopping
@@ -242,8 +244,8 @@ class Reader:
         value must not stand for today's when they are wanted again."""
         now, stored = self._clock.now(), state.stored
         asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
-        for event in events:
-            seen = state.observation(event)
+        found = {event: state.observation(event) for event in events}
+        for event, seen in with_writes(found, self._ledger, asking, now).items():
             asked = [rule for rule in asking if may_ask(rule, state.memories.get((event, rule.id)), now)]
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}

@@ -153,6 +153,10 @@ class Ledger(Protocol):
         """Every write of a target, final ones too, oldest first."""
         ...
 
+    def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> Sequence[Write]:
+        """The confirmed writes of these events, oldest first, without messages."""
+        ...
+
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         """Records as they are printed, oldest first."""
         ...

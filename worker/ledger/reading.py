@@ -108,6 +108,12 @@ _WRITE = ALL_WRITES.where(_W.id == bindparam("this"))
 _PARTNERS_OPEN = OPEN_WRITES.where(_W.partner == _PARTNER)
 _EPISODE = _OF_EVENT.where(_W.rule == bindparam("of_rule"), _W.episode == bindparam("of_episode"))
 _TARGET = _OF_EVENT.where(_W.target == bindparam("of_target"))
+_CONFIRMED = ALL_WRITES.where(
+    _W.partner == _PARTNER,
+    _W.event.in_(bindparam("of_events", expanding=True)),
+    _W.state == literal_column("'confirmed'"),
+    _W.target != literal_column("''"),
+)
 _HOLDING = _TARGET.where(none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but"))
 _REOPENED = select(_L.partner).where(_L.seq > bindparam("after"), _L.kind == "again")
 _FIRINGS = (
@@ -267,6 +273,10 @@ class LedgerReader:
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of a target, final ones too, oldest first."""
         return self._writes(_TARGET, {"of_partner": partner, "of_event": event, "of_target": target})
+
+    def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> tuple[Write, ...]:
+        """The confirmed writes of these events, oldest first, without messages."""
+        return self._writes(_CONFIRMED, {"of_partner": partner, "of_events": [*events]})
 
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read."""

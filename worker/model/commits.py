@@ -245,6 +245,7 @@ class RuleMemory:
     ``stopped``: why ``enforce`` stopped; ``cleared``: the episode up to which bad ends stop it no more.
     ``held``: the last logged reason for holding the firing.
     ``at_time``: of a rule with ``at``, the newest of its times that was dealt with.
+    ``after``: of a rule with ``after``, the first write of that rule's firing for which the episode was opened.
     """
 
     partner: PartnerId
@@ -269,6 +270,7 @@ class RuleMemory:
     cleared: int = 0
     held: str | None = None
     at_time: datetime | None = None
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

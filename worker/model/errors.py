@@ -48,7 +48,7 @@ CODES: Mapping[Code, str] = {
     "path": "a request that a rule must not make by hand, or that the service's document does not have",
     "relative": "a value that is computed from what its own action writes, and would go on and on",
     "steps": "a condition that takes too many steps where lists are long; a warning if only where they are very long",
-    "rule": "a rule that does not exist",
+    "rule": "a rule that does not exist, or that cannot be named so",
     "event": "an event that the test does not have",
     "reason": "a reason that does not exist",
     "state": "a state that does not exist",

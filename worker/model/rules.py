@@ -163,8 +163,8 @@ class SpendLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. ``when`` None is always true. Hashes are of the texts: ``when_hash`` of the condition, ``do_hash`` of
-    ``do`` and ``with``."""
+    """One rule. ``when`` None is always true. ``after``: the rule of which a write must stand on the event; ``when``
+    says so itself. Hashes are of the texts: ``when_hash`` of the condition, ``do_hash`` of ``do`` and ``with``."""
 
     id: RuleId
     file: str
@@ -185,6 +185,7 @@ class Rule:
     enabled: bool = True
     mode: Mode | None = None
     surge: Surge | None = None
+    after: RuleId | None = None
     parameters: Mapping[str, "str | float | int"] = field(default_factory=dict)
     do: tuple[RuleStep, ...] = ()
     on_unknown: Literal["settle", "ask"] = "settle"

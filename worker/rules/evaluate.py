@@ -470,7 +470,7 @@ class Expression:
         try:
             value = self.closure(Run(values_of(scope, (*self.names, *self.past))))
             if isinstance(value, bool):
-                seen = "; ".join(shown(path, scope) for path in self.paths[:SHOWN_PATHS_MAX])
+                seen = "; ".join(dict.fromkeys(shown(path, scope) for path in self.paths[:SHOWN_PATHS_MAX]))
                 return Judgement(truth=_TRUTHS[value], why=seen or f"'{self.source}' is constant")
             error: Exception = CannotEvaluate(f"the result is {short(value)}, neither true nor false")
         except ERRORS as caught:

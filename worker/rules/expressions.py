@@ -33,7 +33,7 @@ from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
-from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
+from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, WRITE, Registry, Type
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}
@@ -67,7 +67,7 @@ class Definitions:
         self.form = Form()
         self.found: dict[str, Definition] = {}
         self._facts = names_in(registry, ())
-        self._types = {name: known for name, known in self._facts.items() if name not in CHANGE | {ITEM}}
+        self._types = {name: known for name, known in self._facts.items() if name not in IN_SOME}
         self._written: dict[str, tuple[Scalar, Value]] = {}
 
     def take(self, entries: Entries) -> None:
@@ -132,7 +132,7 @@ class Definitions:
             return _NOTHING_KNOWN
         types = {**self._types, **{name: one.type for name, one in self.found.items()}}
         for finding in check_condition(tree, types, boolean=False, whole=whole):
-            local = any(node.text in CHANGE | {ITEM} and node.at == finding.offset for node in walk(tree))
+            local = any(node.text in IN_SOME and node.at == finding.offset for node in walk(tree))
             hint = "it exists in some rules only: write it there" if local else finding.hint
             self.form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset if at else None)
         known = type_of(tree, types)
@@ -191,7 +191,10 @@ def _literal(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-RESERVED = frozenset({"true", "false", "null", "in", "each", "write", "response"})
+IN_SOME = CHANGE | {ITEM, WRITE}
+"""Names that exist in some rules only."""
+RESERVED = frozenset({"true", "false", "null", "in", "response"})
+_STANDS = f"{WRITE} != null"
 _THEN = "then"
 _UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "macro", "map"})
 _NOTHING_KNOWN = Definition(text="null", names=frozenset(), type=ANY)
@@ -201,21 +204,27 @@ _SAME = "a name means the same in every rule: name it in the rules that have on_
 class Expressions:
     """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors."""
 
-    def __init__(self, form: Form, registry: Registry, watches: tuple[Watch, ...], defined: Defined) -> None:
+    def __init__(
+        self, form: Form, registry: Registry, watches: tuple[Watch, ...], defined: Defined, *, after: bool
+    ) -> None:
         self._form = form
         self._watches = watches
+        self._after = after
         self._defined = defined
         self._names = {**names_in(registry, watches), **{name: one.type for name, one in defined.items()}}
         self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
         self._places: list[tuple[Expression, Scalar]] = []
 
-    def condition(self, value: Scalar) -> Expression | None:
-        """A ``when``."""
-        found = self._checked(value, 0, boolean=True)
+    def condition(self, value: Scalar | None) -> Expression | None:
+        """A ``when``, which with ``after`` is false where no write stands."""
+        found = None if value is None else self._checked(value, 0, boolean=True)
         if found is not None:
             self._nonzero = nonzero(found.source, found.tree)
-        return found
+        if not self._after or (found is None and value is not None):
+            return found
+        text = _STANDS if found is None else f"{_STANDS} && ({found.source})"
+        return expression_of(text, parse(text, WITH_NAMES_MAX))
 
     def of_response(self, value: Scalar) -> Expression | None:
         """A condition on the answer of a GET, which it knows as ``response`` and nothing else."""
@@ -288,6 +297,8 @@ class Expressions:
             self._note_names(tree, value, skip, _OF_CHANGES)
         if not each:
             self._note_names(tree, value, skip, _OF_ITEMS)
+        if not self._after:
+            self._note_names(tree, value, skip, _OF_WRITES)
         return expression_of(text, whole) if len(self._form.problems) == before else None
 
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
@@ -335,6 +346,12 @@ _OF_ITEMS = _Misplaced(
     names=frozenset({ITEM}),
     where="an action with `each`",
     hint="add each: campaigns, clusters or added; it is the item that the write is for",
+)
+
+_OF_WRITES = _Misplaced(
+    names=frozenset({WRITE}),
+    where="a rule with after",
+    hint="add `after: RULE`; it is the last write of that rule on the event",
 )
 
 

@@ -15,7 +15,7 @@ from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, 
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import THEN, Path, fields_in
 from worker.rules.durations import parse_duration
-from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS
+from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS, WRITE
 
 # The parameters with which facts are asked for: what ``with`` says of them, and where the others come from. Pure.
 #
@@ -127,9 +127,11 @@ def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str
     mapping each time, so that their conditions can share one context.
     """
     plain, taking = _split(rule.names | rule.past)
-    if not taking:
+    if not taking and rule.after is None:
         return plain
     found = dict(plain)
+    if rule.after is not None:
+        found[WRITE] = FactKey(name=WRITE, params=(("after", rule.after), ("for", rule.id)))
     for name in taking:
         parameters = resolved(rule, BUILT_IN[fact_of(name)].takes, observation, now)
         if parameters is not None:
@@ -143,8 +145,8 @@ def fact_of(name: str) -> str:
 
 
 def derives(rules: Iterable[Rule]) -> bool:
-    """Whether any of them asks for what is made of the ledger: what was, or who set a field."""
-    return any(rule.past or "set_by" in rule.names for rule in rules)
+    """Whether any of them asks for what is made of the ledger: what was, who set a field, or another rule's write."""
+    return any(rule.past or rule.after or "set_by" in rule.names for rule in rules)
 
 
 def windows_of(rules: Iterable[Rule]) -> Mapping[str, timedelta]:
@@ -270,6 +272,8 @@ def missing_words(path: Path, scope: Scope) -> str | None:
     fact = scope.observation.get(key)
     if isinstance(fact, Unknown):
         return f"{whole} is unknown: {fact.why}"
+    if path.name == WRITE and fact.value is None:
+        return f"rule {key.params[0][1]} has no confirmed write on the event that stands"
     return _missing_field(path, fact)
 
 

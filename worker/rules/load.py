@@ -12,7 +12,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -29,12 +29,13 @@ from worker.rules.cron import CronTimes
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, SpendText, WithText
-from worker.rules.nearest import nearest
+from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
 _IN_BRACES = re.compile(r"\{+\s*([a-z_]+(?:\.[a-z_]+)+)\s*\}+")
+_TIME = re.compile(r"\d+ ?(ms|[smhdw])")
 TESTS = "tests"
 """The name of the folders, among rules, in which their tests lie."""
 ENDING = ".yaml"
@@ -164,6 +165,36 @@ class _RulesReader:
                     self.ids.append(given)
                 self.written.extend((written,) if not form.problems else ())
             self.problems.extend(form.problems)
+        self.problems.extend(_followed(self.written, [one.text for one in self.ids]))
+
+
+def _followed(written: Sequence[Written], ids: Sequence[str]) -> Iterator[Problem]:
+    """What is wrong with the rules that others name. ``ids``: also of those with mistakes."""
+    after = {one.rule.id: one.rule.after for one in written if one.rule.after is not None}
+    by_id = {one.rule.id: one.rule for one in written}
+    for one in written:
+        rule, form, others = one.rule, Form(), [other for other in ids if other != one.rule.id]
+        if rule.after is None:
+            continue
+        way = [rule.id]
+        while (following := after.get(way[-1])) is not None and following not in way:
+            way.append(following)
+        place, first = place_of(one.entries, ("after",)), by_id.get(rule.after)
+        if rule.after not in ids:
+            hint = instead(rule.after, others)
+            if _TIME.fullmatch(rule.after):
+                hint = "a time between two steps is a step: do: [pause, {wait: 2d}, run]; `for` is how long it has held"
+            form.note(place, f"there is no rule '{rule.after}'{meant(rule.after, others)}", hint=hint, code="rule")
+        elif rule.after == rule.id:
+            hint = "write what is to follow as a step after a wait: do: [pause, {wait: 2d}, run]"
+            form.note(place, "a rule does not come after itself", hint=hint, code="rule")
+        elif following == rule.id:
+            hint = "leave `after` out of one of them"
+            form.note(place, f"these come after each other: {' -> '.join((*way, rule.id))}", hint=hint, code="rule")
+        elif first is not None and not any(ACTIONS[step.action].target for step in first.do):
+            said = f"rule '{rule.after}' writes nothing that another could come after"
+            form.note(place, said, hint="name a rule that writes to the service", code="rule")
+        yield from form.problems
 
 
 class _RuleReader:
@@ -175,13 +206,13 @@ class _RuleReader:
         self._item = item
         self._registry = registry
         self._watches = self._watched()
-        self._expressions = Expressions(form, registry, self._watches, defined)
+        self._expressions = Expressions(form, registry, self._watches, defined, after=text.after is not None)
 
     def read(self) -> Written:
         """The rule; what is wrong is noted in the form."""
         text, item = self._text, self._item
         self._complete()
-        when = self._expressions.condition(text.when) if text.when is not None else None
+        when = self._expressions.condition(text.when)
         steps = self._steps()
         rule = Rule(
             id=RuleId(text.id or ""),
@@ -203,10 +234,11 @@ class _RuleReader:
             enabled=text.enabled is not False,
             mode=text.mode,
             surge=Surge(events=text.surge.events, within=text.surge.within) if text.surge is not None else None,
+            after=None if text.after is None else RuleId(text.after),
             parameters=text.asked_with,
             do=steps,
             on_unknown=text.on_unknown or "settle",
-            when_hash=_digest("" if when is None else when.source),
+            when_hash=_digest("" if when is None else when.source, *filter(None, [text.after])),
             do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with")), *self._expressions.named),
         )
         self._asked(rule)

@@ -78,6 +78,7 @@ OF_OTHER_TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("budget_cap", "spend_cap", "max_spend", "spending"), "spend"),
     **dict.fromkeys(("dry_run", "approval"), "mode"),
     **dict.fromkeys(("watch", "changed", "on", "changes"), "on_change"),
+    **dict.fromkeys(("follows", "following", "depends_on", "needs", "requires", "chain", "of_rule"), "after"),
     **dict.fromkeys(("params", "parameters", "args"), "with"),
 }
 """Keys that people know from other tools, and the key of a rule that does the same."""
@@ -447,6 +448,12 @@ class RuleText(Section):
     )
     surge: SurgeText | None = _key(
         "surge", "more events than this within that time wait for an operator", "surge: {events: 5, within: 10m}"
+    )
+    after: Text | None = _key(
+        "after",
+        "a rule's id: looked at only for events on which that rule has a confirmed write that is not undone; in "
+        "conditions and values it is called write",
+        "after: boost-on-new-clusters",
     )
     parameters: WithText | None = _key("with", "parameters of the facts named", "with: {budget: 500, goal: ROAS}")
     do: (

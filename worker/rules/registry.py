@@ -176,6 +176,16 @@ _SET_BY = Type(
     },
 )
 
+_LAST_WRITE = Type(
+    kind="object",
+    fields={
+        "at": TIMESTAMP,
+        "action": Type(kind="string", values=tuple(name for name, action in ACTIONS.items() if action.target)),
+        "before": ANY,
+        "wanted": ANY,
+    },
+)
+
 _FACTS: tuple[FactName, ...] = (
     FactName(
         name="event",
@@ -323,6 +333,14 @@ _FACTS: tuple[FactName, ...] = (
         about="who set the value that a field of the event has: worker, external, or unseen (no poll saw it change); "
         "and by which rules",
         example="set_by.client_campaign_status == 'external'",
+    ),
+    FactName(
+        name="write",
+        level="made",
+        type=_LAST_WRITE,
+        about="in a rule with after: that rule's last confirmed write on the event that is not undone: when it was "
+        "confirmed (at), its action, and what its target was before and shall be (before, wanted)",
+        example="now - write.at > duration('2d')",
     ),
     FactName(
         name="previous",
@@ -505,6 +523,7 @@ LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == 
 MADE: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "made")
 """Facts that are made of what the worker keeps: nothing is read for them."""
 ITEM = "each"
+WRITE = "write"
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
 BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in (*_FACTS, *_MORE)}
@@ -608,6 +627,7 @@ __all__ = [
     "ITEM",
     "LOCAL",
     "WITHOUT_DEFAULT",
+    "WRITE",
     "CustomFact",
     "FactName",
     "Level",

@@ -11,7 +11,7 @@ from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import Node, path_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest
-from worker.rules.registry import NUMERIC, Type
+from worker.rules.registry import NUMERIC, WRITE, Type
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}
@@ -79,6 +79,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
     undocumented = f"{base}['{name}']"
     near = nearest(name, known)
     hint = f"a field that the API document does not name is written {undocumented}"
+    if base == WRITE:
+        hint = f"it has {', '.join(known)}"
     if base == "set_by":
         hint = f"it knows of {', '.join(one for one in known if not one.endswith('_rules'))}"
     if near is None and base == "event" and _OF_TIME.search(name):

@@ -91,6 +91,29 @@ def may_have_effect(write: Write) -> bool:
     return write.sent and write.state in SENT_IN and not write.absent_proved
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """One firing of a rule for an event. ``standing``: its writes that may have an effect and are not undone, oldest
+    first; ``first``: the number by which it is told from others."""
+
+    standing: tuple[Write, ...] = ()
+    first: int = 0
+
+
+def last_firing(writes: Iterable[Write], rule: str) -> Firing:
+    """The last firing of the rule of which something stands, by the writes of one event that may have had an effect,
+    oldest first. A write that another rule's stood for is that one's."""
+    writes = [*writes]
+    undone = {number for one in writes if one.state == "confirmed" for number in one.undoes}
+    mine = [one for one in writes if rule in (one.key.rule, *one.rules) and one.intent.target and _seen(one)]
+    standing = [one for one in mine if one.id not in undone]
+    if not standing:
+        return Firing()
+    of = [(one.key.rule, one.key.episode) for one in standing][-1]
+    firing = [one for one in mine if (one.key.rule, one.key.episode) == of]
+    return Firing(standing=tuple(one for one in firing if one in standing), first=firing[0].id)
+
+
 def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign) -> Undoing:
     """What an undo of these writes of one target would do. ``history``: every write of that target.
 

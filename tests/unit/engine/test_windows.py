@@ -43,6 +43,9 @@ class Past:
     def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]:
         raise AssertionError((partner, event))
 
+    def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> list[Write]:
+        raise AssertionError((partner, events))
+
     def history(self, partner: PartnerId, _since: object = None, events: Collection[EventId] | None = None) -> History:
         assert partner == PARTNER
         self.asked.append(None if events is None else list(events))

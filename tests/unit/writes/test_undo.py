@@ -12,7 +12,7 @@ from worker.model.actions import ACTIONS
 from worker.model.facts import Json, RuleId, WriteId
 from worker.model.rules import RuleStep
 from worker.model.writes import FINAL, NO_RULE, State, Write
-from worker.writes.undo import Foreign, Undoing, left_now, may_have_effect, put_back_by, undoing
+from worker.writes.undo import Foreign, Undoing, last_firing, left_now, may_have_effect, put_back_by, undoing
 
 
 def sent(number: int, action: str = "pause", before: Json = "RUNNING", **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
@@ -327,3 +327,43 @@ def test_who_is_about_to_put_a_write_back(write: Write, undo: Write, expected: i
 def test_a_write_that_undoes_nothing_names_nothing() -> None:
     assert sent(1).undoes == ()
     assert an_undo(3, 1).undoes == (3, 1)
+
+
+def firing(*writes: Write) -> tuple[tuple[int, ...], int]:
+    found = last_firing(writes, "some-rule")
+    return tuple(one.id for one in found.standing), found.first
+
+
+def of_rule(write: Write, rule: str, episode: int = 1, **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
+    return replace(write, key=replace(write.key, rule=RuleId(rule), episode=episode), **changes)
+
+
+def test_the_last_firing_of_a_rule_is_what_of_its_last_episode_stands() -> None:
+    first, second = of_rule(sent(1), "some-rule"), of_rule(sent(2, "run", "PAUSED"), "some-rule", 2)
+    other = of_rule(sent(3), "another")
+    assert firing() == ((), 0)
+    assert firing(other) == ((), 0)
+    assert firing(first, second, other) == ((2,), 2)
+    assert firing(first, second, replace(other, rules=(RuleId("another"), RuleId("some-rule")))) == ((3,), 3)
+
+
+@pytest.mark.parametrize(("state", "standing"), [("confirmed", (1,)), ("applied", (2,)), ("unconfirmed", (2,))])
+def test_a_write_does_not_stand_once_its_undo_is_confirmed(state: State, standing: tuple[int, ...]) -> None:
+    first, second = of_rule(sent(1), "some-rule"), of_rule(sent(2, "run", "PAUSED"), "some-rule", 2)
+    intent = replace(sent(3).intent, context={"undoes": [2]})
+    undo = of_rule(replace(sent(3), state=state, intent=intent), "", 1)
+    assert firing(first, second, undo)[0] == standing
+
+
+def test_what_shows_no_effect_of_its_own_is_no_write_to_come_after() -> None:
+    whole = of_rule(sent(1, "frontend_status", "DEFAULT", params={"value": "HIDDEN"}), "some-rule")
+    half = replace(whole, id=WriteId(2), key=replace(whole.key, item="cr"))
+    message = replace(of_rule(sent(3), "some-rule"), intent=replace(sent(3).intent, target=""))
+    assert firing(whole, half, message) == ((1,), 1)
+
+
+def test_a_firing_keeps_its_number_where_a_part_of_it_is_undone() -> None:
+    first = of_rule(sent(1, "edit_cluster", {"budget": 5}, params={**CLUSTER, "budget": 9}), "some-rule")
+    second = replace(first, id=WriteId(2), key=replace(first.key, item="rock:7"))
+    undo = of_rule(replace(sent(3), intent=replace(sent(3).intent, context={"undoes": [1]})), "", 1)
+    assert firing(first, second, undo) == ((2,), 1)

@@ -1,0 +1,150 @@
+"""`after`: a rule that looks only where another one has written, and what it knows of that write."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.engine.test_undo import undo
+from tests.engine.test_waits import sleeps
+from tests.worlds import Town, draft, happening, town, world
+from worker.sandbox.faults import Kind
+
+SPELL = 300.0
+TELL = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: tell
+    after: pause-cancelled
+    when: now - write.at >= duration('5m')
+    do: [{notify: "=write.action + ': ' + write.before + ' became ' + write.wanted"}]
+"""
+
+
+def told(here: Town) -> list[str]:
+    return [one.text for one in here.notebook.messages]
+
+
+async def paused(here: Town, times: int = 1) -> None:
+    here.set("e1", status="active", client_campaign_status="RUNNING")
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: [one.state for one in pauses(here)] == ["confirmed"] * times, "paused")
+
+
+def pauses(here: Town) -> list[Any]:
+    return [one for one in here.writes() if one.intent.action == "pause"]
+
+
+def test_it_looks_only_where_the_other_rule_has_written_and_knows_what_it_wrote(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(2 * SPELL)
+        assert told(here) == []
+        await paused(here)
+        await here.run(SPELL - 60)
+        assert told(here) == []
+        await here.run(120)
+        assert told(here) == ["pause: RUNNING became PAUSED"]
+        await here.run(2 * SPELL)
+        assert len(told(here)) == 1
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), TELL) as (_, play):
+        play(script)
+
+
+def test_each_firing_of_the_other_rule_begins_a_new_episode_also_while_the_condition_stays_true(tmp_path: Path) -> None:
+    always = TELL.replace("now - write.at >= duration('5m')", "event.capacity > 0.0")
+
+    async def script(here: Town) -> None:
+        await paused(here)
+        await here.run(60)
+        assert len(told(here)) == 1
+        await sleeps(here, 60)
+        await here.run(60)
+        assert len(told(here)) == 1
+        await paused(here, 2)
+        await here.run(60)
+        assert len(told(here)) == 2
+        fired = [one for one in here.log("fired") if one["rule"] == "tell"]
+        assert [one["episode"] for one in fired] == [1, 2]
+
+    with town(tmp_path, world(happening("e1")), always) as (_, play):
+        play(script)
+
+
+def test_a_write_that_is_undone_does_not_count_from_the_confirmation_of_the_undo(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        undo(here)
+        await here.until(lambda: here.states()[-1] == "confirmed", "put back")
+        await here.run(2 * SPELL)
+        assert told(here) == []
+        await paused(here, 2)
+        await here.run(SPELL + 60)
+        assert told(here) == ["pause: RUNNING became PAUSED"]
+
+    with town(tmp_path, world(happening("e1")), TELL) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize(("status", "kind", "counts"), [(429, "answer_after", 1), (422, "answer_before", 0)])
+def test_only_what_is_confirmed_counts(tmp_path: Path, status: int, kind: Kind, counts: int) -> None:
+    """A write that was refused is no ground for anything; one whose answer was lost is, once it is seen to be there."""
+
+    async def script(here: Town) -> None:
+        here.fault(kind, "PUT", "/client_campaign_status$", status=status)
+        here.set("e1", status="cancelled")
+        await here.run(2 * SPELL)
+        assert len(told(here)) == counts
+
+    with town(tmp_path, world(happening("e1")), TELL) as (_, play):
+        play(script)
+
+
+def test_facts_that_cost_a_request_are_read_only_where_the_other_rule_has_written(tmp_path: Path) -> None:
+    rules = TELL.replace("now - write.at >= duration('5m')", "setup.state == 'DRAFT'")
+
+    async def script(here: Town) -> None:
+        await here.run(60)
+        assert not [one for one in here.twin.books.requests if "setup_processes" in one.path]
+        await paused(here)
+        await here.run(60)
+        asked = {one.path for one in here.twin.books.requests if "setup_processes" in one.path}
+        assert asked == {"/setup_processes/e1"}
+        assert len(told(here)) == 1
+
+    here_is = world(draft("e1"), draft("e2"))
+    with town(tmp_path, here_is, rules) as (_, play):
+        play(script)
+
+
+def test_it_is_kept_over_restarts(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await paused(here)
+        await sleeps(here, SPELL / 2)
+        await here.run(60)
+        assert told(here) == []
+        await sleeps(here, SPELL / 2)
+        await here.run(60)
+        assert told(here) == ["pause: RUNNING became PAUSED"]
+
+    with town(tmp_path, world(happening("e1")), TELL) as (_, play):
+        play(script)
+
+
+def test_explain_says_that_no_write_stands_and_then_what_was_written(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        await paused(here)
+        await here.run(30)
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), TELL) as (_, play):
+        play(script)
+    asked = ("--rule", "tell", "--format", "json")
+    config = settle_in(tmp_path, rules=TELL)
+    without, found = (call("explain", "--event", event, *asked, config=config).out for event in ("e2", "e1"))
+    assert "rule pause-cancelled has no confirmed write on the event that stands" in without
+    assert "write.at is '2026-" in found
