@@ -8,7 +8,7 @@ import pytest
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
 from tests.engine.test_waits import sleeps
-from tests.worlds import Town, draft, happening, town, world
+from tests.worlds import Town, draft, happening, rule_set, town, world
 from worker.sandbox.faults import Kind
 
 SPELL = 300.0
@@ -148,3 +148,87 @@ def test_explain_says_that_no_write_stands_and_then_what_was_written(tmp_path: P
     without, found = (call("explain", "--event", event, *asked, config=config).out for event in ("e2", "e1"))
     assert "rule pause-cancelled has no confirmed write on the event that stands" in without
     assert "write.at is '2026-" in found
+
+
+SINCE = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: tell
+    after: pause-cancelled
+    when: now - write.at >= duration('5m') && since(event.capacity) < -10.0
+    do: [{notify: "='less by ' + string(since(event.capacity))"}]
+"""
+
+
+@pytest.mark.parametrize(("before", "then", "texts"), [(500, 480, ["less by -20"]), (500, 495, []), (470, 480, [])])
+def test_since_compares_with_what_was_read_when_the_write_was_sent(
+    tmp_path: Path, before: int, then: int, texts: list[str]
+) -> None:
+    """Not with what was before that, nor with what was seen last: it changes in small steps, over a restart."""
+
+    async def script(here: Town) -> None:
+        here.set("e1", capacity=before)
+        await here.run(9)
+        await paused(here)
+        (write,) = pauses(here)
+        assert write.intent.context["since"] == {"event.capacity": float(before)}
+        for step in range(1, 5):
+            here.set("e1", capacity=before + (then - before) * step / 4)
+            await here.run(9)
+        await sleeps(here, SPELL)
+        await here.run(30)
+        assert told(here) == texts
+
+    with town(tmp_path, world(happening("e1")), SINCE) as (_, play):
+        play(script)
+
+
+def test_since_keeps_the_value_before_the_first_attempt_where_the_write_is_sent_again(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.set("e1", capacity=500)
+        here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
+        await here.run(9)
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["unknown"], "sent")
+        here.set("e1", capacity=300)
+        await here.until(lambda: here.states() == ["confirmed"], "paused")
+        assert here.only.attempt == 2
+        assert here.only.intent.context["since"] == {"event.capacity": 500.0}
+        await here.run(SPELL + 30)
+        assert told(here) == ["less by -200"]
+
+    with town(tmp_path, world(happening("e1")), SINCE) as (_, play):
+        play(script)
+
+
+def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        asks, here.rules.current = here.rules.current, rule_set(SINCE.partition("  - id: tell")[0])
+        await paused(here)
+        here.rules.current = asks
+        here.set("e1", capacity=0)
+        await here.run(SPELL + 30)
+        assert told(here) == []
+
+    with town(tmp_path, world(happening("e1")), SINCE) as (_, play):
+        play(script)
+    asked = ("--event", "e1", "--rule", "tell")
+    found = call("explain", *asked, config=settle_in(tmp_path, rules=SINCE)).both
+    assert "event.capacity at write.at is unknown: it was not read when that write was sent" in " ".join(found.split())
+
+
+def test_what_since_names_is_read_before_such_a_write_is_sent(tmp_path: Path) -> None:
+    rules = SINCE.replace("since(event.capacity) < -10.0", "since(setup.total_budget) < 0.0").replace(
+        "since(event.capacity)", "since(setup.total_budget)"
+    )
+
+    async def script(here: Town) -> None:
+        await here.run(9)
+        await paused(here)
+        (write,) = pauses(here)
+        assert write.intent.context["since"] == {"setup.total_budget": 500.0}
+
+    with town(tmp_path, world(draft("e1")), rules) as (_, play):
+        play(script)

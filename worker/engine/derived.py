@@ -28,9 +28,8 @@ from worker.model.facts import (
 )
 from worker.model.rules import Rule, Scope, Truth
 from worker.model.writes import Write
-from worker.rules.cel import THEN
-from worker.rules.facts import keys_for, windows_of
-from worker.rules.registry import WRITE
+from worker.rules.cel import SINCE, THEN, WRITE
+from worker.rules.facts import keys_for, since_then, windows_of
 from worker.writes.intents import EACH
 from worker.writes.undo import last_firing
 
@@ -116,12 +115,12 @@ def with_writes(
     for event, one in seen.items():
         facts = {**one.facts}
         for rule in following:
-            facts[keys_for(rule, one, now)[WRITE]] = _last_write(made.get(event, ()), rule, now)
+            facts[keys_for(rule, one, now)[WRITE]] = _last_write(made.get(event, ()), rule, one, now)
         found[event] = replace(one, facts=facts)
     return found
 
 
-def _last_write(confirmed: Sequence[Write], rule: Rule, now: datetime) -> Known:
+def _last_write(confirmed: Sequence[Write], rule: Rule, seen: Observation, now: datetime) -> Known:
     """The last write of the rule that this one comes after; null where none stands."""
     firing = last_firing(confirmed, str(rule.after))
     if not firing.standing:
@@ -131,6 +130,9 @@ def _last_write(confirmed: Sequence[Write], rule: Rule, now: datetime) -> Known:
     at = max(one.changed_at for one in firing.standing)
     value: dict[str, Json] = {"at": spelled(at), "action": last.intent.action, "first": int(firing.first)}
     gaps: dict[str, str] = {}
+    kept = last.intent.context.get(SINCE)
+    if isinstance(kept, Mapping):
+        value[SINCE] = since_then(rule, kept, seen, now)
     if EACH in last.intent.context and len(beside) > 1:
         gaps = dict.fromkeys(("before", "wanted"), f"it made {len(beside)} writes, and this is of one")
     else:

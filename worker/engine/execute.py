@@ -42,6 +42,7 @@ from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
 from worker.model.writes import State, Write
+from worker.rules.cel import SINCE
 from worker.writes.evidence import Unwanted, fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
 from worker.writes.life import Attempted, Settling, advance, after_outcome, hold, in_a_row, move, note
@@ -235,7 +236,7 @@ class Executor:
         booked = self._ledger.sending_view(write, self._clock.now()).booked
         amount, limits = added_by(ready.situation, booked, [*sent, request.body]), self._limits(current)
         sending = Sending(
-            move=self._sending(replace(ready, write=current), request),
+            move=self._sending(state, replace(ready, write=current), request),
             check=lambda view: brake_in_transaction(current, amount, limits, self._clock.now(), view),
             amount=amount,
         )
@@ -356,9 +357,12 @@ class Executor:
         target, event = fresh.named.get(fact_name(write.intent)), fresh.named.get("event")
         return self._settler.weigh(state, write, target, event) == "send"
 
-    def _sending(self, ready: Ready, request: WriteRequest) -> Move:
+    def _sending(self, state: PartnerState, ready: Ready, request: WriteRequest) -> Move:
         fact = ready.fresh.named.get(fact_name(ready.write.intent))
         change = sending(ready.write, fact, self._clock.now(), ready.fresh.judgement.why)
+        if kept := self._preflight.kept(state, ready.write, ready.fresh):
+            intent = replace(change.after.intent, context={**change.after.intent.context, SINCE: kept})
+            change = replace(change, after=replace(change.after, intent=intent))
         spelled = self._outward.spelled(request)
         before: Json = change.after.before
         return _replaced(change, _changed(change.records[0], request=spelled, before=before))

@@ -26,11 +26,11 @@ from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.guards.checks import No, Situation, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
-from worker.model.facts import EventId, Fact, FactKey, Known, Observation, RuleId, Unknown
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, RuleId, Unknown
 from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
-from worker.rules.facts import derives, normalised, runtime_in_days, watch_key
+from worker.rules.facts import derives, kept_of, keys_for, normalised, runtime_in_days, since_of, watch_key
 from worker.rules.registry import LOCAL, MADE
 from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_back
@@ -258,6 +258,7 @@ class Preflight:
         self._service = parts.service
         self._ledger = parts.ledger
         self._settings = parts.settings
+        self._rules = parts.rules
 
     @asynccontextmanager
     async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
@@ -338,6 +339,9 @@ class Preflight:
             in_when = rule.when.names if rule.when is not None else frozenset()
             names = rule.names if anew or write.waits else {*in_when, *(watch.fact for watch in rule.on_change)}
             keys |= {scope.keys[name] for name in names - LOCAL - MADE if name in scope.keys}
+        for rule in self._following(write):
+            given = keys_for(rule, seen, now)
+            keys |= {given[path.name] for path in since_of(rule) if path.name in given}
         row = ACTIONS[write.intent.action]
         keys |= {FactKey(name=name) for name in row.reads}
         if (of := write.intent.context.get(EACH)) not in (None, ADDED):
@@ -347,6 +351,20 @@ class Preflight:
         if row.budget == "draft" or budgets_of(write.intent):
             keys.add(self._budget_key(rules, seen, now))
         return sorted(keys, key=lambda key: (key != EVENT, key.text))
+
+    def _following(self, write: Write) -> list[Rule]:
+        """The rules that come after one of the write's, and may ask what has changed since its first sending."""
+        rules = self._rules.current.rules if write.intent.target and not write.sent else ()
+        of = {write.key.rule, *write.rules}
+        return [rule for rule in rules if rule.after in of and rule.looks_at(write.key.partner)]
+
+    def kept(self, state: PartnerState, write: Write, fresh: Fresh) -> dict[str, Json]:
+        """What those rules ask of it, as it was read just now."""
+        facts, found = {**state.merged(write.key.event), **fresh.facts}, dict[str, Json]()
+        seen = Observation(partner=write.key.partner, event=write.key.event, facts=facts)
+        for rule in self._following(write):
+            found |= kept_of(rule, seen, self._clock.now())
+        return found
 
     def _budget_key(self, rules: tuple[Rule, ...], seen: Observation, now: datetime) -> FactKey:
         given = next(

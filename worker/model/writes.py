@@ -70,8 +70,9 @@ class Intent:
     ``order``: index in the flattened ``do`` of the episode: a write starts when all before it are done.
     ``do_hash``: hash of the rule's ``do`` and ``with`` texts, so that an edited rule's unsent writes are found.
     ``context``: previous, added and removed of the firing, the values its condition was judged with, what was
-    ``remembered``, and the fields of its own target that its values are ``computed_from``; of an undo the numbers of
-    the writes that it ``undoes``, and the values that they ``left``.
+    ``remembered``, the fields of its own target that its values are ``computed_from``, and what rules that come after
+    its own ask to know ``since`` it was sent; of an undo the numbers of the writes that it ``undoes``, and the values
+    that they ``left``.
     """
 
     action: str

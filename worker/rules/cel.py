@@ -14,6 +14,8 @@ LiteralKind = Literal["", "int", "double", "string", "bool", "null"]
 
 RECORDED: frozenset[str] = frozenset({"ago", "delta"})
 """What is asked of the recorded changes: of a field, and how long ago."""
+WRITE, SINCE = "write", "since"
+"""The last write of the rule that this one comes after, and what is asked of a field since then."""
 THEN: Final = "@"
 """Stands between the name of a fact and how long ago it was so."""
 MACROS: frozenset[str] = frozenset({"all", "exists", "exists_one", "map", "filter"})
@@ -50,6 +52,8 @@ class Path:
     @property
     def text(self) -> str:
         """As a person would write it."""
+        if self.name == WRITE and self.fields[:1] == (SINCE,):
+            return f"{'.'.join(self.fields[1:])} at write.at"
         name, _, then = self.name.partition(THEN)
         path = ".".join((name, *self.fields))
         return f"ago({path}, '{then}')" if then else path
@@ -104,6 +108,11 @@ def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path
         for path in free_paths(node.children[0], bound):
             yield path
             yield replace(path, name=past_name(path.name, node))
+        return
+    if node.kind == "call" and node.text == SINCE and len(node.children) == 1:
+        for path in free_paths(node.children[0], bound):
+            yield path
+            yield Path(name=WRITE, fields=(SINCE, path.name, *path.fields))
         return
     if node.kind == "macro":
         target, variable, *bodies = node.children

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from worker.model.errors import Code
 from worker.rules import remedies
-from worker.rules.cel import RECORDED, Node, path_of, walk
+from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, path_of, walk
 from worker.rules.durations import duration_meant
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.functions import (
@@ -126,7 +126,7 @@ class _Check:
             "arithmetic": self._arithmetic,
             "if": self._choice,
         }
-        self._special = {"has": self._has, "known": self._known, "ago": self._recorded, "delta": self._recorded}
+        self._special = {"has": self._has, "known": self._known, **dict.fromkeys((*RECORDED, SINCE), self._recorded)}
 
     def find(self, offset: int, message: str, hint: str = "", *, code: Code = "type") -> None:
         """Notes a finding. A value outside a documented set is a warning: the document can be older."""
@@ -379,21 +379,31 @@ class _Check:
             self.find(place.start, said, hint or told or f"write {remedies.usage(function)}", code="value")
 
     def _recorded(self, node: Node, bound: Mapping[str, Type]) -> Type:
-        """``ago`` and ``delta``: a field of a fact, and how long ago as it is written."""
-        what, window = node.children if len(node.children) == 2 else (node, node)
-        path, example = (
-            path_of(what, frozenset(bound)),
-            "event.capacity" if node.text == "ago" else "statistics.tickets",
-        )
-        if path is None or path.name in (LOCAL | MADE) - {ITEM} or (path.fields == () and path.name == ITEM):
+        """``ago``, ``delta`` and ``since``: a field of a fact; of the first two how long ago, as it is written."""
+        windowed, example = node.text in RECORDED, "event.capacity" if node.text == "ago" else "statistics.tickets"
+        usage = f"{node.text}({example}, '24h')" if windowed else f"since({example})"
+        what = node.children[0] if len(node.children) == 1 + windowed else node
+        path = path_of(what, frozenset(bound))
+        outside = (LOCAL | MADE) - {ITEM} if windowed else LOCAL | MADE
+        if path is None or path.name in outside or (path.fields == () and path.name == ITEM):
             said = "a computed value" if path is None and what.kind != "literal" else remedies.spelled(what)
-            message = f"'{node.text}' takes a field of a fact and how long ago"
+            message = f"'{node.text}' takes a field of a fact" + (" and how long ago" if windowed else "")
             message += "" if what is node else f", and {said} is no such field"
-            self.find(what.start, message, f"write {node.text}({example}, '24h')", code="function")
+            of_time = not windowed and (said.startswith(WRITE) or what.kind == "literal")
+            hint = "the time since the write is now - write.at, as in now - write.at > duration('2d')"
+            self.find(what.start, message, hint if of_time else f"write {usage}", code="function")
             return ANY
         found = self.type_of(what, bound)
-        if node.text == "delta" and found.kind not in (*NUMERIC, "any"):
-            self.find(what.start, f"'delta' takes a number, and this is {found.words}", "ago(…) gives any value")
+        if node.text != "ago" and found.kind not in (*NUMERIC, "any"):
+            self.find(what.start, f"'{node.text}' takes a number, and this is {found.words}", "ago(…) gives any value")
+        if windowed:
+            self._window(node, path)
+        elif WRITE not in self._names:
+            self.find(node.at, "'since' exists only in a rule with after", "write it there", code="function")
+        return found if node.text == "ago" else DOUBLE
+
+    def _window(self, node: Node, path: Path) -> None:
+        window = node.children[1]
         text = str(window.value)
         if window.literal != "string":
             message = "how long ago is written out, so that it is known what must be kept"
@@ -402,14 +412,13 @@ class _Check:
             self.find(window.start, "how long ago has no sign", f"write '{text[1:]}'", code="value")
         else:
             self._tried(window, FUNCTIONS["duration"], [text], f"write '{duration_meant(text)}'")
-        return found if node.text == "ago" else DOUBLE
 
     def _known(self, node: Node, bound: Mapping[str, Type]) -> Type:
         asked = node.children[0] if len(node.children) == 1 else node
         before = len(self.findings)
         if asked is not node:
             self.type_of(asked, bound)
-        if path_of(asked) is None and asked.text not in RECORDED and len(self.findings) == before:
+        if path_of(asked) is None and asked.text not in {*RECORDED, SINCE} and len(self.findings) == before:
             self.find(node.at, "known takes a field", "write known(statistics.tickets)", code="function")
         return BOOL
 

@@ -15,7 +15,20 @@ from typing import Any, Final, Literal, TypeAlias
 
 from worker.model.facts import FactKey, Json, Known, Observation, parse_time, spelled
 from worker.model.rules import Judgement, Rule, Scope, Truth
-from worker.rules.cel import THEN, BadSyntax, Node, Path, free_paths, names_of, parse, past_name, path_of, walk
+from worker.rules.cel import (
+    SINCE,
+    THEN,
+    WRITE,
+    BadSyntax,
+    Node,
+    Path,
+    free_paths,
+    names_of,
+    parse,
+    past_name,
+    path_of,
+    walk,
+)
 from worker.rules.durations import duration_text
 from worker.rules.facts import NOT_READ, gaps, missing_words, short, shown, values_of
 from worker.rules.functions import (
@@ -382,18 +395,41 @@ def _then(node: Node, call: Node) -> Node:
 
 
 def _delta(node: Node, bound: Bound) -> Closure:
-    then, now = _ago(node, bound), compiled(node.children[0], bound)
+    return _less(node, bound, _ago(node, bound))
 
-    def delta(run: Run) -> Value:
+
+def _since(node: Node, bound: Bound) -> Closure:
+    """The field less what it was when the write was sent that the rule comes after, which is kept with that write."""
+    if len(node.children) != 1 or path_of(node.children[0], frozenset(bound)) is None:
+        raise BadSyntax(node.at, "'since' takes a field of a fact", f"write {MACRO_ABOUT[SINCE]}")
+    return _less(node, bound, compiled(_kept(node.children[0]), bound))
+
+
+def _kept(node: Node) -> Node:
+    if node.kind != "ident":
+        return replace(node, children=(_kept(node.children[0]), *node.children[1:]))
+    kept = replace(node, kind="select", text=SINCE, children=(replace(node, text=WRITE),))
+    return replace(node, kind="select", children=(kept,))
+
+
+def _less(node: Node, bound: Bound, then: Closure) -> Closure:
+    now = compiled(node.children[0], bound)
+
+    def less(run: Run) -> Value:
         values = now(run), then(run)
         if any(one.__class__ is not float for one in values):
-            raise CannotEvaluate("'delta' takes a number")
+            raise CannotEvaluate(f"'{node.text}' takes a number")
         return combined(run, "-", *values)
 
-    return delta
+    return less
 
 
-_SPECIAL: Final[Mapping[str, Callable[[Node, Bound], Closure]]] = {"known": _known, "ago": _ago, "delta": _delta}
+_SPECIAL: Final[Mapping[str, Callable[[Node, Bound], Closure]]] = {
+    "known": _known,
+    "ago": _ago,
+    "delta": _delta,
+    SINCE: _since,
+}
 
 
 def _record(value: Value) -> "dict[str, Value]":

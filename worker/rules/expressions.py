@@ -17,8 +17,10 @@ from worker.rules.binding import Form
 from worker.rules.cel import (
     NAME,
     RECORDED,
+    SINCE,
     THEN,
     WITH_NAMES_MAX,
+    WRITE,
     BadSyntax,
     Node,
     Path,
@@ -33,7 +35,7 @@ from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
-from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, WRITE, Registry, Type
+from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 _RESPONSE: Mapping[str, Type] = {"response": ANY}
@@ -323,7 +325,7 @@ class Expressions:
 
     def _note_names(self, tree: Node, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
         for node in walk(tree) if names_of(tree) & misplaced.names else ():
-            if node.kind == "ident" and node.text in misplaced.names:
+            if node.kind in ("ident", "call") and node.text in misplaced.names:
                 message = f"'{node.text}' exists only in {misplaced.where}"
                 self._form.note(value, message, hint=misplaced.hint, code="fact", offset=node.at + skip)
 
@@ -349,9 +351,9 @@ _OF_ITEMS = _Misplaced(
 )
 
 _OF_WRITES = _Misplaced(
-    names=frozenset({WRITE}),
+    names=frozenset({WRITE, SINCE}),
     where="a rule with after",
-    hint="add `after: RULE`; it is the last write of that rule on the event",
+    hint="add `after: RULE`; it is about the last write of that rule on the event",
 )
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
-from worker.rules.cel import THEN, Path, fields_in
+from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
 from worker.rules.durations import parse_duration
-from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS, WRITE
+from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS
 
 # The parameters with which facts are asked for: what ``with`` says of them, and where the others come from. Pure.
 #
@@ -155,6 +155,46 @@ def windows_of(rules: Iterable[Rule]) -> Mapping[str, timedelta]:
     return {name: parse_duration(name.partition(THEN)[2]) for name in sorted(names)}
 
 
+def since_of(rule: Rule) -> tuple[Path, ...]:
+    """The fields of which the rule asks how they have changed since the write that it comes after."""
+    texts = (rule.when, *(text for step in rule.do for text in (step.where, *step.computed)))
+    paths = (path for text in texts for path in getattr(text, "paths", ()))
+    asked = (path.fields[1:] for path in paths if path.name == WRITE and path.fields[:1] == (SINCE,))
+    return tuple(Path(name=name, fields=tuple(fields)) for name, *fields in dict.fromkeys(asked))
+
+
+def kept_of(rule: Rule, observation: Observation, now: datetime) -> dict[str, Json]:
+    """What is kept of these fields, those that are a number, with a write that is about to be sent."""
+    found: dict[str, Json] = {}
+    keys = keys_for(rule, observation, now)
+    for path in since_of(rule):
+        fact = observation.get(keys[path.name]) if path.name in keys else None
+        value = fact.value if isinstance(fact, Known) else None
+        for name in path.fields:
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[_place(keys[path.name], path)] = float(value)
+    return found
+
+
+def since_then(rule: Rule, kept: Mapping[str, Json], observation: Observation, now: datetime) -> dict[str, Json]:
+    """What was kept, as the record that a condition of this rule looks into."""
+    found: dict[str, Any] = {}
+    keys = keys_for(rule, observation, now)
+    for path in since_of(rule):
+        place = _place(keys[path.name], path) if path.name in keys else ""
+        if place in kept:
+            below, names = found, (path.name, *path.fields)
+            for name in names[:-1]:
+                below = below.setdefault(name, {})
+            below[names[-1]] = kept[place]
+    return found
+
+
+def _place(key: FactKey, path: Path) -> str:
+    return ".".join((key.text, *path.fields))
+
+
 def watch_key(key: FactKey, watch: Watch) -> str:
     """The key of a baseline: the fact, its resolved parameters, and what is compared."""
     return key.text + (f"#by={','.join(watch.by)}" if watch.by else "")
@@ -278,6 +318,8 @@ def missing_words(path: Path, scope: Scope) -> str | None:
 
 
 def _missing_field(path: Path, fact: Known) -> str | None:
+    if path.name == WRITE and path.fields[:1] == (SINCE,):
+        return _since_missing(path, fact)
     value: Json = fact.value
     spelled = fact_of(path.name)
     for depth, name in enumerate(path.fields):
@@ -290,6 +332,13 @@ def _missing_field(path: Path, fact: Known) -> str | None:
         value = value[name]
         spelled += f".{name}"
     return None
+
+
+def _since_missing(path: Path, fact: Known) -> str | None:
+    value: Any = fact.value
+    for name in path.fields:
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if value is not None else f"{path.text} is unknown: it was not read when that write was sent"
 
 
 def shown(path: Path, scope: Scope) -> str:

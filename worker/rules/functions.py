@@ -518,6 +518,7 @@ MACRO_ABOUT: Mapping[str, str] = {
     "known": "whether a field is known, which is never unknown once it was asked for: known(statistics.tickets)",
     "ago": "what a field was, by the recorded changes; unknown where they do not reach: ago(event.capacity, '24h')",
     "delta": "now less then, of a number: delta(statistics.tickets, '3d')",
+    "since": "in a rule with after, a number now less what it was when that write was sent: since(statistics.tickets)",
     "has": "whether an undocumented field is there: has(event.x)",
     "all": "whether a condition holds for every item: list.all(x, …)",
     "exists": "whether it holds for at least one: list.exists(x, …)",

@@ -523,7 +523,6 @@ LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == 
 MADE: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "made")
 """Facts that are made of what the worker keeps: nothing is read for them."""
 ITEM = "each"
-WRITE = "write"
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
 BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in (*_FACTS, *_MORE)}
@@ -627,7 +626,6 @@ __all__ = [
     "ITEM",
     "LOCAL",
     "WITHOUT_DEFAULT",
-    "WRITE",
     "CustomFact",
     "FactName",
     "Level",

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
-from worker.rules.cel import Node, path_of
+from worker.rules.cel import WRITE, Node, path_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest
-from worker.rules.registry import NUMERIC, WRITE, Type
+from worker.rules.registry import NUMERIC, Type
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}

@@ -5,9 +5,12 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import NOW, PARTNER
+from worker.model.errors import InputErrors
 from worker.model.facts import EventId, FactKey, Json, Known, Observation
 from worker.model.rules import Judgement, Rule, Scope, Truth
-from worker.rules.facts import derives, keys_for
+from worker.rules.cel import BadSyntax
+from worker.rules.evaluate import expression
+from worker.rules.facts import derives, kept_of, keys_for, since_then
 from worker.rules.load import read_rules
 
 FIRST = "rules: [{id: first, when: event.status == 'cancelled', do: [pause]},"
@@ -69,3 +72,59 @@ def test_another_rule_to_come_after_is_another_condition() -> None:
     assert rule.when_hash != the_rule("when: event.capacity > 1.0").when_hash
     assert derives([rule])
     assert not derives([one for one in second.rules.rules if not one.after])
+
+
+def observed(**facts: Json) -> Observation:
+    known = {FactKey(name=name): Known(value=value, read_at=NOW) for name, value in facts.items()}
+    return Observation(partner=PARTNER, event=EventId("e1"), facts=known)
+
+
+SINCE = the_rule(
+    "with: {budget: 500, goal: ROAS}, when: since(statistics.sold.tickets) < since(statistics.seats)"
+    " && since(expected_value) > 0.0 && known(since(event.capacity))"
+)
+
+
+def test_what_is_kept_are_the_numbers_that_are_known_by_fact_parameters_and_field() -> None:
+    value = FactKey(name="expected_value", params=(("budget", 500.0), ("goal", "ROAS")))
+    seen = observed(statistics={"sold": {"tickets": 5.0}, "seats": "many"}, event={"capacity": True})
+    seen = Observation(partner=PARTNER, event=seen.event, facts={**seen.facts, value: Known(value=7, read_at=NOW)})
+    kept = kept_of(SINCE, seen, NOW)
+    assert kept == {"statistics.sold.tickets": 5.0, "expected_value?budget=500.0&goal=ROAS": 7.0}
+    assert since_then(SINCE, kept, seen, NOW) == {"statistics": {"sold": {"tickets": 5.0}}, "expected_value": 7.0}
+
+
+def test_parameters_that_cannot_be_had_yet_leave_nothing_to_keep_or_to_compare_with() -> None:
+    rule = the_rule("when: since(expected_value) > 0.0")
+    assert kept_of(rule, observed(), NOW) == {}
+    assert since_then(rule, {"expected_value": 1.0}, observed(), NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("kept", "now", "truth"),
+    [(100.0, 90.0, Truth.TRUE), (100.0, 110.0, Truth.FALSE), (None, 90.0, Truth.UNKNOWN), (100.0, None, Truth.UNKNOWN)],
+)
+def test_since_is_now_less_then_and_unknown_without_either(kept: Json, now: Json, truth: Truth) -> None:
+    rule = the_rule("when: since(event.capacity) < 0.0")
+    since: Json = {} if kept is None else {"event": {"capacity": kept}}
+    found = judged(rule, written(1, since=since), **({} if now is None else {"capacity": now}))
+    assert found.truth is truth
+    if kept is None:
+        assert "event.capacity at write.at is unknown: it was not read when that write was sent" in found.why
+
+
+def test_whether_since_is_known_can_be_asked() -> None:
+    rule = the_rule("when: known(since(event.capacity))")
+    assert judged(rule, written(1, since={"event": {"capacity": 1.0}}), capacity=2.0).truth is Truth.TRUE
+    assert judged(rule, written(1), capacity=2.0).truth is Truth.FALSE
+
+
+@pytest.mark.parametrize("text", ["since(1.0)", "since(event.capacity, '2d')", "since()"])
+def test_since_of_what_is_no_field_cannot_be_compiled(text: str) -> None:
+    with pytest.raises(BadSyntax, match="takes a field of a fact"):
+        expression(text)
+
+
+def test_since_exists_where_after_does_and_not_in_a_name() -> None:
+    with pytest.raises(InputErrors, match="'since' exists only in a rule with after"):
+        read_rules({"a.yaml": "define: {sold: since(statistics.tickets)}\nrules: []"})
