@@ -23,9 +23,11 @@ from worker.config import Config
 from worker.engine.explaining import (
     STANDINGS,
     EventExplained,
+    Explained,
     LogWord,
     Question,
     RuleExplained,
+    SeenValue,
     Standing,
     explain,
 )
@@ -35,7 +37,6 @@ from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.rules.evaluate import Explained, SeenValue
 from worker.rules.load import load_rules
 from worker.system import utc_now
 

@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from worker.engine.explaining import Explained, SeenValue, explained
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Scope, Truth
-from worker.rules.evaluate import Explained, SeenValue, explained, expression
+from worker.rules.evaluate import expression
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 READ = NOW - timedelta(seconds=2)
