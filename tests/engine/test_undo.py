@@ -166,7 +166,7 @@ def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(tmp_path: 
             await here.run(6)
         found = undo(here)
         assert found.plans == []
-        assert "another hand has changed event.client_campaign_status since" in found.kept[0].why
+        assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
         assert not found.kept[0].cannot
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
@@ -218,7 +218,7 @@ def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it(tmp_p
         await here.run(9)
         found = undo(here)
         assert found.plans == [], here.story()
-        assert "another hand has changed event.client_campaign_status since" in found.kept[0].why
+        assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)
@@ -279,7 +279,7 @@ def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_last_wo
         here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
         await here.until(lambda: undos(here)[0].final, "the undo has ended")
         assert undos(here)[0].reason == "changed_since", here.story()
-        assert "another hand has changed event.client_campaign_status since" in undos(here)[0].why
+        assert "somebody else has changed event.client_campaign_status since" in undos(here)[0].why
         assert values(here) == ["PAUSED"], here.story()
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
@@ -379,7 +379,7 @@ def test_a_write_that_a_person_puts_back_is_not_sent_once_more(tmp_path: Path) -
         await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
         await here.run(60)
         assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
-        assert here.writes()[0].why == "proved absent, and a person has it put back, by write 2"
+        assert here.writes()[0].why == "proved absent, and an operator has it put back, by write 2"
         assert here.effects() == []
 
     with town(tmp_path, world(happening("e1"))) as (_, play):

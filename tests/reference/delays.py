@@ -39,7 +39,7 @@ def text() -> str:
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-            "<title>Mean delay until a change is seen, against the budget of requests</title>",
+            "<title>Mean delay until a change is seen, against the request quota</title>",
             f"<style>{STYLE}</style>",
             *panels,
             *_legend(TOP + HEIGHT + 62),

@@ -75,7 +75,7 @@ def nothing_sent_during_a_halt(case: Case) -> Iterator[str]:
 
 
 def _another_wants_it(case: Case, deed: Deed, attempt: Attempt) -> bool:
-    """Whether a rule that is not halted then had fired with the same wish, for which this write stands."""
+    """Whether a rule that is not halted then had fired with the same desired value, for which this write stands."""
     owner, at_s = str(deed.rows[0]["rule"]), attempt.at_s
     halted = {rule for rule, began_s, ended_s in case.history.rule_halts if began_s < at_s < ended_s}
     return any(
@@ -83,7 +83,7 @@ def _another_wants_it(case: Case, deed: Deed, attempt: Attempt) -> bool:
         and row["event"] == deed.event
         and row["seq"] < attempt.row["seq"]
         and row["rule"] not in halted
-        and f"rule {owner} stands for the same wish" in str(row["why"])
+        and f"rule {owner} stands for the same desired value" in str(row["why"])
         and any(wish.rule == row["rule"] and _holds(case, wish, deed.event, at_s) for wish in case.history.wishes)
         for row in case.history.logs[attempt.life]
     )

@@ -205,7 +205,7 @@ def agains(rows: list[Row], rule: str, event: str) -> int:
         found[1]
         for row in rows
         if (row["kind"], row["rule"], row["event"]) == ("fired", rule, event)
-        and (found := re.search(r"rule (\S+) stands for the same wish", str(row["why"]))) is not None
+        and (found := re.search(r"rule (\S+) stands for the same desired value", str(row["why"]))) is not None
     }
     asked = {(row["rule"], row["episode"]) for row in rows if row["kind"] == "again" and row["event"] == event}
     return sum(of == rule or of in stood for of, _ in asked)

@@ -208,7 +208,7 @@ def wishes_are_fulfilled(case: Case) -> Iterator[str]:
 def _stood_for(said: list[Row]) -> Iterator[str]:
     """The rules whose writes stood for the wishes of this one."""
     for row in said:
-        found = re.search(r"rule (\S+) stands for the same wish", str(row["why"]))
+        found = re.search(r"rule (\S+) stands for the same desired value", str(row["why"]))
         if found is not None:
             yield found[1]
 

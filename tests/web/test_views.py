@@ -163,7 +163,7 @@ def test_writes_are_stacked_by_day_and_every_one_is_counted() -> None:
     assert [bar.label for bar in chart.bars] == [
         "2026-02-27: 1 refused or unconfirmed",
         "2026-03-01: 30 confirmed",
-        "2026-03-01: 2 needs a person",
+        "2026-03-01: 2 needs an operator",
     ]
     assert [text for _, text in chart.up] == ["0", "10", "20", "30", "40"]
     assert chart.rows[0] == ("2026-03-01", "30", "0", "2", "0", "0")

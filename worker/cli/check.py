@@ -61,7 +61,7 @@ def check(
     broken = any(problem.severity == "error" for problem in found)
     assumed: tuple[str, ...] = ()
     if config is not None and not broken:
-        vouched = (f"vouched for: {key}" for key in sorted(config.vouched))
+        vouched = (f"confirmed by you: {key}" for key in sorted(config.vouched))
         assumed = (*vouched, *unvouched_lines(config, (rule for one in looked for rule in one.rules)))
     estimates, rules = [one.estimate for one in looked if not broken], sum(len(one.rules) for one in looked)
     if output == "json":

@@ -154,14 +154,14 @@ def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
         for key in dict.fromkeys(key for keys in steps for key in keys):
             needed_by.setdefault(key, []).append(rule.id)
     lines = [
-        f"not vouched for, so writes that lean on it are held: {key}: {json.dumps(values[key])}   "
+        f"not confirmed, so writes that depend on it are held: {key}: {json.dumps(values[key])}   "
         f"(rule{'s' if len(names) > 1 else ''} {', '.join(names[:SHOWN_MAX])}"
         f"{f' and {len(names) - SHOWN_MAX} more' if len(names) > SHOWN_MAX else ''})"
         for key, names in sorted(needed_by.items())
     ]
     if settings.ask_spending:
         line = f"safety: {{settle: {duration_text(config.safety.settle)}}}"
-        lines.append(f"not vouched for, so unknown writes that spend go to a person at once: {line}")
+        lines.append(f"not confirmed, so unknown writes that spend are put before an operator at once: {line}")
     return tuple(lines)
 
 
@@ -269,6 +269,11 @@ def completing(field: Field) -> Callable[[typer.Context, str], list[str]]:
         return []
 
     return complete
+
+
+def beginning(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """What a shell offers for a word of a closed list."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 OnlyPartner = Annotated[

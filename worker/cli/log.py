@@ -15,6 +15,7 @@ from worker.cli.common import (
     OnlyEvent,
     OnlyPartner,
     OnlyRule,
+    beginning,
     config_of,
     ledger_url,
     moment,
@@ -30,7 +31,7 @@ from worker.guards.checks import as_of_now
 from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.rows import writes_json
-from worker.model.commits import WORKER, LogFilter
+from worker.model.commits import KINDS, WORKER, LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.writes import State
@@ -54,7 +55,7 @@ def writes(
         str | None,
         typer.Option(
             help="Only this state, for instance needs_human.",
-            autocompletion=lambda incomplete: [state for state in MOVES if state.startswith(incomplete)],
+            autocompletion=beginning(MOVES),
         ),
     ] = None,
     event: OnlyEvent = None,
@@ -92,6 +93,10 @@ def log(
     event: OnlyEvent = None,
     rule: OnlyRule = None,
     write: Annotated[int | None, typer.Option(help="Only this write: its whole life.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Only this kind of record, for instance fired.", autocompletion=beginning(KINDS)),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")
     ] = False,
@@ -117,7 +122,10 @@ def log(
     file. On any other machine, campaign-worker log --verify --from log.csv --against HEAD then says whether the file is
     what was exported: 0, or 1 where a record was changed, left out or added.
     """
-    wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write)
+    if kind is not None and kind not in KINDS:
+        hint = f"one of: {', '.join(KINDS)}"
+        raise UsageError(f"--kind: there is no kind '{kind}'{meant(kind, KINDS)}", hint=hint)
+    wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write, kind=kind)
     if verify and (follow or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
@@ -179,7 +187,9 @@ def _say_nothing(ledger: LedgerReader, config: Config, wanted: LogFilter) -> boo
         say(f"there is no write {wanted.write}; campaign-worker writes lists them")
         return False
     asked: dict[str, object] = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
-    return say_nothing_found(ledger, config, {**asked, "write": wanted.write, "since": wanted.since}, "record")
+    return say_nothing_found(
+        ledger, config, {**asked, "write": wanted.write, "since": wanted.since, "kind": wanted.kind}, "record"
+    )
 
 
 def _title(ledger: LedgerReader, wanted: LogFilter) -> str:

@@ -8,11 +8,12 @@ import typer
 from worker.api.findings import Says
 from worker.api.probe import Probed
 from worker.cli.common import assumptions_of, config_of
-from worker.cli.output import Format, print_json, print_table, say
+from worker.cli.output import PROGRESS_EVERY_S, Format, print_json, print_table, say
 from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.model.errors import printable
 from worker.model.facts import Json
+from worker.rules.durations import duration_text
 
 app = typer.Typer()
 
@@ -32,11 +33,21 @@ def probe(
     Example: campaign-worker probe --partner partner-id-the-hall
     """
     config = config_of(context)
-    found = asyncio.run(probe_of(config, partner or ""))
+    found = asyncio.run(_probed(config, partner or ""))
     if output == "json":
         print_json(told_as_json(found, config))
     else:
         told_as_tables(found)
+
+
+async def _probed(config: Config, only: str) -> Probed:
+    """The probe, with a sign of life: each resource has its floor, so it takes a quarter of a minute and more."""
+    running, seconds = asyncio.ensure_future(probe_of(config, only)), 0
+    floor = duration_text(config.poll.interval)
+    while not (await asyncio.wait([running], timeout=PROGRESS_EVERY_S))[0]:
+        seconds += round(PROGRESS_EVERY_S)
+        say(f"{seconds} s: one of each resource is being read, none asked again within {floor}")
+    return await running
 
 
 def told_as_json(found: Probed, config: Config) -> dict[str, Json]:
@@ -87,4 +98,4 @@ def told_as_tables(found: Probed) -> None:
         say("    docs/deploying.md says what to check there; one that adds no header cannot be seen from here")
     says = [one.says for one in found.findings]
     counts = ", ".join(f"{says.count(word)} {word}" for word in get_args(Says))
-    say(f"{counts}; write the lines that you vouch for under assumptions:")
+    say(f"{counts}; write the lines that you know to be so under assumptions:")

@@ -20,7 +20,7 @@ import typer
 from worker.api.classify import outcome_of_answer
 from worker.api.requests import write_request
 from worker.cli.common import assumptions_of, config_for, engine_settings
-from worker.cli.output import Format, counted, print_json, say
+from worker.cli.output import Format, Progress, counted, print_json, say
 from worker.config import Config
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Failure, Ran, run_test
@@ -105,7 +105,7 @@ def rule_tests(
         _print(done, unseen)
     failed = sum(1 for one in done if not one.ran.passed)
     looks = sum(one.ran.looks for one in done)
-    say(f"{counted(len(done), 'test')}, {failed} failed, {looks} looks" if done else "there are no rule tests here")
+    say(f"{counted(len(done), 'test')}, {failed} failed, {looks} polls" if done else "there are no rule tests here")
     if failed or not done:
         raise typer.Exit(1)
 
@@ -191,8 +191,9 @@ def _read_and_run(texts: Mapping[str, str], config: Config, rules: RuleSet) -> _
         tests = read_tests(texts, rules, config.registry)
     except InputErrors as errors:
         return _Done(problems=errors.problems)
-    clock, bench, done = SystemClock(), bench_of(config, rules), list[_Timed]()
+    clock, bench, done, progress = SystemClock(), bench_of(config, rules), list[_Timed](), Progress()
     for test in tests:
+        progress.say(f"{test.file}:{test.line}: {test.name}")
         began = clock.monotonic()
         ran = run_test(test, bench)
         took_s = clock.monotonic() - began

@@ -50,7 +50,7 @@ def service_address(text: str) -> str:
     """The same text; raises `Slip` where it is no address of a service. Never repeats the address."""
     parts = _split(text)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Slip(f"{WHAT} is not an address", "write https://HOST/api/v3, or sandbox for the embedded twin")
+        raise Slip(f"{WHAT} is not an address", "write https://HOST/api/v3, or sandbox for the embedded simulator")
     if parts.username is not None or parts.password is not None:
         raise Slip(f"{WHAT} must not hold a user name or password", "write them under credentials, as {env: NAME}")
     if parts.query or parts.fragment:

@@ -55,7 +55,7 @@ def doubts(text: Config) -> Iterator[tuple[Loc, Slip]]:
     """What is allowed, and probably not meant so."""
     safety = text.safety
     if safety.evidence_within < safety.settle:
-        hint = "nothing unknown could be proved absent in time, and each would go to a person"
+        hint = "nothing unknown could be proved absent in time, and each would be put before an operator"
         yield ("safety", "evidence_within"), Slip(f"{WHAT} is shorter than safety.settle", hint)
     for key in ("users", "tokens"):
         for name, one in getattr(text.web, key, {}).items():

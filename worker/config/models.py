@@ -517,9 +517,11 @@ class Config(Section):
     mode: Annotated[Literal["shadow", "approve", "live"], SPELLED] = Field(
         default="live", description="what becomes of a decision"
     )
-    poll: Poll = Field(default_factory=Poll, description="how often is looked", examples=[{"interval": "3s"}])
+    poll: Poll = Field(
+        default_factory=Poll, description="how often the service is polled", examples=[{"interval": "3s"}]
+    )
     requests: Requests = Field(
-        default_factory=Requests, description="budget of requests", examples=[{"per_minute": 300}]
+        default_factory=Requests, description="request quota of each partner", examples=[{"per_minute": 300}]
     )
     rules_at: Text = Field(alias="rules", default="rules", description="folder of the rules, or one file")
     ledger: Annotated[Text, AfterValidator(ledger_address)] = Field(

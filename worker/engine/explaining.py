@@ -141,7 +141,7 @@ def wanted_of(ledger: FactsLedger, write: Write) -> Wanted:
 
 Standing = Literal["fires", "held", "true", "false", "unknown", "removed", "disabled", "not_for_partner", "not_loaded"]
 STANDINGS: dict[Standing, str] = {
-    "fires": "fires at the next look",
+    "fires": "fires at the next poll",
     "held": "held",
     "true": "true, nothing to do",
     "false": "not true",

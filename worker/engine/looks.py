@@ -144,7 +144,7 @@ class Glance:
     missed: datetime | None = None
 
 
-REOBSERVED = Brake(reason="gap", why="first look after a silence: remembered, not acted on")
+REOBSERVED = Brake(reason="gap", why="first poll after a silence: remembered, not acted on")
 
 
 def mode_of(rule: Rule, settings: Settings) -> Mode:

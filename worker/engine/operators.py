@@ -198,7 +198,7 @@ def _by_another(history: UndoLedger, write: Write) -> str | None:
         if one.seq not in makers or name not in facts or one.seq <= after or (since is not None and one.at < since):
             continue
         if makers[one.seq] is None:
-            found = found or f"another hand has changed {name} since, to {facts[name]!r} (log record {one.seq})"
+            found = found or f"somebody else has changed {name} since, to {facts[name]!r} (log record {one.seq})"
         elif facts[name] == write.intent.wanted.get(write.intent.target) and not came:
             found, came = None, True
     return found

@@ -304,7 +304,7 @@ def loses(mine: Standing, other: Standing) -> bool:
 
 def _spelled(against: Standing) -> str:
     rule, wish = against.rule, against.wish
-    return f"rule {rule.id} (priority {rule.priority}) wishes {wish.target} to be {wish.value}"
+    return f"rule {rule.id} (priority {rule.priority}) wants {wish.target} to be {wish.value}"
 
 
 def computed(candidate: Candidate) -> Candidate:
@@ -476,7 +476,7 @@ class Planner:
         if candidate.wait is not None:
             over = move(candidate.wait, "confirmed", at=self._look.now, reason="wait", why=candidate.why)
             self._change(over)
-        why = candidate.why if owner is None else f"{candidate.why}; rule {owner} stands for the same wish"
+        why = candidate.why if owner is None else f"{candidate.why}; rule {owner} stands for the same desired value"
         if candidate.wait is None or owner is not None:
             self.records.append(self._record(candidate, why, "shared" if owner else candidate.reason))
         if owner is not None:

@@ -338,7 +338,7 @@ class Play:
         """One cycle, and all that it starts."""
         self.looks += 1
         if self.looks > LOOKS_MAX:
-            hint = "a condition on `now` that is no comparison keeps every look; move the steps closer together"
+            hint = "a condition on `now` that is no comparison keeps every poll; move the steps closer together"
             raise UsageError(f"more than {LOOKS_MAX} looks in one test", hint=hint)
         self._clock.move_to(at)
         self.at, self._decided = at, False

@@ -92,7 +92,7 @@ class WhoAsks:
             return No(way="ask", reason=always[0], why=always[1])
         if "live" not in modes and not write.approved and not write.waits:
             asks = write.state == "planned" and not write.sent
-            return No(way="ask" if asks else "hold", reason="mode", why="approve mode: a person must let it go")
+            return No(way="ask" if asks else "hold", reason="mode", why="approve mode: an operator must let it go")
         closed = [between_brake(rule, self._clock.now()) for rule in rules]
         asked = write.approved or write.waits or write.state != "planned"
         brake = None if asked or None in closed else closed[0]

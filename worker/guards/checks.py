@@ -44,7 +44,7 @@ def as_of_now(write: Write, halts: Sequence[Halt]) -> Write:
     """The write to be shown where ``halts`` are in force: not as held by one that has ended."""
     if write.held_by != "halt" or halt_of(write, halts) is not None:
         return write
-    return replace(write, held_by=None, held_until=None, why="no longer halted: the next look judges it anew")
+    return replace(write, held_by=None, held_until=None, why="no longer halted: the next poll judges it anew")
 
 
 def _of_rule(halts: Iterable[Halt], rule: RuleId) -> Halt | None:
@@ -316,7 +316,7 @@ def as_it_was_left(situation: Situation) -> No | None:
         touched = situation.touched
         return None if touched is None else No(way="skip", reason="changed_since", why=touched)
     said = ", ".join(f"{name} reads {shown.get(name)!r} and was left as {left[name]!r}" for name in other)
-    return No(way="skip", reason="changed_since", why=f"another hand has changed it since: {said}")
+    return No(way="skip", reason="changed_since", why=f"somebody else has changed it since: {said}")
 
 
 def created_here(situation: Situation) -> No | None:
@@ -487,7 +487,7 @@ def put_back(situation: Situation) -> No | None:
     if undo.state == "waiting":
         return No(way="hold", reason="undo", why=f"write {undo.id} is to put it back, and waits for approval")
     way: Literal["drop", "skip"] = "drop" if situation.write.state == "unknown" else "skip"
-    return No(way=way, reason="undo", why=f"a person has it put back, by write {undo.id}")
+    return No(way=way, reason="undo", why=f"an operator has it put back, by write {undo.id}")
 
 
 def product_on(situation: Situation) -> No | None:

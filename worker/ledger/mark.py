@@ -31,7 +31,7 @@ from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
 
 ACCEPT_HINT = (
     "find out what happened to the file; if this ledger is the one to go on with, run `campaign-worker ledger "
-    "accept-restore`: open writes are then put before a person, and nothing is taken for new without approval"
+    "accept-restore`: open writes are then put before an operator, and nothing is taken for new without approval"
 )
 SLOTS = 2
 SEQ_MOST = 2**63 - 1

@@ -482,5 +482,5 @@ def _unpaced(rule: Rule, path: Path) -> tuple[str, str] | None:
 
 _HOW_OFTEN = (
     "add at: '0 8 * * *', limit: {per_event_per_day: 1} or a cooldown of 1h or more; or write a value that does not "
-    'lean on what is written, as in total_budget: 500 or "=defaults.total_budget * 1.2"'
+    'depend on what is written, as in total_budget: 500 or "=defaults.total_budget * 1.2"'
 )

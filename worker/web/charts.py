@@ -16,12 +16,12 @@ LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 14.0, 30.0
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "confirmed": ("confirmed",),
     "open": ("planned", "waiting", "sending", "applied", "unknown"),
-    "needs a person": ("needs_human",),
+    "needs an operator": ("needs_human",),
     "no effect": ("skipped", "cancelled", "shadowed"),
     "refused or unconfirmed": ("rejected", "refused", "unconfirmed"),
 }
 """States that one colour stands for, from the bottom of a bar to its top."""
-_TONES: Mapping[str, str] = {"open": "busy", "needs a person": "warn", "no effect": "quiet"}
+_TONES: Mapping[str, str] = {"open": "busy", "needs an operator": "warn", "no effect": "quiet"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -273,7 +273,7 @@ def asks_always(intent: Intent) -> tuple[str, str] | None:
     if ACTIONS[intent.action].shown != "confirm":
         return None
     if intent.params.get("method") == "DELETE":
-        return "delete", "a person must let a DELETE go"
+        return "delete", "an operator must let a DELETE go"
     return None if _documented(intent.params) else ("undocumented", "the service's document names no such request")
 
 

@@ -298,7 +298,7 @@ def _for_a_person(policy: Policy) -> tuple[str, str] | None:
     if policy.toggle:
         return "toggle", "and sending a toggle again would undo it"
     if policy.ask:
-        return "ask", "and such outcomes are put before a person by configuration"
+        return "ask", "and such outcomes are put before an operator by configuration"
     return None
 
 

@@ -94,13 +94,13 @@ def test_what_to_confirm_is_said_with_the_line_to_write_and_the_rules_that_need_
 
     lines = unvouched_lines(config, load_rules(config.rules).rules)
 
-    held = "not vouched for, so writes that lean on it are held: "
+    held = "not confirmed, so writes that depend on it are held: "
     assert f'{held}adplatform.connected: "connected"   (rule on-connected)' in lines
     assert f'{held}setup.draft: ["DRAFT"]   (rule draft-what-has-none)' in lines
     assert not [line for line in lines if "boost.body" in line], "only a disabled rule boosts"
     denied = next(line for line in lines if "auth.denied" in line)
     assert denied.endswith("(rules draft-what-has-none, on-connected, pause-cancelled)")
-    assert lines[-1].endswith("go to a person at once: safety: {settle: 2m}")
+    assert lines[-1].endswith("put before an operator at once: safety: {settle: 2m}")
 
 
 def test_many_rules_are_named_in_part(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_check_and_run_say_what_to_confirm_before_anything_else_happens(tmp_path
 
     checked, run = call("check", config=config), call("run", config=config)
 
-    line = 'not vouched for, so writes that lean on it are held: task.succeeded: ["SUCCESS"]   (rule pause-cancelled)'
+    line = 'not confirmed, so writes that depend on it are held: task.succeeded: ["SUCCESS"]   (rule pause-cancelled)'
     assert line in checked.err
     assert line in run.err
     assert run.code == 2, "and here it ends, because there are no credentials"
@@ -125,5 +125,5 @@ def test_check_and_run_say_what_to_confirm_before_anything_else_happens(tmp_path
 def test_check_says_what_is_vouched_for(tmp_path: Path) -> None:
     config = settle_in(tmp_path, REAL + "assumptions: {task.succeeded: [DONE]}", RULES)
     checked = call("check", config=config)
-    assert "vouched for: task.succeeded" in checked.err
+    assert "confirmed by you: task.succeeded" in checked.err
     assert "held: task.succeeded" not in checked.err

@@ -24,6 +24,7 @@ def offered(config: Path, *words: str, begun: str = "") -> Sequence[str]:
     ("words", "begun", "names"),
     [
         (("writes", "--state"), "need", ["needs_human"]),
+        (("log", "--kind"), "plan", ["planned"]),
         (("writes", "--event"), "", ["e1"]),
         (("log", "--rule"), "p", ["pause-cancelled"]),
         (("log", "--rule"), "x", []),

@@ -151,10 +151,10 @@ def test_a_write_is_not_shown_as_halted_once_the_halt_has_ended(config: Path) ->
 
     after = the_planned(config)
     assert (after["held_by"], after["held_until"]) == (None, None)
-    assert after["why"] == "no longer halted: the next look judges it anew"
+    assert after["why"] == "no longer halted: the next poll judges it anew"
     explained = call("explain", "--event", E1, config=config)
     assert "held by halt" not in explained.out, "nor where it is explained"
     with scene(config.parent) as page:
         for path in ("/writes", f"/write?id={write.id}"):
             text = httpx.get(page.address + path, trust_env=False).text
-            assert "no longer halted: the next look judges it anew" in text, path
+            assert "no longer halted: the next poll judges it anew" in text, path

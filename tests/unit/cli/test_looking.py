@@ -57,6 +57,16 @@ def daemon(config: Path, at: datetime) -> Iterator[None]:
         yield
 
 
+def test_the_log_is_narrowed_to_one_kind_and_knows_the_kinds(config: Path) -> None:
+    found = call("log", "--kind", "sending", "--format", "json", config=config)
+    wrong = call("log", "--kind", "sendign", config=config)
+
+    assert {record["kind"] for record in json.loads(found.out)} == {"sending"}
+    assert len(json.loads(call("log", "--format", "json", config=config).out)) > len(json.loads(found.out))
+    assert wrong.code == 2
+    assert "there is no kind 'sendign'; did you mean 'sending'?" in wrong.err
+
+
 def test_the_life_of_a_write_shows_what_was_sent_and_the_whole_log_keeps_its_lines_short(config: Path) -> None:
     with open_ledger(config.parent) as ledger:
         (write,) = ledger.writes()

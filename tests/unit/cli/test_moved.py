@@ -125,7 +125,7 @@ SPELLINGS = [
     ("http://127.0.0.1:80/api/v3", "http://127.0.0.1/api/v3", "that of http"),
     ("https://api.example.com./API/v3", "https://api.example.com/API/v3", "a dot at the end; paths keep their letters"),
     ("http://[::1]:8080/v3", "http://[::1]:8080/v3", "an address in brackets"),
-    ("sandbox", "sandbox", "the embedded twin"),
+    ("sandbox", "sandbox", "the embedded simulator"),
     ("nonsense", "nonsense", "what is no address stays what it is"),
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.calling import call
 from worker.api.findings import UNSEEN, AssumptionFinding
 from worker.api.probe import Probed, Resource
 from worker.cli.probe import told_as_json, told_as_tables
@@ -47,6 +48,23 @@ def test_beside_a_running_daemon_nothing_is_asked(tmp_path: Path) -> None:
 
     with SenderLock.acquire(place, now=datetime(2026, 1, 1, tzinfo=UTC)), pytest.raises(NotSafe, match="is held by"):
         asyncio.run(probe_of(found, ""))
+
+
+def test_a_probe_that_takes_its_time_says_that_it_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(_config: Config, _only: str) -> Probed:
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return FOUND
+
+    monkeypatch.setattr("worker.cli.probe.probe_of", slow)
+    monkeypatch.setattr("worker.cli.probe.PROGRESS_EVERY_S", 0)
+    config(tmp_path)
+
+    done = call("probe", "--format", "json", config=tmp_path / "config.yaml")
+
+    assert done.code == 0
+    assert "one of each resource is being read" in done.err
+    assert json.loads(done.out)["partners"] == [HALL]
 
 
 def test_a_script_gets_every_finding_with_its_line(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_loser_with_many_rules_above_it_is_told_of_one() -> None:
     looked = story.look()
     assert looked.fired == ["a"]
     assert looked.held == ["b: conflict", "c: conflict"], "b's wish stands too, while its episode is open"
-    assert "rule b (priority 1) wishes client_campaign_status to be PAUSED" in story.records[1].why
+    assert "rule b (priority 1) wants client_campaign_status to be PAUSED" in story.records[1].why
 
 
 # What fired before a stronger wish came, and is not sent yet.

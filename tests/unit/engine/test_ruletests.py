@@ -184,7 +184,7 @@ def test_what_holds_a_rule_is_told_and_why() -> None:
     passes(bench, body + "steps: [{at: 0s, held: [{rule: go, reason: conflict, event: e1}]}]")
     words = failing(bench, body + "steps: [{at: 0s, held: [{rule: go, reason: cooldown}]}]")
     assert words[1] == "  - expected go held by cooldown"
-    assert words[2].startswith("  + happened go held by conflict for e1: rule pause (priority 0) wishes")
+    assert words[2].startswith("  + happened go held by conflict for e1: rule pause (priority 0) wants")
     assert words[3].startswith("    go did not fire for e1: true: event.city is 'Ulm'; held by conflict: rule pause")
     words = failing(bench, body + "steps: [{at: 0s, held: []}]")
     assert words[1] == "  - expected nothing"
