@@ -5,7 +5,6 @@ is the boot clock where the system has one: it goes on while the machine sleeps,
 how old its facts are.
 """
 
-import asyncio
 import random
 import secrets
 import time
@@ -26,6 +25,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Waits; not at all for nothing or less."""
+        import asyncio  # noqa: PLC0415 - with TLS and all: most commands read a clock, and never wait by it
+
         await asyncio.sleep(max(0.0, seconds))
 
 

@@ -324,7 +324,7 @@ def objection(shape: Shape | tuple[str, ...], value: Json) -> str:
         return "" if value in shape else f"{' or '.join(shape)} is wanted"
     form, wanted = _FORMS[shape]
     try:
-        form.validate_python(value, strict=True)
+        TypeAdapter(form).validate_python(value, strict=True)
     except ValidationError:
         return wanted
     if shape == "path":
@@ -348,12 +348,12 @@ def _unambiguous(status: int) -> int:
     return status
 
 
-class _Refresh(BaseModel, extra="forbid"):
+class _Refresh(BaseModel, extra="forbid", defer_build=True):
     path: Annotated[str, Field(pattern="^/")]
     body: dict[str, Any]
 
 
-class _Denied(BaseModel, extra="forbid"):
+class _Denied(BaseModel, extra="forbid", defer_build=True):
     status: list[Annotated[int, Field(ge=400, le=499), AfterValidator(_unambiguous)]] = []
     codes: list[Name] = []
 
@@ -364,15 +364,15 @@ _DENIED = (
     "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 425 and 429, "
     "which may hide an effect; a list of error codes"
 )
-_FORMS: Mapping[Shape, tuple[TypeAdapter[Any], str]] = {
-    "name": (TypeAdapter(Name), "a name is wanted"),
-    "words": (TypeAdapter(Annotated[list[Name], Field(min_length=1)]), "a list of words is wanted, as [SUCCESS, DONE]"),
-    "path": (TypeAdapter(Name), "a JMESPath expression is wanted"),
-    "query": (TypeAdapter(dict[str, str]), _QUERY),
-    "query_or_null": (TypeAdapter(dict[str, str] | None), _QUERY),
-    "body": (TypeAdapter(Any), ""),
-    "refresh": (TypeAdapter(_Refresh | None), _REFRESH),
-    "denied": (TypeAdapter(_Denied), _DENIED),
+_FORMS: Mapping[Shape, tuple[object, str]] = {
+    "name": (Name, "a name is wanted"),
+    "words": (Annotated[list[Name], Field(min_length=1)], "a list of words is wanted, as [SUCCESS, DONE]"),
+    "path": (Name, "a JMESPath expression is wanted"),
+    "query": (dict[str, str], _QUERY),
+    "query_or_null": (dict[str, str] | None, _QUERY),
+    "body": (Any, ""),
+    "refresh": (_Refresh | None, _REFRESH),
+    "denied": (_Denied, _DENIED),
 }
 _TEMPLATES = frozenset({"query", "query_or_null", "body", "refresh"})
 """Shapes whose texts are filled in."""

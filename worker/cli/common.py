@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
 
@@ -16,10 +16,8 @@ from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.output import counted, say
 from worker.config import Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
-from worker.engine.operators import Word
 from worker.guards.checks import Limits
 from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, unread
-from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
@@ -29,6 +27,10 @@ from worker.rules.durations import duration_text, parse_duration, parse_moment
 from worker.rules.nearest import meant
 from worker.rules.registry import BUILT_IN
 from worker.system import utc_now
+
+if TYPE_CHECKING:
+    from worker.engine.operators import Word
+    from worker.ledger.reading import LedgerReader
 
 SHOWN_MAX = 5
 """Names that stand for more of them."""
@@ -171,8 +173,10 @@ def ledger_url(config: Config) -> str:
     return config.ledger if place is None else f"sqlite:///{place.file}"
 
 
-def reader_of(context: typer.Context) -> LedgerReader:
+def reader_of(context: typer.Context) -> "LedgerReader":
     """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
+    from worker.ledger.reading import open_reading  # noqa: PLC0415 - a database, for those who look at one
+
     url = ledger_url(config_of(context))
     other = unread(files_of(url))
     ledger = open_reading(url)
@@ -183,7 +187,7 @@ def reader_of(context: typer.Context) -> LedgerReader:
     return ledger
 
 
-def amiss_with(ledger: LedgerReader, url: str, other: NotSafe | None = None) -> str | None:
+def amiss_with(ledger: "LedgerReader", url: str, other: NotSafe | None = None) -> str | None:
     """What is said of a ledger that can be read, and is not the one that the daemon runs on or could be started on.
     ``other``: what was `unread` before it was opened."""
     other = other or exchanged(files_of(url))
@@ -195,7 +199,7 @@ def amiss_with(ledger: LedgerReader, url: str, other: NotSafe | None = None) -> 
     return f"{refused}; `campaign-worker run` will refuse it: {refused.hint}"
 
 
-def say_no_ledger(ledger: LedgerReader, url: str) -> None:
+def say_no_ledger(ledger: "LedgerReader", url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
     if not ledger.made:
         missing = no_ledger(url)
@@ -235,10 +239,12 @@ def duration(text: str | None, option: str) -> timedelta | None:
     return found
 
 
-def word_of(because: str) -> Word:
+def word_of(because: str) -> "Word":
     """The operator's word: why, who, and now. Raises `UsageError` where the reason says nothing."""
     if not because.strip():
         raise UsageError("--because is empty", hint="write why; whoever reads the log will ask")
+    from worker.engine.operators import Word  # noqa: PLC0415 - as above
+
     return Word(because=because, by=operator(), at=utc_now())
 
 
@@ -262,6 +268,8 @@ def completing(field: Field) -> Callable[[typer.Context, str], list[str]]:
     """What a shell offers for a name: all that are known, none where they cannot be read."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
+        from worker.ledger.reading import open_reading  # noqa: PLC0415 - as above
+
         with suppress(WorkerError):
             config = config_of(context)
             with open_reading(ledger_url(config)) as ledger:
@@ -283,7 +291,7 @@ OnlyEvent = Annotated[str | None, typer.Option("--event", help="Only this event.
 OnlyRule = Annotated[str | None, typer.Option("--rule", help="Only this rule.", autocompletion=completing("rule"))]
 
 
-def say_nothing_found(ledger: LedgerReader, config: Config, asked: Mapping[str, object], what: str) -> bool:
+def say_nothing_found(ledger: "LedgerReader", config: Config, asked: Mapping[str, object], what: str) -> bool:
     """Says on stderr that no record, or no write, is as asked for, and which of the names there never were: an empty
     table looks like an answer, and mostly it is a misspelt name. Whether all of them are known.
 
@@ -297,7 +305,7 @@ def say_nothing_found(ledger: LedgerReader, config: Config, asked: Mapping[str, 
     return not strange
 
 
-def strangers(ledger: LedgerReader, config: Config, asked: Mapping[str, object]) -> tuple[str, ...]:
+def strangers(ledger: "LedgerReader", config: Config, asked: Mapping[str, object]) -> tuple[str, ...]:
     """A sentence for each name, of those typed for `FIELDS`, that neither the ledger nor config and rules know."""
     found: list[str] = []
     for field in FIELDS:
@@ -311,7 +319,7 @@ def strangers(ledger: LedgerReader, config: Config, asked: Mapping[str, object])
     return tuple(found)
 
 
-def known_names(field: Field, ledger: LedgerReader, config: Config) -> tuple[str, ...]:
+def known_names(field: Field, ledger: "LedgerReader", config: Config) -> tuple[str, ...]:
     """Every partner, event or rule that there is or was: in the ledger, by the daemon's last word, in config and rules.
     Files that do not load are no reason not to know the others."""
     found = set(ledger.known(field))

@@ -13,8 +13,7 @@ from math import ceil
 from typing import TypeAlias
 
 from worker.engine.episodes import READ_WITHIN
-from worker.engine.looks import EngineSettings
-from worker.engine.observe import PARTNER_FACTS_EVERY, names_read
+from worker.engine.looks import PARTNER_FACTS_EVERY, EngineSettings, names_read
 from worker.engine.planning import Standing, loses
 from worker.model.actions import ACTIONS
 from worker.model.errors import Code, Problem

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.guards.checks import Limits
+from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Brake, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.durations import duration_text
-from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY
+from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
 from worker.writes.intents import Planned, reads_back
 from worker.writes.life import Policy
 
@@ -23,6 +24,8 @@ ASKED = frozenset({"gap", "reset", "restored"})
 """Why a firing, or a write that was held for too long, waits for a person; an edit of its rule does not lift that."""
 ENFORCE_COOLDOWN = timedelta(minutes=10)
 """How soon ``repeat: enforce`` may act again where the rule gives no ``cooldown``."""
+PARTNER_FACTS_EVERY = timedelta(seconds=60)
+"""How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 STRICTNESS: Mapping[Mode, int] = {"live": 0, "approve": 1, "shadow": 2}
 
 
@@ -186,6 +189,14 @@ def asks_sendings(rules: Iterable[Rule]) -> bool:
 def sendings_reach(rules: Iterable[Rule]) -> timedelta:
     """How far back first attempts matter: a day for ``limit``, and the longest ``cooldown``."""
     return max([DAY, *(rule.cooldown for rule in rules if rule.cooldown is not None)])
+
+
+def names_read(rule: Rule) -> Iterable[str]:
+    """The facts that the rule names, and with ``repeat: enforce`` those that show its targets."""
+    names = set(rule.names) - LOCAL - MADE
+    if rule.repeat == "enforce":
+        names |= {fact for step in rule.do for fact in ACTIONS[step.action].reads}
+    return sorted(names)
 
 
 def between_brake(rule: Rule, now: datetime) -> Brake | None:

@@ -16,21 +16,17 @@ from zlib import crc32
 
 from worker.engine.derived import with_writes
 from worker.engine.episodes import may_ask, may_be_due
-from worker.engine.looks import shut
+from worker.engine.looks import PARTNER_FACTS_EVERY, names_read, shut
 from worker.engine.ports import Listing, Parts, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
-from worker.model.actions import ACTIONS
 from worker.model.commits import PartnerMemory, Record
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.reading.plan import Want, choose, delays, facts_per_look
 from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days, worth_keeping
-from worker.rules.registry import LOCAL, MADE
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
-PARTNER_FACTS_EVERY = timedelta(seconds=60)
-"""How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 GONE_AGAIN = timedelta(minutes=5)
 """How often an event that answered 404 is asked for again; being listed brings it back at once."""
 EXPECTED_EVERY = timedelta(seconds=60)
@@ -480,14 +476,6 @@ def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozense
 def unread_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
     """The wanted facts that were never read."""
     return frozenset(key for key in wanted_keys(rule, observation, now) if key not in observation.facts)
-
-
-def names_read(rule: Rule) -> Iterable[str]:
-    """The facts that the rule names, and with ``repeat: enforce`` those that show its targets."""
-    names = set(rule.names) - LOCAL - MADE
-    if rule.repeat == "enforce":
-        names |= {fact for step in rule.do for fact in ACTIONS[step.action].reads}
-    return sorted(names)
 
 
 def asks_more(rule: Rule, shared: AbstractSet[str]) -> bool:

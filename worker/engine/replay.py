@@ -14,8 +14,8 @@ from typing import Literal
 
 from worker.engine.decide import Decision
 from worker.engine.deciding import JUST_AFTER
-from worker.engine.looks import EngineSettings
-from worker.engine.observe import News, names_read, unread_keys
+from worker.engine.looks import EngineSettings, names_read
+from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown
 from worker.engine.ports import Listing, Parts, RulesInUse

@@ -65,7 +65,9 @@ class Section(BaseModel):
     and nothing changes afterwards. ``noun``: how messages name it, where it has another name than its key.
     ``otherwise``: what is said where it is no mapping, and the remedy. ``elsewhere``: keys as other tools have them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True, defer_build=True
+    )
     noun: ClassVar[str] = ""
     keeps_nulls: ClassVar[bool] = False
     otherwise: ClassVar[tuple[str, str]] = ("", "")
