@@ -232,7 +232,7 @@ class Screen:
 #   hours of ``limit``. These are times already known.
 # - A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
 #   duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute
-#   of ``now`` turns at full hours or minutes only; for anything else every look is made.
+#   of ``now`` turns at full hours, quarters of them or minutes only; for anything else every look is made.
 # - A time of ``at`` comes; while one is not dealt with, every look is made.
 # - The default ``runtime_in_days`` of ``budget_range`` drops by a day, or a ``today`` becomes another day: each asks
 #   for its fact by another key.
@@ -244,6 +244,8 @@ _HOURLY = frozenset({"getFullYear", "getMonth", "getDate", "getDayOfMonth", "get
 _MINUTELY = frozenset({"getMinutes"})
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
+_OF_ZONES = timedelta(minutes=15)
+"""In India it strikes the hour at half past, in Nepal at a quarter to, and in no zone that has a name in between."""
 JUST_AFTER = timedelta(microseconds=1)
 
 
@@ -281,17 +283,17 @@ def _of_leaf(leaf: Expression) -> Clocked:
         left, right = _slope(tree.children[0]), _slope(tree.children[1])
         if left is not None and right is not None:
             return Clocked(linear=(leaf,))
-    taken = list(_taken(tree))
-    if None in taken or not taken:
+    turns = list(_turning(tree))
+    if not turns or None in turns:
         return Clocked(restless=True)
-    return Clocked(every=_MINUTE if any(one in _MINUTELY for one in taken) else _HOUR)
+    return Clocked(every=min(every for every in turns if every is not None))
 
 
 def _slope(node: Node) -> int | None:
     """How often ``now`` is added less how often it is taken away; None where it is used in any other way."""
     if node.kind == "ident":
-        return 1 if node.text == "now" else 0
-    if not any(one.kind == "ident" and one.text == "now" for one in walk(node)):
+        return 1 if _is_now(node) else 0
+    if not any(map(_is_now, walk(node))):
         return 0
     if node.kind != "arithmetic" or node.text not in ("+", "-"):
         return None
@@ -301,16 +303,23 @@ def _slope(node: Node) -> int | None:
     return left + right if node.text == "+" else left - right
 
 
-def _taken(node: Node) -> Iterator[str | None]:
-    """What is taken of each ``now``: the method called on it, or None for anything else."""
-    if node.kind == "call" and node.method and len(node.children) == 1 and node.children[0].kind == "ident":
-        if node.children[0].text == "now":
-            yield node.text if node.text in _HOURLY | _MINUTELY else None
-        return
-    if node.kind == "ident" and node.text == "now":
+def _turning(node: Node) -> Iterator[timedelta | None]:
+    """How often what is taken of each ``now`` can change: its hour or its minute, here or in a zone; None for anything
+    else."""
+    taken = node.kind == "call" and node.method and _is_now(node.children[0])
+    if taken:
+        zones = node.children[1:]
+        named = all(zone.kind == "literal" and ":" not in zone.text for zone in zones)
+        hourly = _HOUR if not zones else _OF_ZONES if named else _MINUTE
+        yield _MINUTE if node.text in _MINUTELY else hourly if node.text in _HOURLY else None
+    elif _is_now(node):
         yield None
-    for child in node.children:
-        yield from _taken(child)
+    for child in node.children[1 if taken else 0 :]:
+        yield from _turning(child)
+
+
+def _is_now(node: Node) -> bool:
+    return node.kind == "ident" and node.text == "now"
 
 
 def next_due(

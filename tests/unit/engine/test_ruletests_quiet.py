@@ -17,6 +17,7 @@ CLOCKS = (
     "now + duration('3m') >= event.start_date_time",
     "now.getMinutes() == 3",
     "now.getHours() >= 13",
+    "now.getHours('Asia/Kathmandu') >= 13",
     "event.status == 'x'",
     "(event.status == 'x' || now.getMinutes() > 6) && event.start_date_time > now",
 )
@@ -28,6 +29,11 @@ KEYS = ("", "for: 2m, ", "cooldown: 3m, ", "limit: {per_event_per_day: 1}, ", "r
     [
         ("event.status == 'x'", Clocked(), "no clock at all"),
         ("now.getHours() == 3", Clocked(every=timedelta(hours=1)), "only the hour"),
+        ("now.getHours('Europe/Berlin') == 3", Clocked(every=timedelta(minutes=15)), "which is not full everywhere"),
+        ("now.getDate('Asia/Kathmandu') == 3", Clocked(every=timedelta(minutes=15)), "nor is the day"),
+        ("now.getHours('+05:07') == 3", Clocked(every=timedelta(minutes=1)), "and here it is as somebody writes it"),
+        ("now.getHours(event.city) == 3", Clocked(every=timedelta(minutes=1)), "or as the event says"),
+        ("now.getHours(string(now)) == 3", Clocked(restless=True), "no zone at all"),
         ("now.getHours() == 3 || now.getMinutes() == 5", Clocked(every=timedelta(minutes=1)), "the finer one"),
         ("[now.getDate()] == [1]", Clocked(every=timedelta(hours=1)), "wherever it stands"),
         ("now.getSeconds() == 3", Clocked(restless=True), "every look"),
@@ -68,6 +74,12 @@ steps:
         "set: {event: {client_campaign_status: RUNNING}}, expect: [{rule: r, action: pause}, {rule: r, action: pause}]"
     )
     assert passes(a_bench(nightly), body.replace("EXPECT", more)).looks < 150
+    elsewhere = PAUSE.replace("event.status == 'cancelled'", "now.getHours('Asia/Kathmandu') == 3")
+    body = """
+given: {now: 2026-01-01T12:00:00Z, event: {id: e1, client_campaign_status: RUNNING}}
+steps: [{at: 9h14m57s, expect: []}, {at: 9h15m, expect: [{rule: pause, action: pause}]}, {at: 1d, expect: []}]
+"""
+    assert passes(a_bench(elsewhere), body).looks < 150, "quarters of an hour, where every look took a minute"
 
 
 def test_the_days_left_ask_for_a_range_by_another_key() -> None:
