@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,11 +15,14 @@ import pytest
 from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW, after, become, fired, moved, no_brake, plan, planned, to_sending
 from worker.ledger import postgres as server_side
+from worker.ledger.log import recording, verified
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Sending
+from worker.model.commits import Commit, LogFilter, Record, Sending
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict
-from worker.model.facts import WriteId
+from worker.model.facts import PartnerId, WriteId
+
+OTHER = PartnerId("partner-id-other")
 
 
 def opened(url: str) -> SqlLedger:
@@ -155,9 +159,62 @@ def test_writers_at_once_go_on_from_each_others_end(postgres: Server) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     assert ledgers[0].verify() is None
-    assert ledgers[0].last_seq() == 40
+    assert ledgers[0].last_seq(ACME) == 40
     for ledger in ledgers:
         ledger.close()
+
+
+def test_each_partner_has_a_chain_and_what_concerns_all_has_another(postgres: Server) -> None:
+    with opened(postgres.ledger()) as ledger:
+        ledger.apply(Commit(at=NOW, records=(fired(), Record(at=NOW, kind="started", why="here"), fired(after(1)))))
+        ledger.apply(Commit(at=NOW, records=(replace(fired(after(2)), partner=OTHER),)))
+        assert [(one["chain"], one["seq"]) for one in ledger.log(LogFilter())] == [
+            (ACME, 1),
+            ("", 1),
+            (ACME, 2),
+            (OTHER, 1),
+        ]
+        assert {chain: head.seq for chain, head in ledger.heads().items()} == {ACME: 2, "": 1, OTHER: 1}
+        ends, broken = verified(ledger.log(LogFilter()), [ledger.head(ACME), ledger.head(), ledger.head(OTHER)])
+        assert (ends, broken) == (ledger.heads(), None)
+        assert ledger.verify() is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "seq", "words"),
+    [
+        ("DELETE FROM action_log WHERE chain = '{acme}' AND seq = 3", 3, "the end was cut off"),
+        ("DELETE FROM action_log WHERE chain = '{acme}' AND seq = 1", 1, "record 1 is missing"),
+        ("UPDATE action_log SET chain = 'elsewhere' WHERE chain = '{acme}'", 1, "the end was cut off"),
+        ("UPDATE action_log SET replica = 'another' WHERE seq = 2 AND chain = '{acme}'", 2, "was changed"),
+        ("UPDATE partners SET seq = 2 WHERE partner = '{acme}'", 3, "more than its partner"),
+        ("DELETE FROM partners WHERE partner = '{acme}'", 1, "more than its partner"),
+    ],
+)
+def test_what_was_done_to_one_of_the_chains_is_found(postgres: Server, statement: str, seq: int, words: str) -> None:
+    with opened(postgres.ledger()) as ledger:
+        for number in range(3):
+            ledger.apply(Commit(at=NOW, records=(fired(after(number)), replace(fired(), partner=OTHER))))
+        with ledger._store.writing() as connection:
+            connection.exec_driver_sql(statement.format(acme=ACME))
+        broken = ledger.verify()
+        assert broken is not None
+        assert (broken.chain, broken.seq, words in broken.why) == (ACME, seq, True), broken
+
+
+def test_what_came_in_a_transaction_that_ended_later_is_news_all_the_same(postgres: Server) -> None:
+    url = postgres.ledger()
+    with opened(url) as one, opened(url) as other:
+        one.apply(Commit(at=NOW, records=(fired(),)))
+        known = {chain: head.seq for chain, head in one.heads().items()}
+        with recording(one._store, [ACME]) as (_, journal):
+            journal.add([fired(after(1), why="begun first")])
+            journal.flush()
+            other.apply(Commit(at=NOW, records=(replace(fired(after(2)), partner=OTHER, why="ended first"),)))
+            news = list(other.log_after(known, LogFilter()))
+            assert [record["why"] for record in news] == ["ended first"]
+            known |= {str(record["chain"]): int(str(record["seq"])) for record in news}
+        assert [record["why"] for record in other.log_after(known, LogFilter())] == ["begun first"]
 
 
 def test_of_two_processes_one_records_the_sending(postgres: Server) -> None:

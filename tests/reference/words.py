@@ -23,7 +23,9 @@ EXIT_CODES: Final[Mapping[int, str]] = {
 }
 
 LOG_FIELDS: Final[Mapping[str, str]] = {
-    "seq": "number of the record, without holes",
+    "chain": "in a fleet the partner in whose chain the record is; else empty",
+    "replica": "in a fleet the process that wrote it; else empty",
+    "seq": "number of the record in its chain, without holes",
     "at": "when, UTC, with milliseconds",
     "partner": "the partner's id",
     "event": "the event's id",

@@ -23,7 +23,7 @@ from tests.simulation.points import MENU
 from tests.simulation.scenes import WALKED, named
 
 FOUND: Final = Path(__file__).with_name("alike.json")
-_CHAIN: Final = frozenset({"hash", "prev", "seq"})
+_CHAIN: Final = frozenset({"hash", "prev", "seq", "chain", "replica"})
 """Fields of a record that follow from all others, and from which ledger it is."""
 _APART: Final = frozenset({"wishes", "healed_s", "ended_s"})
 """What a scene says of its rules, the same for all its worlds; and when its troubles and it ended."""

@@ -376,7 +376,8 @@ def chain_holds(case: Case) -> Iterator[str]:
     for life, rows in enumerate(case.history.logs):
         prev = "0" * 64
         for number, row in enumerate(rows, start=1):
-            body = {key: value for key, value in row.items() if key != "hash"}
+            empty = {name for name in ("chain", "replica") if not row[name]}
+            body = {key: value for key, value in row.items() if key != "hash" and key not in empty}
             text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             if row["seq"] != number or row["prev"] != prev or row["hash"] != hashlib.sha256(text.encode()).hexdigest():
                 yield f"the log of life {life} breaks at {number}"

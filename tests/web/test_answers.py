@@ -44,7 +44,7 @@ def test_the_log_is_exported_with_its_head_and_can_be_verified(shown: Scene, for
     head = Head.parse(answer.headers["x-chain-head"])
     assert f"{head.seq}-{head.hash[:12]}.{form}" in answer.headers["content-disposition"]
     assert head.seq == shown.ledger.last_seq()
-    assert verified(read_export(answer.text.splitlines(keepends=True)), head) == (head, None)
+    assert verified(read_export(answer.text.splitlines(keepends=True)), [head]) == ({"": head}, None)
 
 
 def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:

@@ -206,7 +206,7 @@ def test_leafing_keeps_the_filters_of_the_address() -> None:
     asked = log_asked({"event": "a&b", "kind": "held", "before": "90"}, NOW)
     assert asked.query(before=40) == "event=a%26b&kind=held&before=40"
     assert asked.query(kind="") == "event=a%26b"
-    assert asked.wanted.before_seq == 90
+    assert asked.wanted.before_id == 90
 
 
 FILE = """\

@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NoReturn, TextIO, cast
@@ -28,10 +27,10 @@ from worker.config import Config
 from worker.engine.explaining import wanted_of
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
-from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
+from worker.ledger.log import Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.rows import writes_json
-from worker.model.commits import KINDS, WORKER, LogFilter
+from worker.model.commits import KINDS, WORKER, ChainBreak, LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.writes import State
@@ -110,7 +109,8 @@ def log(
         str | None, typer.Option("--from", help="With --verify: an export instead of the ledger; - for stdin.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="With --verify: the head that the log must contain, SEQ:HASH.")
+        list[str] | None,
+        typer.Option(help="With --verify: the head that the log must contain, SEQ:HASH; in a fleet one a chain."),
     ] = None,
     output: LogFormat = "table",
 ) -> None:
@@ -129,12 +129,12 @@ def log(
     if verify and (follow or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
-    if not verify and (source is not None or against is not None):
+    if not verify and (source is not None or against):
         raise UsageError("--from and --against go with --verify", hint="campaign-worker log --verify --against HEAD")
     if verify and source is not None:
-        verify_export(source, head_of(against))  # an export needs no config
+        verify_export(source, heads_of(against))  # an export needs no config
     elif verify:
-        verify_ledger(ledger_url(config_of(context)), head_of(against))
+        verify_ledger(ledger_url(config_of(context)), heads_of(against))
     else:
         with reader_of(context) as ledger:
             if follow:
@@ -156,7 +156,7 @@ def _print(ledger: LedgerReader, config: Config, wanted: LogFilter, output: LogF
         listed = list(records)
         print_json(listed)
         if whole:
-            _say_head(listed[-1] if listed else None)
+            _say_heads({one["chain"]: one for one in listed})
     elif first is not None:
         life = wanted.write is not None
         print_table(_title(ledger, wanted), TABLE, (_row(record, whole=life) for record in told(ledger, records)))
@@ -167,19 +167,21 @@ def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: boo
     """A line a record. Of the whole log the head is said, which an auditor keeps apart from the file."""
     if output == "csv":
         sys.stdout.write(csv_head())
-    last = None
+    ends: dict[Json, dict[str, Json]] = {}
     for record in records:
         line = csv_lines([record]) if output == "csv" else json_lines([record])
         sys.stdout.write(printable(line) if sys.stdout.isatty() else line)  # a file has it as it is, for its hash
-        last = record
+        ends[record["chain"]] = record
     sys.stdout.flush()
     if whole:
-        _say_head(last)
+        _say_heads(ends)
 
 
-def _say_head(last: dict[str, Json] | None) -> None:
-    head = Head(seq=0, hash=GENESIS) if last is None else Head(seq=cast(int, last["seq"]), hash=str(last["hash"]))
-    say(f"head {head}")
+def _say_heads(ends: Mapping[Json, Mapping[str, Json]]) -> None:
+    """Where each chain ends with the last record that was printed of it."""
+    heads = [Head(seq=cast(int, one["seq"]), hash=str(one["hash"]), chain=str(one["chain"])) for one in ends.values()]
+    for head in heads or [Head()]:
+        say(f"head {head}")
 
 
 def _say_nothing(ledger: LedgerReader, config: Config, wanted: LogFilter) -> bool:
@@ -236,23 +238,23 @@ def _request_id(answer: Mapping[str, Json]) -> str:
 
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
-    """Records for ever. The next look starts after the newest record of the last, whether it matched or not."""
+    """Records for ever. The next look starts after the newest records of the last, whether they matched or not."""
     if output in ("json", "csv"):
         say(f"--follow prints records as they come: {output} has an end, so jsonl is printed")
         output = "jsonl"
-    after = 0
+    after: dict[str, int] = {}
     try:
         while True:
-            newest = ledger.last_seq()
-            for record in ledger.log(replace(wanted, after_seq=after)):
-                after = max(after, cast(int, record["seq"]))
+            heads = {chain: head.seq for chain, head in ledger.heads().items()}
+            for record in ledger.log_after(after, wanted):
+                heads[str(record["chain"])] = cast(int, record["seq"])
                 if output == "jsonl":
                     print_line(record)
                 else:
                     (shown,) = told(ledger, [record])
                     named = (str(record[name]) for name in TABLE[:-1] if record[name] is not None)
                     print(printable("  ".join((*named, _why(shown)))), flush=True)
-            after = max(after, newest)
+            after = heads
             pause(FOLLOW_EVERY_S)
     except KeyboardInterrupt:
         return
@@ -266,10 +268,10 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
 # know.
 
 
-def head_of(text: str | None) -> Head | None:
-    """The head that a person gives. Raises `UsageError`."""
+def heads_of(texts: Iterable[str] | None) -> list[Head]:
+    """The heads that a person gives. Raises `UsageError`."""
     try:
-        return None if text is None else Head.parse(text)
+        return [Head.parse(text) for text in texts or ()]
     except ValueError as error:
         hint = (
             "take it from the export's last line on stderr, from its file name, or from `campaign-worker log --verify`"
@@ -277,57 +279,70 @@ def head_of(text: str | None) -> Head | None:
         raise UsageError(f"--against: {error}", hint=hint) from error
 
 
-def verify_ledger(url: str, against: Head | None) -> None:
-    """Says whether the ledger's chain holds, is as long as its mark says, and contains the head; exits 1 where not.
+def verify_ledger(url: str, against: Iterable[Head]) -> None:
+    """Says whether the ledger's chains hold, are as long as they were known to be, and contain the heads; exits 1 where
+    not.
 
     Raises `NotFound` where there is no ledger: what was never made holds nothing.
     """
     with open_reading(url) as ledger:
         if not ledger.made:
             raise no_ledger(url)
-        refused, broken, newest = ledger.refused(), ledger.verify(), ledger.last_seq()
+        refused, heads, broken = ledger.refused(), ledger.heads(), ledger.verify()
         if broken is not None:
-            _say_broken(broken.seq, broken.why)
-        if against is not None and against.seq > 0:
-            found = next(ledger.log(LogFilter(after_seq=against.seq - 1, limit=1)), None)
-            if found is None or found["seq"] != against.seq:
-                why = f"the log ends at record {newest} and has no record {against.seq}: its end was cut off"
-                _say_broken(newest + 1, why)
-            if not against.of(found["seq"], found["hash"]):
-                _say_broken(against.seq, f"record {against.seq} has another hash than the head: this is another log")
-        last = next(ledger.log(LogFilter(after_seq=newest - 1, limit=1)), None) if newest else None
+            _say_broken(broken)
+        for head in against:
+            _require(ledger, head, heads[head.chain].seq if head.chain in heads else 0)
     if refused is not None:
         print(f"the chain holds, but its end cannot be checked: {refused}")
         say(refused.hint)
         raise typer.Exit(1)
-    head = "" if last is None else f"; head {Head(seq=newest, hash=str(last['hash']))}"
-    print(f"the chain holds: {counted(newest, 'record')}{head}")
+    for end in heads.values() or [Head()]:
+        print(f"{_named(end.chain)} holds: {counted(end.seq, 'record')}{f'; head {end}' if end.seq else ''}")
 
 
-def verify_export(file: str, against: Head | None) -> None:
-    """Says whether an export's chain holds from the first record to the head; exits 1 where it does not."""
+def _require(ledger: LedgerReader, head: Head, newest: int) -> None:
+    """Exits 1 unless the ledger's chain contains this head."""
+    if head.seq == 0:
+        return
+    found = next(ledger.log(LogFilter(chain=head.chain, after_seq=head.seq - 1, limit=1)), None)
+    if found is None or found["seq"] != head.seq:
+        why = f"the log ends at record {newest} and has no record {head.seq}: its end was cut off"
+        _say_broken(ChainBreak(seq=newest + 1, why=why, chain=head.chain))
+    if not head.of(found["seq"], found["hash"]):
+        why = f"record {head.seq} has another hash than the head: this is another log"
+        _say_broken(ChainBreak(seq=head.seq, why=why, chain=head.chain))
+
+
+def _named(chain: str) -> str:
+    return f"the chain of {chain}" if chain else "the chain"
+
+
+def verify_export(file: str, against: Collection[Head]) -> None:
+    """Says whether an export's chains hold from their first records to the heads; exits 1 where they do not."""
     with _opened(file) as lines:
         try:
             first = next(lines, "")
-            last, broken = verified(read_export(chain([first] if first else [], lines)), against)
+            ends, broken = verified(read_export(chain([first] if first else [], lines)), against)
         except (ValueError, RecursionError) as error:
             raise UsageError(
                 f"{file}: this is no export: {error}", hint="JSON lines, a JSON array or CSV, as `log` prints them"
             ) from error
-    if not first and against is None:
+    if not first and not against:
         hint = "export the log anew; that a log was empty is shown by its head alone, as --against"
         raise UsageError(f"{file}: this is no export: it is empty", hint=hint)
     if broken is not None:
-        _say_broken(broken.seq, broken.why)
+        _say_broken(broken)
     only = "; give the head that was noted at the export as --against: it alone shows that nothing was cut off"
-    print(
-        f"the chain holds from the first record: {counted(last.seq, 'record')}; head {last}"
-        f"{only if against is None else ''}"
-    )
+    for last in ends.values() or [Head()]:
+        print(
+            f"{_named(last.chain)} holds from the first record: {counted(last.seq, 'record')}; head {last}"
+            f"{'' if any(head.chain == last.chain for head in against) else only}"
+        )
 
 
-def _say_broken(seq: int, why: str) -> NoReturn:
-    print(f"the chain is broken at seq {seq}: {why}")
+def _say_broken(broken: ChainBreak) -> NoReturn:
+    print(f"{_named(broken.chain)} is broken at seq {broken.seq}: {broken.why}")
     raise typer.Exit(1)
 
 

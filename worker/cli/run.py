@@ -30,6 +30,7 @@ from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
 from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
+from worker.model.facts import PartnerId
 from worker.system import SystemClock, utc_now
 from worker.web.metrics import Meter
 
@@ -144,15 +145,15 @@ class Beside:
             fired=report.fired,
             open_writes=report.open_writes,
             took_ms=report.took_ms,
-            **self._head(),
+            **self._head(report.partner),
             **shown,
         )
 
-    def _head(self) -> Mapping[str, str]:
-        """The end of the log's chain, for the line of a cycle: kept where the log is not, it shows a log that was
-        written anew. Nothing where it cannot be read now."""
+    def _head(self, partner: PartnerId) -> Mapping[str, str]:
+        """The end of the chain of the partner's records, for the line of a cycle: kept where the log is not, it shows a
+        log that was written anew. Nothing where it cannot be read now."""
         with suppress(WorkerError):
-            return {} if self._log is None else {"log_head": str(self._log.head())}
+            return {} if self._log is None else {"log_head": str(self._log.head(partner))}
         return {}
 
     def note(self, message: str, **keys: object) -> None:

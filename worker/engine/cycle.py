@@ -39,7 +39,7 @@ class Cycle:
     def load(self, partner: PartnerId) -> PartnerState:
         """What the ledger remembers of the partner; rows found in ``sending`` become unknown, in the first cycle where
         another process holds the ledger now."""
-        read_up_to = self._ledger.last_seq()
+        read_up_to = self._ledger.last_seq(partner)
         memories = {(one.event, one.rule): one for one in self._ledger.all_rule_memories(partner)}
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
         stored = Stored(partner=partner, keep=self._settings.observations_kept, listed_at=memory.listed_at)

@@ -94,7 +94,7 @@ class Decider:
     def _take_up(self, state: PartnerState) -> None:
         """Memory that a person has reopened in the ledger (`again`) since the last look, and what a commit may have
         stored that was reported as failed."""
-        newest = self._ledger.last_seq()
+        newest = self._ledger.last_seq(state.partner)
         reopened = newest > state.read_up_to and self._ledger.reopened(state.partner, state.read_up_to)
         if reopened or state.stored.trial is not None:
             self._read_memories(state)

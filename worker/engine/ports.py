@@ -180,8 +180,8 @@ class Ledger(Protocol):
         """Firings since a time, for surge."""
         ...
 
-    def last_seq(self) -> int:
-        """The number of the newest record; 0 for an empty log."""
+    def last_seq(self, partner: PartnerId | None = None) -> int:
+        """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
         ...
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:

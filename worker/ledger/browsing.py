@@ -29,7 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from worker.ledger.log import ALL_RECORDS, OF_ALL, printed
+from worker.ledger.log import ALL_RECORDS, printed
 from worker.ledger.reading import LedgerReader, narrowed, store_of
 from worker.ledger.rows import ALL_WRITES, EVENT_FACT, fact_of, rule_memory_of, rules_that_looked
 from worker.ledger.tables import action_log, json_text, none_of, observed, partners, rule_memory, time_of, writes
@@ -38,7 +38,7 @@ from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import FINAL, Outcomes, Settled, State, Write, WriteFilter
 
-_NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.seq.desc())
+_NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.id.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
 
 
@@ -75,11 +75,12 @@ class LedgerBrowser(LedgerReader):
     """The reading side with the questions that a page asks."""
 
     def newest(self, wanted: LogFilter, limit: int) -> list[dict[str, Json]]:
-        """Records as they are printed, newest first, at most ``limit``. Raises `NotSafe` where one cannot be read."""
+        """Records as they are printed, with their numbers, newest first, at most ``limit``. Raises `NotSafe` where one
+        cannot be read."""
         query = self._of_any_partner(narrowed(_NEWEST_RECORDS, wanted), wanted)
         rows = self._store.rows(query.limit(limit))
         try:
-            return [printed(row) for row in rows]
+            return [{**printed(row), "id": row.id} for row in rows]
         except ValueError as error:
             hint = "somebody changed it: `campaign-worker log --verify` says where"
             raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
@@ -102,7 +103,7 @@ class LedgerBrowser(LedgerReader):
 
     def partners(self) -> tuple[PartnerId, ...]:
         """Every partner that the ledger remembers or that a write was ever planned for."""
-        remembered = select(partners.c.partner).where(partners.c.partner != OF_ALL)
+        remembered = select(partners.c.partner).where(partners.c.body.is_not(None))
         query = union(remembered, select(rule_memory.c.partner), select(writes.c.partner))
         return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(query)))
 

@@ -6,7 +6,7 @@ the database does. ``sqlite`` and ``postgres`` say how one begins and what error
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from queue import Empty, Full, Queue
 from typing import Any
@@ -43,6 +43,18 @@ class Store(ABC):
     def lasting(self) -> bool:
         """Whether the ledger outlives this process."""
         return True
+
+    def chains(self, partners: Iterable[str | None]) -> Sequence[str]:  # noqa: ARG002 - those of a fleet are otherwise
+        """The chains in which these partners' records are, None for what concerns all: where one process writes,
+        there is one chain, without a name."""
+        return ("",)
+
+    def begin_sending(self, connection: Connection) -> None:  # noqa: B027 - see below
+        """Begins a transaction that records an attempt, which a halt that is under way waits for, or goes before.
+        Where one writes at a time there is nothing to do."""
+
+    def begin_halt(self, connection: Connection) -> None:  # noqa: B027 - as above
+        """Begins one that forbids attempts: once those that are under way have ended, and before any other."""
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the ledger and changes nothing."""

@@ -14,12 +14,13 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, cast
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy.dialects.postgresql import insert
 
 from worker.ledger.database import Store
 from worker.ledger.tables import action_log, millis_text, partners, upsert
@@ -28,11 +29,14 @@ from worker.model.facts import Json
 
 # The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
 #
-# The hash is of the record as ``log --format jsonl`` prints it, less ``hash`` itself, in canonical JSON: keys sorted,
-# no spaces, UTF-8 instead of escapes, numbers as Python's `json` spells them. So an exported log can be verified
-# without the ledger, with a dozen lines in any language. The chain shows a change, a removal, an insertion or another
-# order; that the end was cut off is shown by the row that says where it is, and by the mark. It proves nothing against
-# one who writes the whole log anew.
+# The hash is of the record as ``log --format jsonl`` prints it, less ``hash`` itself and what is empty of ``chain`` and
+# ``replica``, in canonical JSON: keys sorted, no spaces, UTF-8 instead of escapes, numbers as Python's `json` spells
+# them. So an exported log can be verified without the ledger, with a dozen lines in any language. The chain shows a
+# change, a removal, an insertion or another order; that the end was cut off is shown by the row that says where it is,
+# and by the mark. It proves nothing against one who writes the whole log anew.
+#
+# A ledger in a file has one chain, without a name. In a fleet each partner has one of its own, so that nobody waits for
+# another partner's commits, and what concerns all stands in the one without a name.
 
 GENESIS = "0" * 64
 """``prev`` of the first record."""
@@ -50,53 +54,64 @@ def canonical(value: Json) -> str:
 
 def hash_of(record: Mapping[str, Json]) -> str:
     """The hash of a record with its ``seq`` and ``prev``; a ``hash`` that it already has is left out."""
-    body = {name: value for name, value in record.items() if name != "hash"}
+    body = {name: value for name, value in record.items() if name != "hash" and (value or name not in IN_A_FLEET)}
     return hashlib.sha256(canonical(body).encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The end of a chain: the last record's number and hash; ``0`` and zeros for an empty log."""
+    """The end of a chain: the last record's number and hash; ``0`` and zeros for an empty one."""
 
     seq: int = 0
     hash: str = GENESIS
+    chain: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The head that ``SEQ:HASH`` spells, the hash whole or its beginning. Raises `ValueError`."""
-        seq, _, digest = text.strip().partition(":")
+        """The head that ``SEQ:HASH`` spells, or ``CHAIN:SEQ:HASH``, the hash whole or its beginning. Raises
+        `ValueError`."""
+        begin, _, digest = text.strip().rpartition(":")
+        chain, _, seq = begin.rpartition(":")
         known = HASH_BEGIN_MIN <= len(digest) <= len(GENESIS) and set(digest) <= set("0123456789abcdef")
         if not (seq.isascii() and seq.isdigit() and known):
             raise ValueError(
                 f"a head is SEQ:HASH, a number and 64 hexadecimal digits, or the first {HASH_BEGIN_MIN} or more"
             )
-        return cls(seq=int(seq), hash=digest)
+        return cls(seq=int(seq), hash=digest, chain=chain)
 
     def of(self, seq: object, digest: object) -> bool:
         """Whether this is the head of a log that ends with that record."""
         return seq == self.seq and str(digest).startswith(self.hash)
 
     def __str__(self) -> str:
-        return f"{self.seq}:{self.hash}"
+        return f"{self.chain}:{self.seq}:{self.hash}" if self.chain else f"{self.seq}:{self.hash}"
 
 
-def verified(records: Iterable[Mapping[str, Json]], against: Head | None = None) -> tuple[Head, ChainBreak | None]:
-    """How far the chain holds, reading from the first record on, and the first place where it does not, or where it is
-    not the one that ends with the head ``against``."""
-    last = Head()
+def verified(
+    records: Iterable[Mapping[str, Json]], against: Collection[Head] = ()
+) -> tuple[Mapping[str, Head], ChainBreak | None]:
+    """How far each chain holds, reading from its first record on, and the first place where one does not, or where it
+    is not the one that ends with its head in ``against``."""
+    ends: dict[str, Head] = {}
+    heads = {head.chain: head for head in against}
     for record in records:
-        why, here = _wrong(record, last), Head(seq=last.seq + 1, hash=str(record.get("hash")))
-        if not why and against is not None and here.seq == against.seq and not against.of(here.seq, here.hash):
+        chain = str(record.get("chain") or "")
+        last, head = ends.get(chain, Head(chain=chain)), heads.get(chain)
+        why, here = _wrong(record, last), replace(last, seq=last.seq + 1, hash=str(record.get("hash")))
+        if not why and head is not None and here.seq == head.seq and not head.of(here.seq, here.hash):
             why = f"record {here.seq} has another hash than the head: this is not the log that the head was taken of"
         if why:
-            return last, ChainBreak(seq=here.seq, why=why)
-        last = here
-    if against is None or last.seq == against.seq:
-        return last, None
-    why = f"it ends at record {last.seq} and has no record {against.seq}: its end was cut off"
-    if last.seq > against.seq:
-        why = "what stands after the head came later, or from somebody else: this is not what the head was taken of"
-    return last, ChainBreak(seq=min(last.seq, against.seq) + 1, why=why)
+            return ends, ChainBreak(seq=here.seq, why=why, chain=chain)
+        ends[chain] = here
+    for chain, head in heads.items():
+        reached = ends[chain].seq if chain in ends else 0
+        if reached < head.seq:
+            why = f"it ends at record {reached} and has no record {head.seq}: its end was cut off"
+            return ends, ChainBreak(seq=reached + 1, why=why, chain=chain)
+        if reached > head.seq:
+            why = "what stands after the head came later, or from somebody else: this is not what the head was taken of"
+            return ends, ChainBreak(seq=head.seq + 1, why=why, chain=chain)
+    return ends, None
 
 
 def _wrong(record: Mapping[str, Json], last: Head) -> str:
@@ -109,8 +124,9 @@ def _wrong(record: Mapping[str, Json], last: Head) -> str:
     return "" if record.get("hash") == _hash_or_none(record) else f"record {seq} was changed after it was written"
 
 
-def verify_to(records: Iterable[Mapping[str, Json]], known: int) -> ChainBreak | None:
-    """The first place where a log as it is read does not hold, or ends before the record that it is known to have had.
+def verify_to(records: Iterable[Mapping[str, Json]], known: int, chain: str = "") -> ChainBreak | None:
+    """The first place where a chain as it is read does not hold, or ends before the record that it is known to have
+    had.
 
     A record that cannot be read at all (`ValueError`) is such a place.
     """
@@ -118,10 +134,11 @@ def verify_to(records: Iterable[Mapping[str, Json]], known: int) -> ChainBreak |
     try:
         _, found = verified(reached)
     except ValueError as error:
-        return ChainBreak(seq=reached.count + 1, why=f"a record after seq {reached.count} cannot be read: {error}")
+        why = f"a record after seq {reached.count} cannot be read: {error}"
+        return ChainBreak(seq=reached.count + 1, why=why, chain=chain)
     if found is None and known > reached.count:
         why = f"the log ends at seq {reached.count}, and it had reached seq {known}: the end was cut off"
-        return ChainBreak(seq=reached.count + 1, why=why)
+        return ChainBreak(seq=reached.count + 1, why=why, chain=chain)
     return found
 
 
@@ -147,73 +164,109 @@ def _hash_or_none(record: Mapping[str, Json]) -> str | None:
 
 # Records into the action log and out again.
 #
-# A `Journal` lives for one transaction: it reads the end of the chain, gives each record its seq, prev and hash, and
+# A `Journal` lives for one transaction: it reads the end of each chain, gives each record its seq, prev and hash, and
 # writes them together. What is hashed, stored and printed is one and the same object, so text that no JSON file could
 # hold (half a surrogate pair, infinity) is replaced before hashing. Records are only ever added.
 
 FIELDS: tuple[str, ...] = (
-    *("seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind", "reason", "why"),
-    *("request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
+    *("chain", "replica", "seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind"),
+    *("reason", "why", "request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
 )
 """In the order in which they are printed."""
+IN_A_FLEET = ("chain", "replica")
+"""Fields that are empty in a ledger that one process writes."""
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
+_OF_CHAIN = ("chain", "replica", "seq", "at", "prev", "hash")
 OF_ALL = ""
 """The row of `partners` that is the ledger's own."""
-_END = select(partners.c.seq, partners.c.hash).where(partners.c.partner == OF_ALL)
-_HOLD_END = _END.with_for_update()
+_P = partners.c
+_CHAINS = select(_P.partner, _P.seq, _P.hash, _P.owner, _P.epoch).where(_P.partner.in_(bindparam("of", expanding=True)))
+_HOLD = _CHAINS.order_by(_P.partner).with_for_update()
+_MAKE = insert(partners).values(hash=GENESIS).on_conflict_do_nothing()
 _SAVE_END = upsert(partners, "partner", changed=("seq", "hash"))
 _ADD = insert(action_log)
-_COLUMNS = tuple(action_log.c[name] for name in FIELDS)
-ALL_RECORDS = select(*_COLUMNS).order_by(action_log.c.seq)
-"""Every record, oldest first; to be narrowed."""
+ALL_RECORDS = select(*(action_log.c[name] for name in FIELDS), action_log.c.id).order_by(action_log.c.id)
+"""Every record, as they came; to be narrowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The replica that may write a partner's records, and since which change of owners."""
+
+    replica: str | None
+    epoch: int
 
 
 @contextmanager
-def recording(store: Store) -> Iterator[tuple[Connection, "Journal"]]:
-    """A transaction that writes records: it takes hold of the chain's end before it reads anything, and what is added
-    meanwhile is stored when it ends."""
+def recording(
+    store: Store, of: Iterable[str | None], replica: str = "", begin: Callable[[Connection], None] | None = None
+) -> Iterator[tuple[Connection, "Journal"]]:
+    """A transaction that writes records of these partners, or of all (None): it takes hold of their rows before it
+    reads anything, and what is added meanwhile is stored when it ends. ``begin``: what comes even before that."""
     with store.writing() as connection:
-        journal = Journal(connection)
+        if begin is not None:
+            begin(connection)
+        journal = Journal(connection, store.chains(of), replica)
         yield connection, journal
         journal.flush()
 
 
 class Journal:
-    """The end of the chain within one writing transaction, held so that nobody else goes on from it. Nothing is stored
-    before `flush`."""
+    """The ends of chains within one writing transaction, held so that nobody else goes on from them. Nothing is stored
+    before `flush`. ``owners``: whose the partners are, while they are held."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, chains: Sequence[str], replica: str = "") -> None:
         self._connection = connection
-        self.seq, self.hash = end_of_chain(connection, hold=True)
+        self._replica = replica
+        held = connection.execute(_HOLD, {"of": chains}).all()
+        if len(held) < len(chains):
+            connection.execute(_MAKE, [{"partner": chain} for chain in chains])
+            held = connection.execute(_HOLD, {"of": chains}).all()
+        self._ends = {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in held}
+        self.owners = {row.partner: Owner(replica=row.owner, epoch=row.epoch) for row in held}
         self._rows: list[dict[str, Json]] = []
+
+    def end(self, partner: str | None) -> Head:
+        """The end of the chain in which a partner's records are."""
+        return self._ends[partner if partner in self._ends else OF_ALL]
 
     def add(self, records: Iterable[Record]) -> None:
         """Appends records in their order."""
         for record in records:
-            body = _body(record, seq=self.seq + 1, prev=self.hash)
-            self.seq, self.hash = self.seq + 1, hash_of(body)
-            self._rows.append({**body, **{name: _text(body[name]) for name in JSON_FIELDS}, "hash": self.hash})
+            end = self.end(record.partner)
+            body = _body(record, end, self._replica)
+            now = replace(end, seq=end.seq + 1, hash=hash_of(body))
+            self._ends[end.chain] = now
+            self._rows.append({**body, **{name: _text(body[name]) for name in JSON_FIELDS}, "hash": now.hash})
 
     def flush(self) -> None:
         """Writes what was added."""
         if self._rows:
             self._connection.execute(_ADD, self._rows)
-            self._connection.execute(_SAVE_END, {"partner": OF_ALL, "seq": self.seq, "hash": self.hash})
+            ends = [self._ends[chain] for chain in dict.fromkeys(str(row["chain"]) for row in self._rows)]
+            self._connection.execute(
+                _SAVE_END, [{"partner": end.chain, "seq": end.seq, "hash": end.hash} for end in ends]
+            )
             self._rows = []
 
 
-def end_of_chain(connection: Connection, *, hold: bool = False) -> tuple[int, str]:
-    """The last seq and its hash; 0 and `GENESIS` for an empty log. ``hold``: until the transaction ends, whoever else
-    wants to write waits here."""
-    row = connection.execute(_HOLD_END if hold else _END).first()
-    return (0, GENESIS) if row is None else (row.seq, row.hash)
+def ends_of(connection: Connection) -> dict[str, Head]:
+    """Every chain's end, as the partners' rows say."""
+    rows = connection.execute(select(_P.partner, _P.seq, _P.hash).where(_P.seq > 0))
+    return {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in rows}
+
+
+def end_of_chain(connection: Connection, chain: str = OF_ALL) -> Head:
+    """The end of one chain; an empty one's too."""
+    row = connection.execute(_CHAINS, {"of": [chain]}).first()
+    return Head(chain=chain) if row is None or not row.seq else Head(seq=row.seq, hash=row.hash, chain=chain)
 
 
 def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     """A stored record as it is printed. Raises `ValueError` for JSON that this program cannot have written."""
     if bytes in map(type, row):
         raise ValueError("a field is not text, though it was written as text")
-    body = dict(zip(FIELDS, cast("tuple[Json, ...]", tuple(row)), strict=True))
+    body = dict(zip(FIELDS, cast("tuple[Json, ...]", tuple(row)), strict=False))
     for name in JSON_FIELDS:
         text = body[name]
         if text is None:
@@ -225,10 +278,11 @@ def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     return body
 
 
-def _body(record: Record, *, seq: int, prev: str) -> dict[str, Json]:
-    """A record as it is hashed and printed, but for its hash."""
-    said = {name: _clean(getattr(record, name)) for name in FIELDS if name not in ("seq", "at", "prev", "hash")}
-    return {"seq": seq, "at": millis_text(record.at), "prev": prev, **said}
+def _body(record: Record, end: Head, replica: str) -> dict[str, Json]:
+    """A record as it is hashed and printed after this end of a chain, but for its hash."""
+    said: dict[str, Json] = {name: _clean(getattr(record, name)) for name in FIELDS if name not in _OF_CHAIN}
+    own: dict[str, Json] = {"chain": end.chain, "replica": replica, "seq": end.seq + 1, "prev": end.hash}
+    return {**own, "at": millis_text(record.at), **said}
 
 
 def _text(value: Json) -> str | None:
@@ -262,7 +316,7 @@ def storable(text: str) -> str:
 
 
 NUMBERS = frozenset({"seq", "episode", "write", "attempt"})
-NEVER_NULL = frozenset({"at", "kind", "why", "by", "prev", "hash"})
+NEVER_NULL = frozenset({"chain", "replica", "at", "kind", "why", "by", "prev", "hash"})
 _LIKE_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "'")
 CELL_MAX = 64 * 1024 * 1024
 
@@ -288,14 +342,15 @@ def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
     first = next(source, "")
     if not first:
         return
-    if first.lstrip("\ufeff").startswith("seq,"):
+    if first.lstrip("\ufeff").startswith(("chain,", "seq,")):
         csv.field_size_limit(CELL_MAX)
-        if next(csv.reader([first.lstrip("\ufeff")])) != list(FIELDS):
+        columns = next(csv.reader([first.lstrip("\ufeff")]))
+        if columns not in (list(FIELDS), [name for name in FIELDS if name not in IN_A_FLEET]):
             raise ValueError(f"line 1: the columns of an export are {','.join(FIELDS)}")
         for number, cells in enumerate(csv.reader(source), start=2):
-            if len(cells) != len(FIELDS):
-                raise ValueError(f"line {number}: {len(cells)} cells instead of {len(FIELDS)}")
-            yield {name: _value(name, cell) for name, cell in zip(FIELDS, cells, strict=True)}
+            if len(cells) != len(columns):
+                raise ValueError(f"line {number}: {len(cells)} cells instead of {len(columns)}")
+            yield {name: _value(name, cell) for name, cell in zip(columns, cells, strict=True)}
         return
     if first.lstrip("\ufeff").startswith("["):
         yield from _of_array("".join([first.lstrip("\ufeff"), *source]))

@@ -181,7 +181,8 @@ def lost(place: LedgerPlace) -> NotSafe:
 # nothing.
 
 _ID = select(meta.c.ledger_id)
-_HASH_AT = select(action_log.c.hash).where(action_log.c.seq == bindparam("at")).scalar_subquery()
+_HERE = (action_log.c.chain == "", action_log.c.seq == bindparam("at"))  # a ledger with a mark beside it has one chain
+_HASH_AT = select(action_log.c.hash).where(*_HERE).scalar_subquery()
 _ID_AND_HASH = select(meta.c.ledger_id, _HASH_AT.label("hash"))
 
 
@@ -245,8 +246,8 @@ def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> s
 
 def _sent_after(connection: Connection, seq: int) -> bool:
     """Asked of a mark that has lost its other half, and of no other: it walks what was recorded since."""
-    query = select(action_log.c.seq).where(action_log.c.seq > seq, action_log.c.kind == "sending").limit(1)
-    return connection.execute(query).first() is not None
+    query = select(action_log.c.seq).where(action_log.c.chain == "", action_log.c.seq > seq)
+    return connection.execute(query.where(action_log.c.kind == "sending").limit(1)).first() is not None
 
 
 def _blank(connection: Connection) -> bool:

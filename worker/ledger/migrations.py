@@ -71,6 +71,8 @@ def require_current(
 def migrate(connection: Connection, before: str = NOTHING) -> None:
     """Brings the tables from that revision to the program's, within the caller's transaction."""
     there = set(inspect(connection).get_table_names())
+    if NOTHING < before < "0008":
+        _number_records(connection)
     for table in metadata.sorted_tables:
         if table.name not in there:
             table.create(connection)
@@ -102,6 +104,13 @@ def _bring_up(connection: Connection, table: Table) -> None:
             connection.execute(DropIndex(Index(str(found["name"]))))
     for index in wanted.values():
         index.create(connection)
+
+
+def _number_records(connection: Connection) -> None:
+    """What was a record's place in the only chain is its number in the log as well: now it has both."""
+    connection.exec_driver_sql("ALTER TABLE action_log RENAME COLUMN seq TO id")
+    _add(connection, action_log, action_log.c.seq)
+    connection.execute(update(action_log).values(seq=action_log.c.id))
 
 
 def _add(connection: Connection, table: Table, column: Column[object]) -> None:

@@ -6,12 +6,12 @@ another, is not safe to send from. A commit whose answer did not come, or came w
 it is there afterwards: nothing was sent for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
@@ -20,6 +20,8 @@ from worker.ledger.places import named
 from worker.model.errors import LedgerUnwritable, NotSafe
 
 T = TypeVar("T")
+SENDINGS = 0x73656E64
+"""What sendings share and a halt has alone."""
 DEADLINE_S = 10.0
 """So long any answer is waited for."""
 CONNECT_S = 5
@@ -72,6 +74,18 @@ class Bounded(psycopg.Connection[tuple[Any, ...]]):
 
 class PostgresStore(Store):
     """Transactions on a ledger in a PostgreSQL database."""
+
+    def chains(self, partners: Iterable[str | None]) -> Sequence[str]:
+        """See `Store`: each partner has one of its own. In one order, so that no two wait for each other."""
+        return sorted({partner or "" for partner in partners})
+
+    def begin_sending(self, connection: Connection) -> None:
+        """See `Store`: whoever sends shares a lock, whatever partner it is for."""
+        connection.execute(select(func.pg_advisory_xact_lock_shared(SENDINGS)))
+
+    def begin_halt(self, connection: Connection) -> None:
+        """See `Store`. Who stands in a transaction loses it, and the lock with it, before this gives up."""
+        connection.execute(select(func.pg_advisory_xact_lock(SENDINGS)))
 
     def begin(self, connection: Connection, *, writing: bool) -> None:
         """One that reads sees one moment. One that writes sees what was committed before each of its statements: it

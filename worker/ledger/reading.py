@@ -9,7 +9,9 @@ import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from heapq import merge
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast, get_args
@@ -32,7 +34,7 @@ from sqlalchemy import (
 
 from worker.ledger import tables
 from worker.ledger.database import Store, Values
-from worker.ledger.log import ALL_RECORDS, FIELDS, Head, end_of_chain, printed, verify_to
+from worker.ledger.log import ALL_RECORDS, FIELDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import files_of, sync_folder
@@ -115,11 +117,11 @@ _CONFIRMED = ALL_WRITES.where(
     _W.target != literal_column("''"),
 )
 _HOLDING = _TARGET.where(none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but"))
-_REOPENED = select(_L.partner).where(_L.seq > bindparam("after"), _L.kind == "again")
+_REOPENED = select(_L.partner).where(_L.chain == bindparam("of"), _L.seq > bindparam("after"), _L.kind == "again")
 _FIRINGS = (
     select(_L.rule, _L.event, _L.at)
     .where(_L.partner == _PARTNER, _L.kind == literal_column("'fired'"), _L.at >= bindparam("since"))
-    .order_by(_L.seq)
+    .order_by(_L.id)
 )
 _WAIT = writes.alias("wait").c
 _AFTER_WAITS = (
@@ -311,6 +313,8 @@ class LedgerReader:
         with self._store.reading() as connection:
             for table in tables:
                 query = select(table.c[field]).where(table.c[field].is_not(None), table.c[field] != "").distinct()
+                if table is partners:
+                    query = query.where(partners.c.body.is_not(None))
                 if table is action_log:
                     query = query.where(table.c.kind.not_in(["halted", "resumed"]))
                 found.update(connection.execute(query).scalars())
@@ -342,7 +346,7 @@ class LedgerReader:
     # the log
 
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
-        """Records as they are printed, oldest first; with ``limit`` the first that many after ``after_seq``."""
+        """Records as they are printed, in the order in which they came; with ``limit`` the first that many."""
         try:
             yield from self._records(wanted)
         except ValueError as error:
@@ -351,32 +355,52 @@ class LedgerReader:
 
     def _records(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         query, left = narrowed(ALL_RECORDS, wanted), wanted.limit
-        after = wanted.after_seq
-        if after > LARGEST or (wanted.write is not None and not 0 < wanted.write <= LARGEST):
+        if wanted.after_seq > LARGEST or (wanted.write is not None and not 0 < wanted.write <= LARGEST):
             return
+        place, after = _L.id if wanted.chain is None else _L.seq, 0
+        query = query.order_by(None).order_by(place)
         while left is None or left > 0:
             size = PAGE_RECORDS if left is None else min(left, PAGE_RECORDS)
             with self._store.reading() as connection:
-                page = connection.execute(query.where(action_log.c.seq > after).limit(size)).all()
+                page = connection.execute(query.where(place > after).limit(size)).all()
             yield from map(printed, page)
             if len(page) < size:
                 return
-            after = page[-1].seq
+            after = page[-1].id if wanted.chain is None else page[-1].seq
             left = None if left is None else left - size
 
-    def last_seq(self) -> int:
-        """The number of the newest record; 0 for an empty log."""
-        return self.head().seq
+    def last_seq(self, partner: PartnerId | None = None) -> int:
+        """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
+        return self.head(partner).seq
 
-    def head(self) -> Head:
-        """The end of the log's chain."""
+    def head(self, partner: PartnerId | None = None) -> Head:
+        """The end of the chain in which the partner's records are, or those that concern all."""
+        (chain,) = self._store.chains([partner])
         with self._store.reading() as connection:
-            seq, digest = end_of_chain(connection)
-        return Head(seq=seq, hash=digest)
+            return end_of_chain(connection, chain)
+
+    def heads(self) -> dict[str, Head]:
+        """The end of every chain in which there are records."""
+        with self._store.reading() as connection:
+            return ends_of(connection)
+
+    def records(self) -> int:
+        """How many records there are."""
+        return sum(head.seq for head in self.heads().values())
+
+    def log_after(self, known: Mapping[str, int], wanted: LogFilter) -> Iterator[dict[str, Json]]:
+        """Records that came after these of each chain; with ``limit`` at most so many of each. The numbers of the whole
+        log cannot tell: of two transactions the one with the lower numbers may end later."""
+        if not known:
+            return self.log(wanted)
+        grown = [chain for chain, head in self.heads().items() if head.seq > known.get(chain, 0)]
+        news = [self.log(replace(wanted, chain=chain, after_seq=known.get(chain, 0))) for chain in grown]
+        return merge(*news, key=lambda one: str(one["at"]))
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
-        found = self._store.rows(_REOPENED, {"after": after_seq})
+        (chain,) = self._store.chains([partner])
+        found = self._store.rows(_REOPENED, {"of": chain, "after": after_seq})
         return partner in {owner for (owner,) in found}
 
     @readable
@@ -405,9 +429,18 @@ class LedgerReader:
         return refusal(self._store)
 
     def verify(self) -> ChainBreak | None:
-        """Recomputes the whole chain, up to where the ledger and its mark say that it ends."""
-        reached = max(marked_to(self._store), self.last_seq())  # first: a daemon may go on meanwhile
-        return verify_to(self._records(LogFilter()), reached)
+        """Recomputes every chain, up to where the ledger and its mark say that it ends, and no further."""
+        with self._store.reading() as connection:  # first: a daemon may go on meanwhile
+            ends = {chain: head.seq for chain, head in ends_of(connection).items()}
+            longest = connection.execute(select(_L.chain, func.max(_L.seq)).group_by(_L.chain)).all()
+        known = {**ends, OF_ALL: max(marked_to(self._store), ends.get(OF_ALL, 0))}
+        broken = (verify_to(self._records(LogFilter(chain=chain)), to, chain) for chain, to in known.items())
+        found = next((one for one in broken if one is not None), None)
+        longer = (one for one in longest if one[1] > ends.get(one[0], 0))
+        for chain, _ in longer if found is None else ():
+            why = "there is more than its partner's row says: the row was put back, or somebody added to the log"
+            return ChainBreak(seq=ends.get(chain, 0) + 1, why=why, chain=chain)
+        return found
 
     # what explains
 
@@ -555,8 +588,8 @@ def _facts(text: str | None) -> Mapping[str, Json] | None:
 
 
 def narrowed(query: Select[tuple[object, ...]], wanted: LogFilter) -> Select[tuple[object, ...]]:
-    """The records that are wanted of a query, but for `LogFilter.after_seq`."""
-    for column in ("partner", "event", "rule", "write", "kind", "reason"):
+    """The records that are wanted of a query."""
+    for column in ("chain", "partner", "event", "rule", "write", "kind", "reason"):
         value = getattr(wanted, column)
         if value is not None:
             query = query.where(action_log.c[column] == value)
@@ -564,7 +597,9 @@ def narrowed(query: Select[tuple[object, ...]], wanted: LogFilter) -> Select[tup
         query = query.where(action_log.c.at >= millis_text(wanted.since))
     if wanted.until is not None:
         query = query.where(action_log.c.at < millis_text(wanted.until))
-    return query if wanted.before_seq is None else query.where(action_log.c.seq < wanted.before_seq)
+    if wanted.after_seq:
+        query = query.where(action_log.c.seq > wanted.after_seq)
+    return query if wanted.before_id is None else query.where(action_log.c.id < wanted.before_id)
 
 
 def _sync(file: Path) -> None:

@@ -7,8 +7,8 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Self
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, or_, select, update
 
 from worker.ledger.database import Store
-from worker.ledger.log import Journal, end_of_chain, recording
+from worker.ledger.log import OF_ALL, Journal, end_of_chain, recording
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
@@ -63,6 +63,7 @@ from worker.model.commits import (
     DaemonStatus,
     Halt,
     MemoryChange,
+    Move,
     Record,
     Sending,
     SendingView,
@@ -126,7 +127,7 @@ class SqlLedger(LedgerReader):
         for move in commit.moves:
             if move.after.state == "sending" and move.before.state != "sending":
                 raise ValueError(f"write {move.before.id}: only record_sending records sending")
-        with recording(self._store) as (connection, journal):
+        with self._recording(commit.partners) as (connection, journal):
             return _applied(connection, journal, commit)
 
     def record_sending(self, sending: Sending) -> Brake | None:
@@ -141,16 +142,15 @@ class SqlLedger(LedgerReader):
         if after.state != "sending" or after.attempt != move.before.attempt + 1:
             raise ValueError(f"write {after.id}: a sending is a move to sending with the next attempt")
         self._require_lock()
-        with recording(self._store) as (connection, journal):
+        with self._recording([after.key.partner], self._store.begin_sending) as (connection, journal):
             self._require_marked(connection)
             brake = sending.check(view_of(connection, after, after.changed_at))
             if brake is not None:
                 return brake
-            journal.add(move.records)
-            update_write(connection, move, journal.seq)
-            settle_attempt(connection, move)
+            _move(connection, journal, move)
             record_attempt(connection, after, after.changed_at, sending.amount)
-        self._replace_mark(after, Mark(ledger_id=self._mark.ledger_id, seq=journal.seq, hash=journal.hash))
+        end = journal.end(after.key.partner)
+        self._replace_mark(after, Mark(ledger_id=self._mark.ledger_id, seq=end.seq, hash=end.hash))
         return None
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
@@ -168,7 +168,10 @@ class SqlLedger(LedgerReader):
 
         `StateConflict` where the daemon has decided meanwhile: what a person saw is no longer what is there.
         """
-        with recording(self._store) as (connection, journal):
+        with self._recording({one.after.partner for one in changes} | {one.partner for one in records}) as (
+            connection,
+            journal,
+        ):
             for change in changes:
                 if stored_memory(connection, change.before) != change.before:
                     one = change.before
@@ -196,10 +199,11 @@ class SqlLedger(LedgerReader):
         mark = self._mark
         with self._store.reading() as connection:
             beside = self._require_marked(connection)
-            reached, _ = end_of_chain(connection)
+            reached = end_of_chain(connection).seq
             if reached > self._seen_to:
-                said = select(_L.seq, _L.hash).where(_L.seq > self._seen_to, or_(_L.kind == "sending", _L.by != WORKER))
-                for seq, last_hash in connection.execute(said.order_by(_L.seq.desc()).limit(1)):
+                said = select(_L.seq, _L.hash).where(_L.chain == OF_ALL, _L.seq > self._seen_to)
+                said = said.where(or_(_L.kind == "sending", _L.by != WORKER)).order_by(_L.seq.desc()).limit(1)
+                for seq, last_hash in connection.execute(said):
                     mark = Mark(ledger_id=mark.ledger_id, seq=seq, hash=last_hash)
         if mark != self._mark or beside is None or beside.alone or beside.seq < mark.seq:
             write_mark(place, mark, anew=True)
@@ -219,7 +223,7 @@ class SqlLedger(LedgerReader):
         """Stops new writes. Once it has returned, no write is recorded as sending against it, in any process."""
         halt = Halt(id=0, partner=partner, rule=rule, until=until, because=because, by=by, at=at)
         why = because if until is None else f"until {until:%Y-%m-%d %H:%M:%S} UTC: {because}"
-        with recording(self._store) as (connection, journal):
+        with self._recording([partner], self._store.begin_halt) as (connection, journal):
             stored = replace(halt, id=insert_halt(connection, halt))
             journal.add([Record(at=at, kind="halted", reason="halt", why=why, partner=partner, rule=rule, by=by)])
         return stored
@@ -234,7 +238,7 @@ class SqlLedger(LedgerReader):
         at: datetime,
     ) -> tuple[Halt, ...]:
         """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
-        with recording(self._store) as (connection, journal):
+        with self._recording([partner]) as (connection, journal):
             ended = tuple(
                 halt
                 for halt in active_halts(connection, at)
@@ -244,6 +248,11 @@ class SqlLedger(LedgerReader):
                 connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=at))
                 journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])
         return ended
+
+    def _recording(
+        self, of: Iterable[str | None], begin: Callable[[Connection], None] | None = None
+    ) -> AbstractContextManager[tuple[Connection, Journal]]:
+        return recording(self._store, of, begin=begin)
 
     def _replace_mark(self, sent: Write, mark: Mark) -> None:
         if self._store.place is None:
@@ -371,18 +380,22 @@ def _applied(connection: Connection, journal: Journal, commit: Commit) -> tuple[
     save_memories(connection, commit.memory)
     save_partner(connection, commit.partner)
     for move in commit.moves:
-        journal.add(move.records)
-        update_write(connection, move, journal.seq)
-        settle_attempt(connection, move)
+        _move(connection, journal, move)
     planned: list[Write] = []
     for plan in commit.plans:
-        write = insert_plan(connection, plan, commit.at, journal.seq + 1)
+        write = insert_plan(connection, plan, commit.at, journal.end(plan.key.partner).seq + 1)
         record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
         journal.add([replace(record, by=commit.by)])
         planned.append(write)
     if commit.changes is not None:
         save_changes(connection, commit.changes, commit.at)
     return tuple(planned)
+
+
+def _move(connection: Connection, journal: Journal, move: Move) -> None:
+    journal.add(move.records)
+    update_write(connection, move, journal.end(move.after.key.partner).seq)
+    settle_attempt(connection, move)
 
 
 # A ledger in memory, for fast tests and the simulation: the real one's code on a database that ends with the process.

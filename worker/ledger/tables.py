@@ -160,7 +160,7 @@ def upsert(table: Table, *keys: str, changed: Sequence[str] = (), where: str = "
     )
 
 
-REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every revision, oldest first; the last is the one that this program reads and writes."""
 REVISION = REVISIONS[-1]
 
@@ -181,7 +181,10 @@ meta = Table(
 action_log = Table(
     "action_log",
     metadata,
-    Column("seq", Number, primary_key=True),
+    Column("id", Number, primary_key=True),
+    Column("chain", Words, nullable=False, server_default=""),
+    Column("replica", Words, nullable=False, server_default=""),
+    Column("seq", Number, nullable=False, server_default="0"),
     Column("at", Words, nullable=False),
     Column("partner", Words),
     Column("event", Words),
@@ -201,6 +204,7 @@ action_log = Table(
     Column("by", Words, nullable=False),
     Column("prev", Words, nullable=False),
     Column("hash", Words, nullable=False),
+    Index("ix_action_log_chain", "chain", "seq", unique=True),
     Index("ix_action_log_event", "partner", "event"),
     Index("ix_action_log_write", "write"),
     Index("ix_action_log_fired", "partner", "at", **only_where("kind = 'fired'")),
@@ -292,9 +296,28 @@ partners = Table(
     Column("seq", Number, nullable=False, server_default="0"),
     Column("hash", Words, nullable=False, server_default=""),
     Column("body", Jsons),
+    Column("owner", Words),
+    Column("epoch", Number, nullable=False, server_default="0"),
+    Column("owned_since", UtcTime),
+    Column("pace", Jsons),
 )
 """A partner's memory. The row without a name is the ledger's own: the end of the log's chain, and what each transaction
-that writes takes hold of first."""
+that writes takes hold of first. In a fleet each partner's row is that for the partner: the end of its chain, which
+replica it belongs to, after how many changes of owners and since when, and what the service asked of its pace."""
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("id", Words, primary_key=True),
+    Column("host", Words, nullable=False),
+    Column("pid", Number, nullable=False),
+    Column("version", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("since", UtcTime, nullable=False),
+    Column("beat", UtcTime, nullable=False),
+)
+"""The processes of a fleet, each under an id that is used once; ``beat``: when it was last heard of, by the server's
+clock."""
 
 halts = Table(
     "halts",

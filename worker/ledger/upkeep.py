@@ -117,19 +117,20 @@ def _gone_on_with(
 ) -> RestoreAccepted:
     """The transaction that begins anew with what is there, and the mark of what comes of it."""
     needs_human = []
-    with recording(store) as (connection, journal):
+    with recording(store, [None]) as (connection, journal):
         journal.add([record])
         for row in connection.execute(ALL_WRITES.where(none_of(writes.c.state, FINAL))).mappings().all():
             move = restored(write_of(row))
             journal.add(move.records)
-            update_write(connection, move, journal.seq)
+            update_write(connection, move, journal.end(None).seq)
             needs_human.append(move.after.id)
         memories = _forget(connection)
         _remember_restoring(connection, record.at)
         if also is not None:
             connection.execute(also)
         ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
-    write_mark(place, Mark(ledger_id=ledger_id, seq=journal.seq, hash=journal.hash))
+    end = journal.end(None)
+    write_mark(place, Mark(ledger_id=ledger_id, seq=end.seq, hash=end.hash))
     return RestoreAccepted(needs_human=tuple(needs_human), memories=memories)
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from worker.engine.explaining import wanted_of
 from worker.ledger.reading import LedgerReader
@@ -65,8 +65,8 @@ class Outbox:
         self._heard: deque[Note] = deque(maxlen=ALARMS_MAX)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
-        self._read_up_to = 0
-        self._saved = -1
+        self._read_up_to: dict[str, int] = {}
+        self._saved: dict[str, int] | None = None
 
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
         """The daemon cries out. From any thread; never waits."""
@@ -84,7 +84,7 @@ class Outbox:
 
     def begin(self) -> None:
         """Finds out where the log was told up to."""
-        self._read_up_to = self._stored(self._ledger.last_seq())
+        self._read_up_to = self._stored({chain: head.seq for chain, head in self._ledger.heads().items()})
         self._save(self._read_up_to)
 
     def look(self) -> None:
@@ -115,15 +115,14 @@ class Outbox:
             for one in self._subscribers:
                 if note.topic in one.on:
                     one.digest.add(note, now)
-        for record in self._ledger.log(LogFilter(after_seq=self._read_up_to, limit=RECORDS_A_LOOK)):
+        for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_A_LOOK)):
             wanted, to = self._wanted(record), self._to(record)
             for one in self._subscribers:
                 on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
                 found = note_of(record, on, wanted)
                 if found is not None:
                     one.digest.add(found, now)
-            seq = record["seq"]
-            self._read_up_to = seq if isinstance(seq, int) else self._read_up_to
+            self._read_up_to[str(record["chain"])] = cast(int, record["seq"])
 
     def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
         """What the write does and spends about which a record asks a person."""
@@ -138,24 +137,28 @@ class Outbox:
         to = None if write is None else write.intent.params.get("to")
         return None if to is None else str(to)
 
-    def _stored(self, newest: int) -> int:
+    def _stored(self, newest: dict[str, int]) -> dict[str, int]:
+        """Up to where each chain was told; what there was before nobody asked to be told of is not told."""
         try:
-            seq = json.loads(self._file.read_text("utf-8"))["seq"]
-        except (OSError, ValueError, KeyError, TypeError):
+            said = json.loads(self._file.read_text("utf-8"))
+            told = said["chains"] if "chains" in said else {"": said["seq"]}
+            found = {chain: told.get(chain, 0) for chain in newest}
+            known = all(isinstance(seq, int) and 0 <= seq <= newest[chain] for chain, seq in found.items())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return newest
-        return seq if isinstance(seq, int) and 0 <= seq <= newest else newest
+        return found if known else newest
 
-    def _save(self, seq: int) -> None:
+    def _save(self, told: dict[str, int]) -> None:
         """Where this cannot be written, a restart tells some things twice or not at all; nothing else depends on it."""
-        if seq == self._saved:
+        if told == self._saved:
             return
         fresh = self._file.with_name(self._file.name + ".new")
         try:
-            fresh.write_text(json.dumps({"seq": seq}) + "\n", "utf-8")
+            fresh.write_text(json.dumps({"chains": told}) + "\n", "utf-8")
             fresh.replace(self._file)
         except OSError:
             return
-        self._saved = seq
+        self._saved = dict(told)
 
 
 NOT_INSTALLED = "notify: messages are not installed here"

@@ -381,6 +381,16 @@ class Commit:
         """Nothing to store."""
         return not (self.records or self.memory or self.partner or self.moves or self.plans or self.changes)
 
+    @property
+    def partners(self) -> frozenset[PartnerId | None]:
+        """Whom it concerns; None for all."""
+        found: set[PartnerId | None] = {one.partner for one in self.records}
+        found.update(one.partner for one in self.memory)
+        found.update(one.partner for one in (self.partner, self.changes) if one is not None)
+        found.update(move.before.key.partner for move in self.moves)
+        found.update(plan.key.partner for plan in self.plans)
+        return frozenset(found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryChange:
@@ -456,8 +466,8 @@ class Sending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Which records to read; everything given must hold. ``after_seq`` serves ``--follow``, and ``before_seq`` leafing
-    back."""
+    """Which records to read; everything given must hold. ``after_seq``: behind this record of the ``chain``;
+    ``before_id``: that came before this one, for leafing back."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -467,8 +477,9 @@ class LogFilter:
     write: int | None = None
     kind: str | None = None
     reason: str | None = None
+    chain: str | None = None
     after_seq: int = 0
-    before_seq: int | None = None
+    before_id: int | None = None
     limit: int | None = None
 
 
@@ -514,6 +525,7 @@ class ChainBreak:
 
     seq: int
     why: str
+    chain: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qs, quote, unquote
@@ -31,7 +32,7 @@ from worker.ledger.log import csv_head, csv_lines, json_lines
 from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
-from worker.model.facts import EVENT_FIELDS, Json
+from worker.model.facts import EVENT_FIELDS
 from worker.rules.durations import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
 from worker.web.news import NEWS, Watchers
@@ -138,25 +139,16 @@ class Site:
             "X-Chain-Head": str(head),
         }
         media_type = f"{EXPORTS[form]}; charset=utf-8"
-        wanted = replace(asked.wanted, before_seq=None)  # the whole of what is asked for, and not one page of it
+        wanted = replace(asked.wanted, before_id=None)  # the whole of what is asked for, and not one page of it
         return StreamingResponse(self._exported(wanted, form), headers=headers, media_type=media_type)
 
     async def _exported(self, wanted: LogFilter, form: str) -> AsyncIterator[str]:
         """In pieces, each in its own turn, so that an export of months holds up neither the page nor the daemon."""
         if form == "csv":
             yield csv_head()
-        after = 0
-        while True:
-            piece = replace(wanted, after_seq=after, limit=PIECE)
-            records: list[dict[str, Json]] = await self._turns.run(partial(self._records, piece))
-            if not records:
-                return
+        found = self._parts.ledger.log(wanted)
+        while records := await self._turns.run(lambda: list(islice(found, PIECE))):
             yield csv_lines(records) if form == "csv" else json_lines(records)
-            last = records[-1]["seq"]
-            after = last if isinstance(last, int) else after
-
-    def _records(self, wanted: LogFilter) -> list[dict[str, Json]]:
-        return list(self._parts.ledger.log(wanted))
 
     async def news(self, _request: Request) -> Response:
         """Tells whoever listens that a page would look different now."""
@@ -168,7 +160,7 @@ class Site:
         """The number of the last record, and the daemon's sign of life, which is no news more often than this."""
         status = self._parts.ledger.status()
         alive = 0 if status is None else int(status.seen_at.timestamp() // ALIVE_EVERY_S)
-        return f"{self._parts.ledger.last_seq()} {alive}"
+        return f"{self._parts.ledger.records()} {alive}"
 
     async def act(self, request: Request) -> Response:
         """A person's decision. Afterwards the browser is sent back, so that a reload does not decide again."""

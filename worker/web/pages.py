@@ -181,7 +181,7 @@ def log_page(asking: PageRequest) -> Shown:
     values = {
         "asked": asked,
         "records": records[:RECORDS],
-        "older": asked.query(before=records[RECORDS - 1]["seq"]) if len(records) > RECORDS else "",
+        "older": asked.query(before=records[RECORDS - 1]["id"]) if len(records) > RECORDS else "",
         "partners": asking.ledger.partners(),
         "rules": asking.ledger.rule_ids(),
     }

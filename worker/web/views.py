@@ -101,7 +101,7 @@ def log_asked(query: Mapping[str, str], now: datetime) -> Filters[LogFilter]:
         reason=given.get("reason") if given.get("reason") in REASONS else None,
         since=_moment(given.get("since"), now, "since", problems),
         until=_moment(given.get("until"), now, "until", problems),
-        before_seq=_number(query.get("before") or None, "before", problems),
+        before_id=_number(query.get("before") or None, "before", problems),
     )
     return Filters(given=given, problems=tuple(problems), wanted=wanted)
 

@@ -13,7 +13,7 @@ import typer
 
 from tests.unit.ledger.examples import NOW, fired
 from worker.cli.app import app
-from worker.cli.log import head_of
+from worker.cli.log import heads_of
 from worker.cli.log import log as log_command
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
@@ -217,7 +217,7 @@ def test_an_export_may_come_from_a_pipe(
 
 
 def test_no_head_is_no_head() -> None:
-    assert head_of(None) is None
+    assert heads_of(None) == []
 
 
 @pytest.mark.parametrize("digits", [12, 13, 64])

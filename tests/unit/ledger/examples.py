@@ -89,6 +89,8 @@ def older_ledger(folder: Path, revision: str) -> None:
                 for one in ("main", "newest")
             )
             names = ", ".join(sorted(there & known))
+            if not names:
+                continue  # one that came later
             connection.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM newest.{table}")  # noqa: S608 - ours
         (ledger_id,) = connection.execute("SELECT ledger_id FROM main.meta").fetchone()
         seq, last = connection.execute("SELECT seq, hash FROM main.action_log ORDER BY seq DESC LIMIT 1").fetchone()

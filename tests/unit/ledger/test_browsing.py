@@ -27,7 +27,7 @@ def browser(ledger: SqlLedger, url: str) -> Iterator[LedgerBrowser]:
 
 
 def seqs(browser: LedgerBrowser, limit: int = 50, **wanted: Any) -> list[object]:  # noqa: ANN401 - fields of Wanted
-    return [record["seq"] for record in browser.newest(LogFilter(**wanted), limit)]
+    return [record["id"] for record in browser.newest(LogFilter(**wanted), limit)]
 
 
 def three(ledger: SqlLedger) -> None:
@@ -44,7 +44,7 @@ def test_records_are_leafed_through_from_the_newest_on(ledger: SqlLedger, browse
     three(ledger)
     assert seqs(browser) == [3, 2, 1]
     assert seqs(browser, limit=2) == [3, 2]
-    assert seqs(browser, before_seq=2) == [1]
+    assert seqs(browser, before_id=2) == [1]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_everything_in_a_commit_is_stored_in_the_documented_order(ledger: SqlLed
 
 def test_an_empty_commit_leaves_nothing_behind(ledger: SqlLedger) -> None:
     assert ledger.apply(Commit(at=NOW)) == ()
-    assert ledger.last_seq() == 0
+    assert ledger.last_seq(ACME) == 0
 
 
 def test_the_natural_key_can_exist_once_and_a_second_one_undoes_its_whole_commit(ledger: SqlLedger) -> None:
@@ -71,7 +71,7 @@ def test_the_natural_key_can_exist_once_and_a_second_one_undoes_its_whole_commit
     with pytest.raises(StateConflict, match="exists already"):
         ledger.apply(Commit(at=after(1), records=(fired(),), memory=(memory(9),), plans=(plan(key(2)), plan(key(1)))))
 
-    assert ledger.last_seq() == 1
+    assert ledger.last_seq(ACME) == 1
     assert ledger.rule_memories(ACME) == ()
     assert len(ledger.open_writes()) == 1
 
@@ -95,7 +95,7 @@ def test_a_row_that_changed_meanwhile_undoes_the_whole_commit(
 
     assert ledger.write(write.id) == write, reason
     assert ledger.rule_memories(ACME) == ()
-    assert ledger.last_seq() == 1
+    assert ledger.last_seq(ACME) == 1
 
 
 def test_a_move_of_a_write_that_does_not_exist_is_a_conflict_and_says_so(ledger: SqlLedger) -> None:
@@ -113,7 +113,7 @@ def test_an_episode_number_that_would_go_back_undoes_the_whole_commit(ledger: Sq
         ledger.apply(Commit(at=after(1), records=(fired(),), memory=(memory(3, event="e2"), memory(4))))
 
     assert ledger.rule_memories(ACME) == (memory(5), memory(2, event="e2"))
-    assert ledger.last_seq() == 0
+    assert ledger.last_seq(ACME) == 0
 
 
 def test_memory_of_the_same_episode_is_replaced(ledger: SqlLedger) -> None:

@@ -65,7 +65,7 @@ def test_an_export_comes_back_as_it_was_and_reaches_its_head(form: str) -> None:
     text = forms[form]
     found = list(read_export(lines(text)))
     assert found == LOG
-    assert verified(found, HEAD) == (HEAD, None)
+    assert verified(found, [HEAD]) == ({"": HEAD}, None)
 
 
 def test_no_cell_of_a_csv_is_a_formula() -> None:
@@ -97,7 +97,7 @@ def altered(records: Sequence[dict[str, Json]], **changes: Json) -> list[dict[st
 def test_what_was_done_to_an_export_is_found(
     records: Sequence[dict[str, Json]], bad: int, words: str, reason: str
 ) -> None:
-    _, broken = verified(records, HEAD)
+    _, broken = verified(records, [HEAD])
     assert broken is not None, reason
     assert (broken.seq, words in broken.why) == (bad, True), reason
 
@@ -105,17 +105,17 @@ def test_what_was_done_to_an_export_is_found(
 def test_a_log_that_was_written_anew_does_not_reach_the_old_head() -> None:
     with in_memory_ledger(NOW) as ledger:
         ledger.apply(Commit(at=NOW, records=tuple(replace(fired(), why="so it was") for _ in LOG)))
-        _, broken = verified(ledger.log(LogFilter()), HEAD)
+        _, broken = verified(ledger.log(LogFilter()), [HEAD])
     assert broken is not None
     assert "another hash than the head" in broken.why
 
 
 def test_an_export_with_more_than_the_head_is_not_what_the_head_was_taken_of() -> None:
     for head, bad in ((Head(seq=5, hash=str(LOG[4]["hash"])), 6), (Head(), 1)):
-        _, broken = verified(LOG, head)
+        _, broken = verified(LOG, [head])
         assert broken is not None
         assert (broken.seq, "what stands after the head" in broken.why) == (bad, True)
-    assert verified([], Head()) == (Head(), None)
+    assert verified([], [Head()]) == ({}, None)
 
 
 @pytest.mark.parametrize("text", ["", "5", "5:abc", f"x:{GENESIS}", f"-1:{GENESIS}", "5:" + "g" * 64])
@@ -125,7 +125,16 @@ def test_what_is_no_head_is_refused(text: str) -> None:
 
 
 def test_a_head_is_spelled_as_it_is_read() -> None:
-    assert Head.parse(str(HEAD)) == HEAD
+    for head in (HEAD, replace(HEAD, chain=ACME), replace(HEAD, chain="a:1")):
+        assert Head.parse(str(head)) == head
+
+
+def test_an_export_of_before_there_were_chains_still_holds() -> None:
+    old = [{name: value for name, value in one.items() if name not in ("chain", "replica")} for one in LOG]
+    assert verified(old, [HEAD])[1] is None
+    columns = csv_head().removeprefix("chain,replica,")
+    cells = "".join(line.removeprefix(",,") for line in csv_lines(LOG).splitlines(keepends=True))
+    assert list(read_export(lines(columns + cells))) == old
 
 
 @pytest.mark.parametrize("text", ["nonsense", "seq,at\n1,2\n", '{"seq": 1}\nnonsense\n', '"x"\n', '{"a": ' * 99_999])
@@ -152,7 +161,7 @@ def test_what_is_no_array_of_records_is_refused(text: str, words: str) -> None:
 def test_a_value_beside_the_one_that_the_chain_covers_is_found() -> None:
     whole, twice = json_lines(LOG), "'why' stands twice in one object"
     for text in (whole.replace('"seq":4,', '"why":"nothing happened","seq":4,'), json.dumps(LOG)):
-        forged = text.replace('{"seq": 4, ', '{"why": "nothing happened", "seq": 4, ')
+        forged = text.replace('"seq": 4, ', '"why": "nothing happened", "seq": 4, ')
         assert forged != whole
         with pytest.raises(ValueError, match=twice):
             list(read_export(lines(forged)))
@@ -164,5 +173,5 @@ def test_a_value_beside_the_one_that_the_chain_covers_is_found() -> None:
 def test_the_columns_of_a_csv_are_the_names_that_the_chain_covers() -> None:
     swapped = csv_head().replace("partner,event", "event,partner")
     assert swapped != csv_head()
-    with pytest.raises(ValueError, match="line 1: the columns of an export are seq,at,partner,event"):
+    with pytest.raises(ValueError, match="line 1: the columns of an export are chain,replica,seq,at,partner,event"):
         list(read_export(lines(swapped + csv_lines(LOG))))

@@ -310,7 +310,7 @@ def test_a_place_that_cannot_be_read_begins_at_the_end(place: Place, text: str) 
     (place.folder / "worker.db.told").write_text(text, "utf-8")
     outbox = place.outbox()
     assert place.look(outbox, 60) == []
-    assert json.loads((place.folder / "worker.db.told").read_text("utf-8")) == {"seq": 2}
+    assert json.loads((place.folder / "worker.db.told").read_text("utf-8")) == {"chains": {"": 2}}
 
 
 def test_a_ledger_that_cannot_be_read_ends_no_look(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
