@@ -198,8 +198,10 @@ class Disk:
         if not self.file.exists():
             return []
         try:
-            names = [str(column[1]) for column in self._asked("PRAGMA table_info(action_log)")]
-            return [dict(zip(names, row, strict=True)) for row in self._asked("SELECT * FROM action_log ORDER BY seq")]
+            names = [str(column[1]) for column in self._asked("PRAGMA table_info(action_log)") if column[1] != "id"]
+            columns = ", ".join(f'"{name}"' for name in names)
+            asked = f"SELECT {columns} FROM action_log ORDER BY seq"  # noqa: S608 - the table's own columns
+            return [dict(zip(names, row, strict=True)) for row in self._asked(asked)]
         except sqlite3.DatabaseError:
             return []
 
