@@ -324,7 +324,7 @@ def objection(shape: Shape | tuple[str, ...], value: Json) -> str:
         return "" if value in shape else f"{' or '.join(shape)} is wanted"
     form, wanted = _FORMS[shape]
     try:
-        TypeAdapter(form).validate_python(value, strict=True)
+        TypeAdapter[Any](form).validate_python(value, strict=True)
     except ValidationError:
         return wanted
     if shape == "path":
@@ -364,7 +364,7 @@ _DENIED = (
     "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 425 and 429, "
     "which may hide an effect; a list of error codes"
 )
-_FORMS: Mapping[Shape, tuple[object, str]] = {
+_FORMS: Mapping[Shape, tuple[Any, str]] = {
     "name": (Name, "a name is wanted"),
     "words": (Annotated[list[Name], Field(min_length=1)], "a list of words is wanted, as [SUCCESS, DONE]"),
     "path": (Name, "a JMESPath expression is wanted"),
