@@ -37,7 +37,7 @@ from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.rules.load import load_rules
+from worker.rules.load import load_rules, rules_of
 from worker.system import utc_now
 
 app = typer.Typer()
@@ -224,9 +224,9 @@ def explain_command(
     """
     config, now, then = config_of(context), utc_now(), moment(at, "--at")
     url = ledger_url(config)
-    rules = _rules(config)
     with open_reading(url) as ledger:
         say_no_ledger(ledger, url)
+        rules = _rules(config, ledger)
         answers = [
             explain(
                 ledger,
@@ -275,9 +275,12 @@ def _nothing(ledger: LedgerReader, config: Config, event: str, rule: str | None,
     )
 
 
-def _rules(config: Config) -> RuleSet | None:
-    """The rules of the folder; where it does not load, the ledger alone must do."""
+def _rules(config: Config, ledger: LedgerReader) -> RuleSet | None:
+    """The rules of the folder, or those that a fleet was given; where they do not load, the ledger alone must do."""
+    published = ledger.published()
     try:
+        if published is not None:
+            return rules_of(published.files, config.registry)
         return load_rules(config.rules, config.registry)
     except InputErrors as errors:
         say(f"the rules do not load, so every rule is told as the ledger knows it: {errors.problems[0]}")

@@ -7,7 +7,7 @@ Everything else of the worker is given what it needs. What a config means for th
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ from worker.ledger.places import files_of, holder, place_of, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
-from worker.model.errors import InputErrors, NotFound, NotSafe
+from worker.model.errors import InputErrors, LedgerUnwritable, NotFound, NotSafe, Problem, UsageError
 from worker.model.exchange import Message, SecretValue
 from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
@@ -86,9 +86,12 @@ class FolderSource:
         return files_hash(self._path)
 
     async def load(self) -> RuleSet:
+        """The rule set; see `_read`."""
+        return await self._read(*texts_of(self._path))
+
+    async def _read(self, texts: Mapping[str, str], unreadable: tuple[Problem, ...] = ()) -> RuleSet:
         """The rule set, tried in a child first and then read beside the loop; the same as before where its files say
         the same. Raises `InputErrors` with every mistake."""
-        texts, unreadable = texts_of(self._path)
         if unreadable or self._loaded is None or hash_of(texts) != self._loaded.hash:
             await try_out(self._path, texts, self._registry, self._bounds)
             found = await asyncio.to_thread(examined, texts, unreadable, self._registry)
@@ -96,6 +99,27 @@ class FolderSource:
                 raise InputErrors(found.errors)
             self._loaded = found.rules
         return self._loaded
+
+
+class PublishedSource(FolderSource):
+    """The rules that somebody has published, the same for every replica of a fleet; none before that."""
+
+    def __init__(self, config: Config, ledger: SqlLedger) -> None:
+        super().__init__(config)
+        self._ledger, self._generation = ledger, 0
+
+    def files_hash(self) -> str:
+        """The generation in force; the last one that was known while the ledger cannot be asked."""
+        with suppress(LedgerUnwritable):
+            self._generation = self._ledger.generation()
+        return f"generation {self._generation}"
+
+    async def load(self) -> RuleSet:
+        """The rule set in force; from now on the ledger takes no decisions under another."""
+        found = self._ledger.published()
+        rules = await self._read({} if found is None else found.files)
+        self._ledger.decides_under(0 if found is None else found.generation)
+        return rules
 
 
 def embedded_sandbox(clock: SystemClock, service: "Twin | None" = None) -> AbstractAsyncContextManager["Address"]:
@@ -120,6 +144,20 @@ def operators_ledger(config: Config) -> SqlLedger:
             missing = no_ledger(url)
             raise NotFound(f"{missing}; nothing was changed", hint=missing.hint)
     return SqlLedger.open(url, clock_now=utc_now)
+
+
+def require_fleet(config: Config) -> None:
+    """Raises `UsageError` for a ledger in a file, which one worker has for itself."""
+    if files_of(config.ledger, config.folder) is not None:
+        raise UsageError(
+            "this is for workers that share a database, and the ledger of this config is a file",
+            hint=f"its worker needs none of it, and takes up {config.rules} by itself; see docs/fleet.md",
+        )
+
+
+def fleets_ledger(config: Config) -> SqlLedger:
+    """The ledger of a fleet, made where there is none yet."""
+    return SqlLedger.open(ledger_url(config), clock_now=utc_now)
 
 
 @asynccontextmanager

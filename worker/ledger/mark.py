@@ -30,7 +30,7 @@ from worker.ledger.tables import action_log, damaged, meta, rule_memory, writes
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
 
 ACCEPT_HINT = (
-    "find out what happened to the file; if this ledger is the one to go on with, run `campaign-worker ledger "
+    "find out what happened to it; if this ledger is the one to go on with, run `campaign-worker ledger "
     "accept-restore`: open writes are then put before an operator, and nothing is taken for new without approval"
 )
 SLOTS = 2
@@ -187,14 +187,16 @@ _ID_AND_HASH = select(meta.c.ledger_id, _HASH_AT.label("hash"))
 
 
 def refusal(store: Store) -> NotSafe | None:
-    """Why a start would refuse the ledger as it stands to its mark; None where it would not, and for one in memory.
+    """Why a start would refuse the ledger as it stands to its mark, or as its replicas found it; None where it would
+    not, and for one in memory.
 
     Holds beside a running daemon: the mark is read first, and the ledger may be ahead of it, never behind. Raises
     `LedgerUnwritable` where the ledger cannot be read at all.
     """
     place = store.place
     if place is None:
-        return None
+        said = next((why for (why,) in store.rows(select(meta.c.refused)) if why is not None), None)
+        return None if said is None else NotSafe(said, hint=ACCEPT_HINT)
     try:
         mark = read_mark(place)
         with store.reading() as connection:

@@ -97,6 +97,8 @@ def _bring_up(connection: Connection, table: Table) -> None:
             _add(connection, table, column)
     wanted = {str(one.name): one for one in table.indexes}
     for found in asked.get_indexes(table.name):
+        if "duplicates_constraint" in found:  # PostgreSQL names the index of a constraint as well
+            continue
         index = wanted.get(str(found["name"]))
         if index is not None and [one.name for one in index.columns] == found["column_names"]:
             del wanted[str(found["name"])]

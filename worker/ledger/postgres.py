@@ -108,7 +108,8 @@ class PostgresStore(Store):
         if not isinstance(error, psycopg.Error):
             return None
         cause = " ".join(str(error).split()) or type(error).__name__
-        hint = next((hint for word, hint in HINTS if word in cause), REACH_HINT)
+        usual = REACH_HINT if error.sqlstate is None else "look into the server's own log"
+        hint = next((hint for word, hint in HINTS if word in cause), usual)
         return LedgerUnwritable(f"{self.name} cannot be used: {cause}", hint=f"{hint}; nothing is sent until it can be")
 
 

@@ -70,7 +70,9 @@ from worker.ledger.tables import (
     observed,
     partners,
     readable,
+    replicas,
     rule_memory,
+    rule_sets,
     time_of,
     writes,
 )
@@ -85,8 +87,11 @@ from worker.model.commits import (
     History,
     LogFilter,
     Observed,
+    Owned,
     PartnerMemory,
+    PublishedRules,
     RuleMemory,
+    SeenReplica,
     SendingView,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
@@ -146,6 +151,7 @@ _HALTS = (
     .where(_H.resumed_at.is_(None), or_(_H.until.is_(None), _H.until > bindparam("now")))
     .order_by(_H.id)
 )
+_GENERATION = select(func.coalesce(func.max(rule_sets.c.generation), 0))
 _SENT = (
     select(_A.at)
     .where(_A.partner == _PARTNER, _A.at > bindparam("since"), _A.at <= bindparam("latest"), ~_A.stops)
@@ -191,6 +197,11 @@ def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
 def active_halts(connection: Connection, now: datetime) -> tuple[Halt, ...]:
     """Halts that nobody resumed and that have not run out."""
     return tuple(Halt(**row) for row in connection.execute(_HALTS, {"now": now}).mappings())
+
+
+def newest_generation(connection: Connection) -> int:
+    """The number of the rule set in force; 0 where none was ever published."""
+    return int(connection.execute(_GENERATION).scalar_one())
 
 
 PAGE_RECORDS = 500
@@ -482,6 +493,35 @@ class LedgerReader:
         """Halts in force."""
         with self._store.reading() as connection:
             return active_halts(connection, now)
+
+    def replicas(self) -> tuple[SeenReplica, ...]:
+        """The workers of a fleet that the ledger knows, oldest first; of one that runs alone, none."""
+        with self._store.reading() as connection:
+            rows = connection.execute(select(replicas).order_by(replicas.c.since)).all()
+            now = connection.execute(select(func.clock_timestamp())).scalar_one() if rows else None
+        told = ("id", "host", "pid", "version", "state", "since")
+        return tuple(SeenReplica(lag=now - row.beat, **{name: getattr(row, name) for name in told}) for row in rows)
+
+    def owned(self) -> tuple[Owned, ...]:
+        """Every partner, and which replica of a fleet it belongs to."""
+        found = []
+        for row in self._store.rows(select(partners).where(partners.c.partner != "").order_by(partners.c.partner)):
+            listed_at = None if row.body is None else partner_memory_of(row.body).listed_at
+            partner = PartnerId(row.partner)
+            found.append(Owned(partner=partner, owner=row.owner, since=row.owned_since, listed_at=listed_at))
+        return tuple(found)
+
+    def published(self) -> PublishedRules | None:
+        """The rules in force of a fleet; None where none were ever published."""
+        rows = self._store.rows(select(rule_sets).order_by(rule_sets.c.generation.desc()).limit(1))
+        return next(
+            (PublishedRules(generation=row.generation, files=row.files, by=row.by, at=row.at) for row in rows), None
+        )
+
+    def generation(self) -> int:
+        """Which rules of a fleet are in force; 0 where none were ever published."""
+        with self._store.reading() as connection:
+            return newest_generation(connection)
 
     def status(self) -> DaemonStatus | None:
         """What the daemon last said of itself, None before its first word."""

@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, event, exists, func, insert, or_, select, update
 
 from worker.ledger.database import Store
-from worker.ledger.log import OF_ALL, Journal, end_of_chain, recording
+from worker.ledger.identity import Identity
+from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, recording
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
@@ -25,6 +26,7 @@ from worker.ledger.reading import (
     LedgerReader,
     active_halts,
     empty_store,
+    newest_generation,
     server_store,
     store_of,
     view_of,
@@ -53,6 +55,7 @@ from worker.ledger.tables import (
     observed,
     partners,
     rule_memory,
+    rule_sets,
     upsert,
     writes,
 )
@@ -93,6 +96,27 @@ class SqlLedger(LedgerReader):
         self._mark = mark
         self._seen_to = mark.seq
         self._lock: tuple[int, int] | None = None
+        self._generation: int | None = None
+        self._identity: Identity | None = None
+
+    def remember_in(self, folder: Path) -> None:
+        """For a replica of a fleet: what it sends is remembered in this folder, and looked for at each connection.
+        Raises `NotSafe` where the ledger is not the one that is remembered, or nothing may be sent from it."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            why = f"state_dir: {folder} cannot be made: {error.strerror}"
+            raise NotSafe(why, hint="name a folder on this replica's own disk") from error
+        self._identity = Identity(folder)
+        event.listen(self._store.engine, "engine_connect", self._identity.meet)
+        self._store.close()  # the connection that is there was not looked at
+        refused = self.refused()
+        if refused is not None:
+            raise refused
+
+    def decides_under(self, generation: int) -> None:
+        """From now on no decision is stored and nothing is sent unless these rules of a fleet are in force."""
+        self._generation = generation
 
     def sends_under(self, lock: tuple[int, int]) -> None:
         """From now on nothing is sent unless this file lies where the ledger's lock does: whoever cannot see it held
@@ -127,7 +151,10 @@ class SqlLedger(LedgerReader):
         for move in commit.moves:
             if move.after.state == "sending" and move.before.state != "sending":
                 raise ValueError(f"write {move.before.id}: only record_sending records sending")
-        with self._recording(commit.partners) as (connection, journal):
+        decided = bool(commit.memory or commit.plans)
+        with self._recording(commit.partners, self._store.begin_sending if decided else None) as (connection, journal):
+            if decided:
+                self._require_rules(connection)
             return _applied(connection, journal, commit)
 
     def record_sending(self, sending: Sending) -> Brake | None:
@@ -143,14 +170,16 @@ class SqlLedger(LedgerReader):
             raise ValueError(f"write {after.id}: a sending is a move to sending with the next attempt")
         self._require_lock()
         with self._recording([after.key.partner], self._store.begin_sending) as (connection, journal):
+            self._require_rules(connection)
+            if self._identity is not None:
+                self._identity.require(connection)
             self._require_marked(connection)
             brake = sending.check(view_of(connection, after, after.changed_at))
             if brake is not None:
                 return brake
             _move(connection, journal, move)
             record_attempt(connection, after, after.changed_at, sending.amount)
-        end = journal.end(after.key.partner)
-        self._replace_mark(after, Mark(ledger_id=self._mark.ledger_id, seq=end.seq, hash=end.hash))
+        self._remember(after, journal.end(after.key.partner))
         return None
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
@@ -249,20 +278,43 @@ class SqlLedger(LedgerReader):
                 journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])
         return ended
 
+    def publish(self, files: Mapping[str, str], *, why: str, by: str, at: datetime) -> int:
+        """Puts these rules into force for a whole fleet, and returns their generation. Once it has returned, no
+        decision under older ones is stored, and nothing is sent under them."""
+        with self._recording([None], self._store.begin_halt) as (connection, journal):
+            generation = newest_generation(connection) + 1
+            connection.execute(insert(rule_sets).values(generation=generation, files=dict(files), by=by, at=at))
+            journal.add([Record(at=at, kind="rules_loaded", why=f"generation {generation}: {why}", by=by)])
+        return generation
+
+    def _require_rules(self, connection: Connection) -> None:
+        """Raises `StateConflict` where other rules are in force than were decided under; they stay so to its end."""
+        if self._generation is None:
+            return
+        newest = newest_generation(connection)
+        if newest != self._generation:
+            raise StateConflict(
+                f"generation {newest} of the rules is in force, and this was decided under {self._generation}",
+                hint="nothing was stored; it is decided anew as soon as this worker has taken them up",
+            )
+
     def _recording(
         self, of: Iterable[str | None], begin: Callable[[Connection], None] | None = None
     ) -> AbstractContextManager[tuple[Connection, Journal]]:
         return recording(self._store, of, begin=begin)
 
-    def _replace_mark(self, sent: Write, mark: Mark) -> None:
-        if self._store.place is None:
-            return
+    def _remember(self, sent: Write, end: Head) -> None:
+        """Keeps beside the ledger, or on the replica's own disk, how far it had come."""
         try:
-            self._store.require_same()
-            write_mark(self._store.place, mark)
+            if self._identity is not None:
+                self._identity.reached(end)
+            elif self._store.place is not None:
+                self._store.require_same()
+                mark = Mark(ledger_id=self._mark.ledger_id, seq=end.seq, hash=end.hash)
+                write_mark(self._store.place, mark)
+                self._mark, self._seen_to = mark, mark.seq
         except LedgerUnwritable as error:
             raise SendingUnmarked(str(error), write=sent, hint=error.hint) from error
-        self._mark, self._seen_to = mark, mark.seq
 
     def _require_lock(self) -> None:
         place = self._store.place

@@ -176,7 +176,11 @@ meta = Table(
     Column("ledger_id", Words, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("restored_at", UtcTime),
+    Column("superseded", Jsons),
+    Column("refused", Words),
 )
+"""What the ledger is. ``superseded``: ids that it had before it was accepted as restored; ``refused``: why no replica
+of a fleet sends from it."""
 
 action_log = Table(
     "action_log",
@@ -318,6 +322,16 @@ replicas = Table(
 )
 """The processes of a fleet, each under an id that is used once; ``beat``: when it was last heard of, by the server's
 clock."""
+
+rule_sets = Table(
+    "rule_sets",
+    metadata,
+    Column("generation", Number, primary_key=True),
+    Column("files", Jsons, nullable=False),
+    Column("by", Words, nullable=False),
+    Column("at", UtcTime, nullable=False),
+)
+"""The rules of a fleet, as they were published; the newest are in force."""
 
 halts = Table(
     "halts",

@@ -7,20 +7,21 @@ back unnoticed. So it is with one that is taken to another service. No command s
 """
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Update, select, update
+from sqlalchemy import Connection, Update, inspect, select, update
 
 from worker.ledger.database import Store
+from worker.ledger.identity import beating
 from worker.ledger.lock import SenderLock
 from worker.ledger.log import recording
-from worker.ledger.mark import Mark, write_mark
+from worker.ledger.mark import Mark, refusal, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
-from worker.ledger.places import LedgerPlace, place_of
-from worker.ledger.reading import SERVICE, LedgerReader
+from worker.ledger.places import LedgerPlace, files_of, named, place_of
+from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
 from worker.ledger.rows import ALL_WRITES, body_of, partner_memory_of, rule_memory_of, update_write, write_of
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
 from worker.ledger.sqlite import writing_store
@@ -32,6 +33,7 @@ from worker.ledger.tables import (
     none_of,
     observed,
     partners,
+    replicas,
     rule_memory,
     writes,
 )
@@ -41,6 +43,7 @@ from worker.model.facts import WriteId
 from worker.model.writes import FINAL, Write
 
 Restored = Callable[[Write], Move]
+IN_STEP_HINT = "if it was put back together with what shows that, as by a snapshot of everything, add --in-step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +64,20 @@ class RestoreAccepted:
 
 def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
     """Brings an older ledger to this program's revision in one transaction."""
-    place = _existing(url, folder)
-    with SenderLock.acquire(place, now=now), closing(writing_store(place)) as store, store.writing() as connection:
+    with ExitStack() as stack:
+        fleet = files_of(url, folder) is None
+        if fleet:
+            store = stack.enter_context(closing(server_store(url)))
+        else:
+            place = _existing(url, folder)
+            stack.enter_context(SenderLock.acquire(place, now=now))
+            store = stack.enter_context(closing(writing_store(place)))
+        connection = stack.enter_context(store.writing())
         before = revision_of(connection, store.name)
         if before not in (NOTHING, *REVISIONS):
             require_current(before, store.name)
+        if fleet and inspect(connection).has_table(replicas.name):
+            _require_nobody(connection, store.name)
         migrate(connection, before)
     return Upgraded(before=before, after=REVISION)
 
@@ -78,7 +90,15 @@ def accept_restore(
 
     ``restored`` gives the move of each write that is not final: which states there are is not the ledger's business.
     """
-    place = place_of(url, folder)
+    place = files_of(url, folder)
+    if place is None:
+        with closing(_stored(url)) as store:
+            refused = refusal(store)
+            if refused is None and not in_step:
+                raise NotFound(f"nothing is amiss with {store.name}: there is nothing to accept", hint=IN_STEP_HINT)
+            why = str(refused or f"{store.name} was put back with all that its replicas knew of it, as somebody says")
+            record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
+            return _gone_on_with(store, record, restored)
     if not place.file.exists() and not place.mark.exists():
         raise NotFound(f"there is no ledger {place.file}", hint="check the path in `ledger:`")
     with SenderLock.acquire(place, now=now):
@@ -87,51 +107,75 @@ def accept_restore(
         with closing(writing_store(place)) as store:
             why = _why_unsafe(store, place, in_step=in_step)
             record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
-            return _gone_on_with(store, place, record, restored)
+            return _gone_on_with(store, record, restored)
 
 
 def moved(url: str, *, service: str, because: str, by: str, now: datetime, restored: Restored) -> RestoreAccepted:
     """Gives the ledger to another service, which knows nothing of what was sent: as `accept_restore`. `NotFound` where
     it is the ledger's already; `NotSafe` beside a running process, and for a ledger that no start would take."""
-    place = _existing(url, None)
-    with SenderLock.acquire(place, now=now):
-        if stored_revision(place) == NOTHING:
-            raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
-        with closing(writing_store(place)) as store:
+    with ExitStack() as stack:
+        if files_of(url) is None:
+            store = stack.enter_context(closing(_stored(url)))
+            with store.reading() as connection:
+                _require_nobody(connection, store.name)
+        else:
+            place = _existing(url, None)
+            stack.enter_context(SenderLock.acquire(place, now=now))
+            if stored_revision(place) == NOTHING:
+                raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
+            store = stack.enter_context(closing(writing_store(place)))
             check_mark(store, place)
-            said = LedgerReader(store).status()
-            if said is None:
-                hint = "`campaign-worker run` makes it the config's"
-                raise NotFound(f"the ledger {place.file} belongs to no service yet", hint=hint)
-            own = said.body.get(SERVICE)
-            if own == service:
-                raise NotFound(f"the ledger {place.file} belongs to {service} already; nothing was changed")
-            why = f"taken from the service {own or '(not known)'} to {service}: {because}"
-            record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
-            service_now = update(daemon_status).values(body={**said.body, SERVICE: service})
-            return _gone_on_with(store, place, record, restored, service_now)
+        said = LedgerReader(store).status()
+        if said is None:
+            raise NotFound(
+                f"{store.name} belongs to no service yet", hint="`campaign-worker run` makes it the config's"
+            )
+        own = said.body.get(SERVICE)
+        if own == service:
+            raise NotFound(f"{store.name} belongs to {service} already; nothing was changed")
+        why = f"taken from the service {own or '(not known)'} to {service}: {because}"
+        record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
+        service_now = update(daemon_status).values(body={**said.body, SERVICE: service})
+        return _gone_on_with(store, record, restored, service_now)
 
 
-def _gone_on_with(
-    store: Store, place: LedgerPlace, record: Record, restored: Restored, also: Update | None = None
-) -> RestoreAccepted:
-    """The transaction that begins anew with what is there, and the mark of what comes of it."""
+def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update | None = None) -> RestoreAccepted:
+    """The transaction that begins anew with what is there, and the mark of what comes of it. Whoever owns a partner in
+    a fleet loses it, and what it remembers of it."""
     needs_human = []
-    with recording(store, [None]) as (connection, journal):
+    everybody = [None, *(name for (name,) in store.rows(select(partners.c.partner)))]
+    with recording(store, everybody, begin=store.begin_halt) as (connection, journal):
         journal.add([record])
         for row in connection.execute(ALL_WRITES.where(none_of(writes.c.state, FINAL))).mappings().all():
             move = restored(write_of(row))
             journal.add(move.records)
-            update_write(connection, move, journal.end(None).seq)
+            update_write(connection, move, journal.end(move.after.key.partner).seq)
             needs_human.append(move.after.id)
         memories = _forget(connection)
         _remember_restoring(connection, record.at)
         if also is not None:
             connection.execute(also)
+        connection.execute(update(partners).values(owner=None, epoch=partners.c.epoch + 1))
         ledger_id = connection.execute(select(meta.c.ledger_id)).scalar_one()
     end = journal.end(None)
-    write_mark(place, Mark(ledger_id=ledger_id, seq=end.seq, hash=end.hash))
+    if store.place is not None:
+        write_mark(store.place, Mark(ledger_id=ledger_id, seq=end.seq, hash=end.hash))
     return RestoreAccepted(needs_human=tuple(needs_human), memories=memories)
+
+
+def _stored(url: str) -> Store:
+    """A ledger on a server."""
+    store = store_of(url)
+    if store is None:
+        raise NotFound(f"there is no ledger in {named(url).removeprefix('the ledger ')}", hint="check `ledger:`")
+    return store
+
+
+def _require_nobody(connection: Connection, name: str) -> None:
+    """Raises `NotSafe` while a replica runs on a ledger."""
+    running = beating(connection)
+    if running:
+        raise NotSafe(f"{len(running)} replicas run on {name}: {', '.join(running)}", hint="stop them first")
 
 
 def _existing(url: str, folder: Path | None) -> LedgerPlace:
@@ -179,4 +223,7 @@ def _remember_restoring(connection: Connection, now: datetime) -> None:
     for row in connection.execute(select(partners).where(partners.c.body.is_not(None))).all():
         memory = replace(partner_memory_of(row.body), restored_at=now)
         connection.execute(update(partners).where(partners.c.partner == row.partner).values(body=body_of(memory)))
-    connection.execute(update(meta).values(ledger_id=new_id(connection), restored_at=now))
+    was = connection.execute(select(meta.c.ledger_id, meta.c.superseded)).one()
+    superseded = [*(was.superseded or ()), was.ledger_id]
+    values = {"ledger_id": new_id(connection), "restored_at": now, "superseded": superseded, "refused": None}
+    connection.execute(update(meta).values(values))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Never
 
@@ -462,6 +462,39 @@ class Sending:
     move: Move
     check: Callable[[SendingView], Brake | None]
     amount: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenReplica:
+    """A worker of a fleet as the ledger knows it. ``lag``: how long ago it was last heard of, by the server's clock."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    state: str
+    since: datetime
+    lag: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A partner of a fleet: whose it is and since when, and when its list was last complete."""
+
+    partner: PartnerId
+    owner: str | None
+    since: datetime | None
+    listed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRules:
+    """The rule files of a fleet, by name, as somebody put them into force. ``generation`` counts from 1."""
+
+    generation: int
+    files: Mapping[str, str]
+    by: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

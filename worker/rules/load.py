@@ -72,6 +72,11 @@ def load_rules(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> RuleSet:
     return load(path, registry).rules
 
 
+def rules_of(texts: Mapping[str, str], registry: Registry) -> RuleSet:
+    """The rules of texts, by the names of their files. Raises `InputErrors` with every mistake."""
+    return _without_errors(examined(texts, (), registry)).rules
+
+
 def load(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """The same, with the texts that the rules were read from."""
     return _without_errors(examine(path, registry))

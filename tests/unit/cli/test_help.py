@@ -8,8 +8,12 @@ from tests.calling import call
 from worker.cli.app import COMMANDS, flowing
 
 LEDGER = ("backup", "upgrade", "accept-restore", "moved")
-CALLS = [*((name,) for name in COMMANDS if name not in ("demo", "ledger")), *(("ledger", name) for name in LEDGER)]
-"""All but `demo`, which takes nothing, and the group that only leads on."""
+CALLS = [
+    *((name,) for name in COMMANDS if name not in ("demo", "ledger", "rules")),
+    *(("ledger", name) for name in LEDGER),
+    ("rules", "publish"),
+]
+"""All but `demo`, which takes nothing, and the groups that only lead on."""
 
 
 @pytest.mark.parametrize("command", CALLS, ids=" ".join)

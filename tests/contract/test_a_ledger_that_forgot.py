@@ -1,0 +1,155 @@
+"""A database that was put back, or is another server's: what a replica keeps on its disk shows it, and nobody sends."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text
+
+from tests.calling import call, settle_in
+from tests.contract.postgres import Server
+from tests.unit.ledger.examples import NOW, after, become, key, plan, planned, sent
+from worker.ledger.reading import open_reading
+from worker.ledger.sql import SqlLedger
+from worker.ledger.tables import replicas
+from worker.model.commits import LogFilter
+from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
+from worker.model.facts import Json
+
+CONFIG = "api: {{base_url: 'http://127.0.0.1:1/api/v3'}}\nledger: {url}\nstate_dir: state\n"
+
+
+@pytest.fixture
+def url(postgres: Server) -> str:
+    return postgres.ledger()
+
+
+@contextmanager
+def replica(url: str, folder: Path) -> Iterator[SqlLedger]:
+    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
+        ledger.remember_in(folder)
+        yield ledger
+
+
+def send(ledger: SqlLedger, number: int = 1) -> None:
+    (write,) = planned(ledger, plan(key(number)))
+    become(ledger, sent(ledger, write, after(number)), "applied", after(number))
+
+
+def put_back(url: str, ledger: SqlLedger) -> None:
+    """As a backup from before the last sending would do, whose connections it ends."""
+    with SqlLedger.open(url, clock_now=lambda: NOW) as other, other._store.writing() as connection:
+        connection.execute(text("DELETE FROM action_log WHERE id > 1"))
+    ledger._store.close()
+
+
+def test_what_was_sent_by_is_kept_before_the_byte_and_found_again(url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path) as ledger:
+        send(ledger)
+        kept = json.loads((tmp_path / "ledger.json").read_text())
+        ((chain, (seq, digest)),) = kept["chains"].items()
+        (record,) = ledger.log(LogFilter(chain=chain, after_seq=seq - 1, limit=1))
+        assert (record["kind"], record["hash"]) == ("sending", digest)
+    with replica(url, tmp_path) as ledger:
+        send(ledger, 2)
+
+
+def test_nothing_is_sent_where_that_cannot_be_kept(url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path / "state") as ledger:
+        (tmp_path / "state").rename(tmp_path / "gone")
+        with pytest.raises(SendingUnmarked, match=r"ledger\.json cannot be written"):
+            send(ledger)
+
+
+def test_a_running_replica_sends_no_more_from_a_ledger_that_forgot_and_goes_on_once_it_is_accepted(
+    url: str, tmp_path: Path
+) -> None:
+    config = settle_in(tmp_path, CONFIG.format(url=url))
+    with replica(url, tmp_path / "one") as ledger, replica(url, tmp_path / "two") as other:
+        send(ledger)
+        put_back(url, ledger)
+        (write,) = planned(ledger, plan(key(2)))
+        for one in (ledger, other):
+            with pytest.raises(LedgerUnwritable, match="was restored"):
+                sent(one, write, after(2))
+        assert "was restored" in call("status", config=config).out
+        with pytest.raises(NotSafe, match="was restored"), replica(url, tmp_path / "one"):
+            pass
+
+        assert call("ledger", "accept-restore", config=config).code == 0
+
+        assert [one.state for one in ledger.open_writes()] == ["needs_human", "needs_human"]
+        for number, one in enumerate((ledger, other), start=3):
+            send(one, number)
+        assert call("ledger", "accept-restore", config=config).code == 1, "there is nothing amiss"
+
+
+@pytest.mark.parametrize("what", ["system", "timeline"])
+def test_another_server_or_timeline_is_another_ledger(what: str, url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path) as ledger:
+        send(ledger)
+    file = tmp_path / "ledger.json"
+    kept: dict[str, Json] = json.loads(file.read_text())
+    system, _, timeline = str(kept["server"]).partition(", timeline ")
+    kept["server"] = f"7{system}, timeline {timeline}" if what == "system" else f"{system}, timeline 00000002"
+    file.write_text(json.dumps(kept))
+    with pytest.raises(NotSafe, match=r"its server is .* and was .*timeline") as caught, replica(url, tmp_path):
+        pass
+    assert "accept-restore" in caught.value.hint
+
+
+def test_a_folder_of_another_ledger_stops_nobody_else(url: str, postgres: Server, tmp_path: Path) -> None:
+    with replica(postgres.ledger(), tmp_path / "other") as ledger:
+        send(ledger)
+    with replica(url, tmp_path / "own") as ledger:
+        send(ledger)
+        with pytest.raises(NotSafe, match="is of another ledger") as caught, replica(url, tmp_path / "other"):
+            pass
+        assert "state_dir" in caught.value.hint
+        send(ledger, 2)
+
+
+def test_without_a_mark_a_replica_joins_beside_another_or_where_nothing_was_sent(url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path / "first") as ledger:
+        send(ledger)
+        for _ in range(2):  # a refused one keeps nothing that would let it in
+            with pytest.raises(NotSafe, match="no other replica runs"), replica(url, tmp_path / "new"):
+                pass
+        with ledger._store.writing() as connection:
+            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            row = {"id": "a", "host": "h", "pid": 1, "version": "1", "state": "live", "since": now, "beat": now}
+            connection.execute(insert(replicas).values(row))
+        with replica(url, tmp_path / "new") as joined:
+            send(joined, 2)
+
+
+def test_where_every_mark_is_lost_a_person_says_so(url: str, tmp_path: Path) -> None:
+    config = settle_in(tmp_path, CONFIG.format(url=url))
+    with replica(url, tmp_path / "first") as ledger:
+        send(ledger)
+    assert call("ledger", "accept-restore", config=config).code == 1
+    assert call("ledger", "accept-restore", "--in-step", config=config).code == 0
+    with replica(url, tmp_path / "new") as ledger:
+        send(ledger, 2)
+
+
+def test_a_mark_that_cannot_be_read_is_no_mark(url: str, tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text("{")
+    with pytest.raises(NotSafe, match="cannot be read"), replica(url, tmp_path):
+        pass
+
+
+def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None:
+    config = settle_in(tmp_path, CONFIG.format(url=url))
+    with replica(url, tmp_path / "first") as ledger:
+        assert "nothing to do" in call("ledger", "upgrade", config=config).err
+        with ledger._store.writing() as connection:
+            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            row = {"id": "a", "host": "h", "pid": 1, "version": "1", "state": "live", "since": now, "beat": now}
+            connection.execute(insert(replicas).values(row))
+        done = call("ledger", "upgrade", config=config)
+    assert (done.code, "1 replicas run on" in done.err) == (3, True)
+    with open_reading(url) as reader:
+        assert reader.made

@@ -1,0 +1,124 @@
+"""Rules of a fleet are published: as a whole, with a number, and nothing is decided or sent under older ones."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.calling import Called, call, settle_in
+from tests.contract.interleaving import Side, in_every_order
+from tests.contract.postgres import Server
+from tests.unit.ledger.examples import NOW, after, become, key, memory, no_brake, plan, planned, to_sending
+from worker.cli.wiring import PublishedSource
+from worker.config import load_config
+from worker.ledger.reading import open_reading
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import Commit, Sending
+from worker.model.errors import StateConflict
+from worker.model.writes import Write
+
+CONFIG = "api: {{base_url: 'http://127.0.0.1:1/api/v3'}}\nledger: {url}\nstate_dir: state\n"
+BROKEN = "rules:\n  - id: pause-cancelled\n    when: event.stats == 'cancelled'\n    do: [pause]\n"
+ANOTHER = "rules:\n  - id: another\n    when: event.status == 'cancelled'\n    do: [pause]\n"
+
+
+@pytest.fixture
+def url(postgres: Server) -> str:
+    return postgres.ledger()
+
+
+@pytest.fixture
+def config(tmp_path: Path, url: str) -> Path:
+    return settle_in(tmp_path, CONFIG.format(url=url))
+
+
+def publish(config: Path, rules: str | None = None) -> Called:
+    if rules is not None:
+        (config.parent / "rules" / "rules.yaml").write_text(rules)
+    return call("rules", "publish", config=config)
+
+
+def test_the_first_set_makes_the_ledger_and_the_next_takes_its_place(config: Path, url: str) -> None:
+    assert publish(config).err.startswith("generation 1 is in force: 1 rule")
+    assert publish(config).err.startswith("nothing to do")
+    assert publish(config, ANOTHER).err.startswith("generation 2 is in force: 1 rule")
+    with open_reading(url) as ledger:
+        found = ledger.published()
+    assert found is not None
+    assert (found.generation, found.files) == (2, {"rules.yaml": ANOTHER})
+    log = call("log", "--format", "json", config=config)
+    assert log.out.count('"rules_loaded"') == 2
+
+
+def test_a_set_with_a_mistake_changes_nothing(config: Path, url: str) -> None:
+    publish(config)
+    done = publish(config, BROKEN)
+    assert (done.code, "event.stats" in done.err) == (2, True)
+    assert publish(config, "rules: []\n").code == 2
+    with open_reading(url) as ledger:
+        assert ledger.generation() == 1
+
+
+def test_a_ledger_in_a_file_needs_no_publishing(tmp_path: Path) -> None:
+    done = publish(settle_in(tmp_path))
+    assert (done.code, "takes up" in done.err) == (2, True)
+
+
+def test_a_replica_takes_up_what_is_published_whatever_lies_in_its_folder(config: Path, url: str) -> None:
+    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
+        source = PublishedSource(load_config(config), ledger)
+        nothing = source.files_hash()
+        assert asyncio.run(source.load()).rules == ()
+        publish(config, ANOTHER)
+        assert source.files_hash() != nothing
+        (config.parent / "rules" / "rules.yaml").write_text(BROKEN)
+        assert [rule.id for rule in asyncio.run(source.load()).rules] == ["another"]
+
+
+def test_explain_goes_by_what_is_in_force(config: Path, url: str) -> None:
+    publish(config)
+    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
+        ledger.apply(Commit(at=NOW, memory=(memory(1),)))
+    (config.parent / "rules" / "rules.yaml").write_text(BROKEN)
+    assert "event.status == 'cancelled'" in call("explain", "--event", "e1", config=config).out
+
+
+def decide(ledger: SqlLedger, _: Write) -> object:
+    return ledger.apply(Commit(at=NOW, plans=(plan(key(2)),)))
+
+
+def send(ledger: SqlLedger, write: Write) -> object:
+    return ledger.record_sending(Sending(move=to_sending(write, after(1)), check=no_brake, amount=None))
+
+
+@pytest.mark.parametrize("act", [decide, send])
+def test_in_no_order_is_anything_stored_under_rules_that_are_out_of_force(
+    act: Callable[[SqlLedger, Write], object], postgres: Server
+) -> None:
+    def sides() -> tuple[Side, ...]:
+        url = postgres.ledger()
+        replica, operator = (SqlLedger.open(url, clock_now=lambda: NOW) for _ in range(2))
+        (write,) = planned(replica)
+        replica.decides_under(0)
+        publish = partial(operator.publish, {"a.yaml": ANOTHER}, why="", by="ann", at=NOW)
+        return (replica, lambda ledger: act(ledger, write)), (operator, lambda _: publish())
+
+    found = in_every_order(postgres, sides)
+    for ended, (acted, published) in found:
+        assert published == 1
+        assert ended == [0, 1] or isinstance(acted, StateConflict), "publish had returned"
+    assert {isinstance(acted, StateConflict) for _, (acted, _) in found} == {True, False}, len(found)
+
+
+def test_what_came_of_a_write_is_stored_under_any_rules(url: str) -> None:
+    with SqlLedger.open(url, clock_now=lambda: NOW) as replica:
+        (write,) = planned(replica)
+        replica.decides_under(0)
+        replica.publish({"a.yaml": ANOTHER}, why="", by="ann", at=NOW)
+        become(replica, write, "waiting", after(1))
+        with pytest.raises(StateConflict, match="generation 1 of the rules is in force"):
+            decide(replica, write)
+        replica.decides_under(1)
+        decide(replica, write)
