@@ -48,7 +48,7 @@ def test_what_is_stored_is_read(made: Host) -> None:
     assert json.loads(status.out)["replicas"] == []
     assert json.loads(status.out)["writes"] == {"waiting": 1}
     assert json.loads(made("writes", "--format", "json").out)[0]["state"] == "waiting"
-    assert made("log", "--verify").out.startswith("the chain holds: 3 records")
+    assert made("log", "--verify").out.startswith("the chain of partner-id-acme holds: 3 records")
     assert [json.loads(line)["kind"] for line in made("log", "--format", "jsonl").out.splitlines()] == [
         *("planned", "fired", "waiting")
     ]

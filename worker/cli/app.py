@@ -62,6 +62,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "resume": "End halts: those that name this partner and this rule, or without either all of them.",
     },
     "Look after": {
+        "fleet": "Print the workers that share the ledger, and which of them each partner belongs to. Needs no "
+        "credentials.",
         "rules": "Put a rule folder into force for a whole fleet.",
         "ledger": "Back up, upgrade, accept a restored ledger, or take it to another service.",
     },

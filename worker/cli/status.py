@@ -7,7 +7,8 @@ from typing import Annotated, cast
 import typer
 
 from worker.cli.common import amiss_with, config_of, in_force, ledger_url, say_no_ledger
-from worker.cli.output import Format, print_json, print_table, say, when
+from worker.cli.fleet import GONE, said_of_all
+from worker.cli.output import Format, counted, print_json, print_table, say, when
 from worker.config import Config
 from worker.config.addresses import service_of
 from worker.engine.ports import RELOAD_EVERY, unhealthy
@@ -23,12 +24,6 @@ app = typer.Typer()
 NO_RULES: Mapping[str, Json] = {
     **dict.fromkeys(("hash", "files_hash", "loaded_at", "error", "refused_at")),
     "ids": [],
-}
-NO_REPLICA: Mapping[str, Json] = {
-    **dict.fromkeys(("running", "cycle_ms", "unreachable", "ended", "rules")),
-    "replicas": [],
-    "partners": {},
-    "partners_held": {},
 }
 PARTNER_COLUMNS = ("partner", "last complete poll", "changes seen after", "requests a minute", "budget", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
@@ -81,7 +76,7 @@ def _found(config: Config, now: datetime) -> dict[str, Json]:
             elsewhere = ledger.refused_for(service_of(config.api.base_url)) if refused is None else None
             if elsewhere is not None:
                 refused = f"{elsewhere}; `campaign-worker run` will refuse it: {elsewhere.hint}"
-            found = {**(NO_REPLICA if place is None else _said(ledger, place, pid)), **_stored(ledger, now)}
+            found = {**(said_of_all(ledger) if place is None else _said(ledger, place, pid)), **_stored(ledger, now)}
     except NotSafe as error:
         if pid is None or place is None or place.file.exists():
             raise
@@ -143,6 +138,8 @@ def _in_force(config: Config, place: LedgerPlace | None, *, running: bool) -> Js
 def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> str | None:
     """Why the worker is not healthy, or None."""
     refused = found["ledger_refused"]
+    if "replicas" in found and not found["running"]:
+        return "no replica runs"
     if not found["running"]:
         return f"no daemon holds the ledger{f', and {refused}' if refused else ''}"
     return str(refused) if refused else unhealthy(found, now, interval)
@@ -182,6 +179,10 @@ def _print(found: Mapping[str, Json], now: datetime) -> None:
 
 
 def _daemon(found: Mapping[str, Json], now: datetime) -> str:
+    replicas = found.get("replicas")
+    if isinstance(replicas, list):
+        alive = sum(1 for one in replicas if _mapping(one)["state"] != GONE)
+        return f"{counted(alive, 'replica')} of a fleet; `campaign-worker fleet` names them"
     if found["running"]:
         since = _ago(found["since"], now, "since") if found["since"] else "and is only starting"
         return f"runs as process {found['pid']} {since}"
@@ -211,6 +212,8 @@ def _files(rules: Mapping[str, Json], now: datetime, *, running: bool) -> str:
     found = str(rules["files_hash"])
     if found.startswith(UNREADABLE):
         return "cannot be read; `campaign-worker check` says why"
+    if "generation" in rules:
+        return f"hash {found[:12]}, which is not in force: `campaign-worker rules publish` puts them into force"
     soon = f"within {RELOAD_EVERY.total_seconds():.0f} s" if running else "at the next start"
     differ = "differ, " if rules["loaded_at"] else ""
     return f"{differ}hash {found[:12]}: to be taken up {soon}; `campaign-worker check` says whether they can be"

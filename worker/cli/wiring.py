@@ -19,6 +19,7 @@ from worker.api.probe import Probed, probed
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url, no_ledger
+from worker.cli.output import counted
 from worker.cli.trial import USUAL, Bounds, try_out
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
@@ -29,7 +30,7 @@ from worker.engine.ports import Parts, RulesInUse
 from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Memory, Remembered, Tell, telling
 from worker.ledger.lock import SenderLock
-from worker.ledger.places import files_of, holder, place_of, unread
+from worker.ledger.places import files_of, holder, named, place_of, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
@@ -215,12 +216,24 @@ async def probe_of(config: Config, only: str) -> Probed:
     and asks the same again within the floor. Raises `NotSafe` beside a running daemon, before anything is asked."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        stack.enter_context(SenderLock.acquire(place_of(config.ledger, config.folder), now=clock.now()))
+        place = files_of(config.ledger, config.folder)
+        if place is None:
+            _require_no_replica(ledger_url(config))
+        else:
+            stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         secrets = _credentials(config, sandbox=config.embedded)
         address = await _embedded(stack, config, clock)
         service, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
         settle = duration_text(config.safety.settle)
         return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
+
+
+def _require_no_replica(url: str) -> None:
+    with open_reading(url) as ledger:
+        alive = [one for one in ledger.replicas() if one.alive]
+    if alive:
+        first = f"process {alive[0].pid} on {alive[0].host}"
+        raise NotSafe(f"{named(url)} is in use by {counted(len(alive), 'replica')}: {first}", hint="stop them first")
 
 
 @asynccontextmanager
@@ -235,8 +248,8 @@ async def rehearsing(
     clock, url = SystemClock(), ledger_url(config)
     settings, only = engine_settings(config), EventId(event) if event is not None else None
     place = files_of(url)
-    beside = place is not None and holder(place) is not None
     with open_reading(url) as stored:
+        beside = any(one.alive for one in stored.replicas()) if place is None else holder(place) is not None
         _require_service(stored, config)
         known = tuple(PartnerId(name) for name in stored.known("partner"))
         looks = [at for one in known if (at := last_look(stored, one)) is not None]

@@ -34,6 +34,7 @@ from sqlalchemy import (
 
 from worker.ledger import tables
 from worker.ledger.database import Store, Values
+from worker.ledger.identity import LEASE
 from worker.ledger.log import ALL_RECORDS, FIELDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
@@ -499,8 +500,15 @@ class LedgerReader:
         with self._store.reading() as connection:
             rows = connection.execute(select(replicas).order_by(replicas.c.since)).all()
             now = connection.execute(select(func.clock_timestamp())).scalar_one() if rows else None
-        told = ("id", "host", "pid", "version", "state", "since")
-        return tuple(SeenReplica(lag=now - row.beat, **{name: getattr(row, name) for name in told}) for row in rows)
+        return tuple(
+            SeenReplica(
+                **{name: getattr(row, name) for name in ("id", "host", "pid", "version", "state", "since")},
+                lag=now - row.beat,
+                alive=now - row.beat < LEASE,
+                said=row.body or {},
+            )
+            for row in rows
+        )
 
     def owned(self) -> tuple[Owned, ...]:
         """Every partner, and which replica of a fleet it belongs to."""

@@ -319,9 +319,10 @@ replicas = Table(
     Column("state", Words, nullable=False),
     Column("since", UtcTime, nullable=False),
     Column("beat", UtcTime, nullable=False),
+    Column("body", Jsons),
 )
 """The processes of a fleet, each under an id that is used once; ``beat``: when it was last heard of, by the server's
-clock."""
+clock; ``body``: what it says of itself."""
 
 rule_sets = Table(
     "rule_sets",

@@ -466,7 +466,8 @@ class Sending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenReplica:
-    """A worker of a fleet as the ledger knows it. ``lag``: how long ago it was last heard of, by the server's clock."""
+    """A worker of a fleet as the ledger knows it. ``lag``: how long ago it was last heard of, by the server's clock;
+    ``alive``: that is not long ago; ``said``: what it says of itself."""
 
     id: str
     host: str
@@ -475,6 +476,8 @@ class SeenReplica:
     state: str
     since: datetime
     lag: timedelta
+    alive: bool
+    said: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

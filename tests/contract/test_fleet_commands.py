@@ -1,0 +1,106 @@
+"""What `fleet` and `status` say of the workers that share a ledger."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text, update
+
+from tests.calling import Called, call, settle_in
+from tests.contract.postgres import Server
+from tests.unit.ledger.examples import ACME, NOW
+from worker.ledger.sql import SqlLedger
+from worker.ledger.tables import partners, replicas
+from worker.model.commits import Commit, PartnerMemory
+from worker.model.facts import Json, PartnerId, spelled
+
+CONFIG = """
+api: {{base_url: "http://127.0.0.1:1/api/v3"}}
+credentials: {{username: ann, password: secret}}
+ledger: {url}
+state_dir: state
+"""
+OTHER = PartnerId("partner-id-other")
+
+
+class Fleet:
+    """Rows as replicas leave them: ``old`` was not heard of for a minute."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.config = settle_in(folder, CONFIG.format(url=url))
+        self.ledger = SqlLedger.open(url, clock_now=lambda: NOW)
+        with self.ledger._store.reading() as connection:
+            self.now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+        for partner in (ACME, OTHER):
+            self.ledger.apply(Commit(at=NOW, partner=PartnerMemory(partner=partner, listed_at=NOW)))
+
+    def replica(self, name: str, beat: datetime, **said: Json) -> None:
+        told = {"id": name, "host": "here", "pid": 7, "version": "1", "state": "live", "since": self.now, "beat": beat}
+        with self.ledger._store.writing() as connection:
+            connection.execute(insert(replicas).values(**told, body=said))
+
+    def own(self, partner: PartnerId, owner: str) -> None:
+        with self.ledger._store.writing() as connection:
+            row = update(partners).where(partners.c.partner == partner)
+            connection.execute(row.values(owner=owner, epoch=1, owned_since=self.now))
+
+    def __call__(self, *arguments: str) -> Called:
+        return call(*arguments, config=self.config)
+
+
+@pytest.fixture
+def fleet(postgres: Server, tmp_path: Path) -> Fleet:
+    return Fleet(postgres.ledger(), tmp_path)
+
+
+def test_fleet_names_who_runs_and_whose_each_partner_is(fleet: Fleet) -> None:
+    listed = spelled(fleet.now)
+    fleet.replica("a1", fleet.now, partners={ACME: {"last_ok_at": listed}})
+    fleet.replica("b2", fleet.now - timedelta(minutes=1))
+    fleet.own(ACME, "a1")
+
+    said = fleet("fleet", "--format", "json").json
+
+    assert [(one["id"], one["state"], one["pid"]) for one in said["replicas"]] == [("a1", "live", 7), ("b2", "gone", 7)]
+    assert [one["lag_ms"] >= 60_000 for one in said["replicas"]] == [False, True]
+    assert [(one["partner"], one["owner"], one["listed_at"]) for one in said["partners"]] == [
+        (ACME, "a1", listed),
+        (OTHER, None, spelled(NOW)),
+    ]
+    assert "nobody" in fleet("fleet").out
+
+
+def test_status_says_what_each_owner_says(fleet: Fleet) -> None:
+    listed = spelled(fleet.now)
+    fleet.replica("a1", fleet.now, partners={ACME: {"last_ok_at": listed}}, rules={"ids": ["r"]}, cycle_ms=5)
+    fleet.own(ACME, "a1")
+
+    assert "partner-id-other: the last complete cycle is" in fleet("status", "--healthy").err
+    fleet.replica("b2", fleet.now, partners={OTHER: {"last_ok_at": listed}, ACME: {"last_ok_at": None}}, cycle_ms=7)
+    fleet.own(OTHER, "b2")
+    fleet("rules", "publish")
+    said = fleet("status", "--format", "json").json
+
+    assert [one["id"] for one in said["replicas"]] == ["a1", "b2"]
+    assert {"pid", "since"}.isdisjoint(said)
+    assert (said["running"], said["cycle_ms"], said["rules"]["generation"], said["rules"]["ids"]) == (True, 7, 1, ["r"])
+    assert {name: one["last_ok_at"] for name, one in said["partners"].items()} == {ACME: listed, OTHER: listed}
+    assert fleet("status", "--healthy").code == 0
+    assert "2 replicas of a fleet" in fleet("status").out
+
+
+def test_nobody_is_healthy_where_no_replica_runs(fleet: Fleet) -> None:
+    fleet.replica("a1", fleet.now - timedelta(minutes=1))
+    done = fleet("status", "--healthy")
+    assert (done.code, "no replica runs" in done.err) == (1, True)
+
+
+def test_a_probe_asks_nothing_beside_a_replica(fleet: Fleet) -> None:
+    fleet.replica("a1", fleet.now + timedelta(minutes=1))
+    done = fleet("probe")
+    assert (done.code, "in use by 1 replica" in done.err) == (3, True)
+
+
+def test_a_ledger_in_a_file_has_no_fleet(tmp_path: Path) -> None:
+    done = call("fleet", config=settle_in(tmp_path))
+    assert (done.code, "is a file" in done.err) == (2, True)
