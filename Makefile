@@ -134,7 +134,7 @@ golden: $(READY) ## write anew what check says of the broken rules in tests/brok
 
 lock: $(READY) ## solve the dependencies anew where pyproject.toml changed; newest of all: make lock UPGRADE=--upgrade
 	$(SAY) 'requirements.lock'
-	@$(COMPILE) $(UPGRADE) --extra messages pyproject.toml --output-file requirements.lock
+	@$(COMPILE) $(UPGRADE) --extra messages --extra postgres pyproject.toml --output-file requirements.lock
 	$(SAY) 'requirements-dev.lock'
 	@$(COMPILE) $(UPGRADE) --extra dev --extra messages --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
 	$(SAY) 'requirements-build.lock'
