@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import psycopg
 import pytest
 
 from tests.contract.postgres import Server
@@ -95,22 +96,46 @@ def test_a_database_or_user_that_there_is_not_is_named_with_a_remedy(postgres: S
         assert "create it" in caught.value.hint
 
 
+@contextmanager
+def settled(connection: "psycopg.Connection[tuple[object, ...]]", setting: str, value: str) -> Iterator[None]:
+    """A setting of the server's while the block lasts."""
+    usual = connection.execute(f"SHOW {setting}".encode()).fetchone()
+
+    def change(statement: str, wanted: object) -> None:
+        connection.execute(statement.encode())
+        connection.execute("SELECT pg_reload_conf()")
+        while connection.execute(f"SHOW {setting}".encode()).fetchone() != wanted:
+            pass
+
+    change(f"ALTER SYSTEM SET {setting} = {value}", (value,))
+    try:
+        yield
+    finally:
+        change(f"ALTER SYSTEM RESET {setting}", usual)
+
+
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_server_that_may_lose_what_it_acknowledged_is_not_used(postgres: Server, setting: str) -> None:
     url = postgres.ledger()
-    with postgres.connect() as connection:
-        connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
-        connection.execute("SELECT pg_reload_conf()")
-        try:
-            while connection.execute(f"SHOW {setting}".encode()).fetchone() != ("off",):
-                pass
-            with pytest.raises(NotSafe, match=f"{setting} is off"):
-                opened(url)
-        finally:
-            connection.execute(f"ALTER SYSTEM RESET {setting}".encode())
-            connection.execute("SELECT pg_reload_conf()")
-            while connection.execute(f"SHOW {setting}".encode()).fetchone() != ("on",):
-                pass
+    refused = pytest.raises(NotSafe, match=f"{setting} is off")
+    with postgres.connect() as connection, settled(connection, setting, "off"), refused:
+        opened(url)
+    opened(url).close()
+
+
+def test_a_standby_is_not_used(postgres: Server) -> None:
+    url = postgres.ledger()
+    postgres.stop()
+    signal = postgres.folder / "data" / "standby.signal"
+    signal.touch()
+    postgres.start()
+    try:
+        with pytest.raises(NotSafe, match="server is a standby"):
+            opened(url)
+    finally:
+        postgres.stop()
+        signal.unlink()
+        postgres.start()
     opened(url).close()
 
 
@@ -287,21 +312,20 @@ def test_a_commit_whose_answer_did_not_come_is_an_error_and_may_be_there(postgre
         assert other.verify() is None
 
 
-def test_a_commit_of_which_the_server_warns_is_an_error(postgres: Server) -> None:
-    with opened(postgres.ledger()) as ledger:
-        (write,) = planned(ledger)
-        with ledger._store.writing() as connection:
-            connection.exec_driver_sql(
-                "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN RAISE WARNING 'the standby may not have it'; RETURN NULL; END $$"
-            )
-            connection.exec_driver_sql(
-                "CREATE CONSTRAINT TRIGGER warns AFTER INSERT ON attempts DEFERRABLE INITIALLY DEFERRED "
-                "FOR EACH ROW EXECUTE FUNCTION warn()"
-            )
-        sending = Sending(move=to_sending(write, after(1)), check=no_brake, amount=None)
-        with pytest.raises(LedgerUnwritable, match="the standby may not have it"):
-            ledger.record_sending(sending)
+def test_a_commit_that_a_standby_may_not_have_is_an_error(postgres: Server) -> None:
+    url = postgres.ledger()
+    with opened(url) as ledger, postgres.connect() as beside, settled(beside, "synchronous_standby_names", "nobody"):
+        beside.execute("SET synchronous_commit = local")
+        with ThreadPoolExecutor(1) as pool:
+            planning = pool.submit(planned, ledger)
+            waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            while beside.execute(waits.encode()).fetchone() is None:
+                assert not planning.done(), planning.result()
+            with pytest.raises(LedgerUnwritable, match="warned of a commit: canceling wait for synchronous") as caught:
+                planning.result()
+    assert "standbys" in caught.value.hint
+    with opened(url) as other:
+        assert len(other.open_writes()) == 1, "it is there, and may be lost with this disk"
 
 
 def test_who_stands_in_a_transaction_loses_what_others_wait_for(postgres: Server) -> None:

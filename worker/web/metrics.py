@@ -44,6 +44,9 @@ METRICS: Mapping[str, str] = {
     "sign_ins_refused_total": "wrong passwords and tokens at the page",
     "halts": "halts in force",
     "rules_refused": "1 while the rule files do not load and the last good set stays in force",
+    "ledger_refused": "1 while nothing is sent because the ledger was restored, lost or exchanged",
+    "replicas": "workers of a fleet that were heard of in the last seconds; 0 where one runs alone",
+    "partners_unowned": "partners of a fleet that no worker has; 0 where one runs alone",
     "log_records": "records in the action log",
     "log_head": "the first 13 hexadecimal digits of the last record's hash, as a number; see the action log's head",
 }
@@ -185,26 +188,31 @@ class _Stored(Collector):
         head = self._ledger.head()
         yield _gauge("log_records", [((), head.seq)])
         yield _gauge("log_head", [((), int(head.hash[:HEAD_DIGITS], 16))])
-        status = self._ledger.status()
-        body: Mapping[str, Json] = {} if status is None else status.body
-        rules = body.get("rules")
-        refused = isinstance(rules, Mapping) and bool(rules.get("error"))
+        yield _gauge("ledger_refused", [((), int(self._ledger.refused() is not None))])
+        status, replicas = self._ledger.status(), self._ledger.replicas()
+        said = [one.said for one in replicas if one.alive] if replicas else [{} if status is None else status.body]
+        rules = [body.get("rules") for body in said]
+        refused = any(isinstance(one, Mapping) and one.get("error") for one in rules)
         yield _gauge("rules_refused", [((), int(refused))])
-        yield _gauge("budget_requests_per_minute", _said_of_partners(body, "budget"), "partner")
-        yield _gauge("used_requests_per_minute", _said_of_partners(body, "requests_per_minute"), "partner")
+        yield _gauge("budget_requests_per_minute", _said_of_partners(said, "budget"), "partner")
+        yield _gauge("used_requests_per_minute", _said_of_partners(said, "requests_per_minute"), "partner")
+        free = [one for one in self._ledger.owned() if one.owner is None] if replicas else []
+        yield _gauge("replicas", [((), len(said) if replicas else 0)])
+        yield _gauge("partners_unowned", [((), len(free))])
 
     def _age(self, state: State) -> float:
         since = self._ledger.oldest(state)
         return 0.0 if since is None else max(0.0, (self._now - since).total_seconds())
 
 
-def _said_of_partners(body: Mapping[str, Json], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
-    """What the daemon's last word says of each partner's pace."""
-    partners = body.get("partners")
-    for partner, said in partners.items() if isinstance(partners, Mapping) else ():
-        value = said.get(name) if isinstance(said, Mapping) else None
-        if isinstance(value, int | float):
-            yield (partner,), float(value)
+def _said_of_partners(bodies: Iterable[Mapping[str, Json]], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    """What the last word of each worker says of its partners' pace."""
+    for body in bodies:
+        partners = body.get("partners")
+        for partner, said in partners.items() if isinstance(partners, Mapping) else ():
+            value = said.get(name) if isinstance(said, Mapping) else None
+            if isinstance(value, int | float):
+                yield (partner,), float(value)
 
 
 def _gauge(name: str, values: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> Metric:
