@@ -115,6 +115,16 @@ def test_make_pin_writes_the_digest_that_it_was_told_and_the_next_one(tmp_path: 
     assert pinned("exit 1") == (2, ["ARG BASE=python:3.13-slim@sha256:" + "b" * 64]), "left as it is"
 
 
+def test_an_install_says_only_what_fails() -> None:
+    """Twice quiet: pip's warnings of where an index lies are a hundred lines before the first word of the demo."""
+    call = ["make", "--dry-run", "--always-make", "demo", "test", "audit"]
+    made = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    installs = [line for line in made.splitlines() if " install " in line and "-m pip" in line]
+
+    assert len(installs) >= 3, made
+    assert [line for line in installs if "--quiet --quiet" not in line] == []
+
+
 def test_every_lock_is_audited_and_names_each_file_by_its_hash() -> None:
     made = subprocess.run(
         ["make", "--dry-run", "--always-make", "audit"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -131,8 +131,10 @@ def _print_blocks(screen: Console, title: str, columns: Columns, keys: AbstractS
     screen.print(Text(title, style="table.title"))
     for row in zip(*columns.values(), strict=True):
         cells = [(name, cell) for name, cell in zip(columns, row, strict=True) if cell]
-        head = [f"{name} {cell}" if name in NUMBERS else cell for name, cell in cells if name in keys]
-        screen.print(Text("  ".join(head), style="bold", overflow="ignore"))
+        head = [
+            Text(f"{name} {cell}") if name in NUMBERS else _styled(name, cell) for name, cell in cells if name in keys
+        ]
+        screen.print(Text("  ", style="bold", overflow="ignore").join(head))
         rest = "; ".join(f"{name}: {cell}" for name, cell in cells if name not in keys | WORDS)
         words = [cell if name in SPEAKING else f"{name}: {cell}" for name, cell in cells if name in WORDS]
         for text in filter(None, (rest, *words)):

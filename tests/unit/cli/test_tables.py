@@ -61,6 +61,17 @@ def test_what_a_terminal_would_obey_is_not_printed() -> None:
     assert "[bold]e2[/bold]" in text
 
 
+def test_a_state_keeps_its_colour_where_there_is_no_room_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "40"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    lines = printed(("id", "state", "rule", "why"), [[7, "needs_human", "r" * 40, "confirmed"]])
+
+    assert any("id 7" in line and "\x1b[1;31mneeds_human" in line for line in lines), lines
+    assert not any("\x1b[32m" in line for line in lines), "a word elsewhere has no colour"
+
+
 def test_a_state_has_its_colour_where_the_terminal_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
