@@ -102,6 +102,13 @@ def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: 
         assert number != "4" or "unknown" not in form, "what spends nothing says nothing"
 
 
+def test_what_is_approved_stands_field_by_field_beside_the_yes(waits: Scene) -> None:
+    forms = re.findall(r"<form.*?</form>", page(waits, "/"), flags=re.DOTALL)
+    (asked,) = (text(form) for form in forms if 'name="id" value="1"' in form and 'value="approve"' in form)
+    assert "state DRAFT → PUBLISHED" in asked
+    assert "total_budget 500 as it is" in asked
+
+
 def test_all_of_a_rule_together_are_approved_beside_their_sum(waits: Scene) -> None:
     shown = text(page(waits, "/"))
     assert "All 2 together spend: 750.5 EUR in all" in shown

@@ -172,6 +172,17 @@ def test_writes_are_stacked_by_day_and_every_one_is_counted() -> None:
         assert bar.y + bar.height <= chart.up[0][0] + 0.11
 
 
+@pytest.mark.parametrize("days", [7, 30, 90, 365])
+def test_a_chart_of_any_range_stays_within_its_frame(days: int) -> None:
+    counts = [
+        Outcomes(day=(NOW.date() - timedelta(days=one)).isoformat(), state="confirmed", count=1) for one in range(400)
+    ]
+    chart = writes_a_day(counts, NOW.date(), days)
+    assert len(chart.bars) == days
+    assert all(bar.width > 0 and bar.x + bar.width <= chart.width for bar in chart.bars)
+    assert 4 <= len(chart.across) <= 7
+
+
 def test_the_middle_and_the_slow_end_of_confirming_are_drawn() -> None:
     settled = [Settled(day="2026-03-01", count=100, middle_s=50.5, slow_s=95.0)]
     chart = time_to_confirmed(settled, NOW.date(), 30)

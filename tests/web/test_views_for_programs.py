@@ -99,6 +99,16 @@ def test_rules_are_listed_with_how_they_stand(shown: Scene) -> None:
     assert found["pause-cancelled"]["troubles"] == []
 
 
+def test_charts_are_of_the_days_that_are_asked_for(shown: Scene) -> None:
+    assert data(shown, "/charts.json")["days"] == 30
+    assert [one["day"] for one in data(shown, "/charts.json?days=7")["writes_a_day"]] == ["2026-03-01"] * 3
+    assert (
+        "2026-02-28"
+        in httpx.get(shown.address + "/charts?days=7&until=2026-02-28", trust_env=False, auth=("ann", PASSWORD)).text
+    )
+    assert data(shown, "/charts.json?days=8&until=2027-13-01") == data(shown, "/charts.json")
+
+
 class Ticking(FixedClock):
     """A clock whose time passes by sleeping alone."""
 

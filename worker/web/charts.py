@@ -13,6 +13,8 @@ from worker.web.views import lasting, tone_of
 
 WIDTH, HEIGHT = 860.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 14.0, 30.0
+FULL = 0.9
+"""Of its day's place, how much a bar takes."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "confirmed": ("confirmed",),
     "open": ("planned", "waiting", "sending", "applied", "unknown"),
@@ -70,8 +72,8 @@ def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
             if count:
                 height = _height(count, highest)
                 top -= height
-                x, label = round(LEFT + place * step + 1, 1), f"{day}: {count} {group}"
-                bars.append(Bar(x=x, y=top, width=round(step - 2, 1), height=height, tone=_tone(group), label=label))
+                x, label = round(LEFT + place * step, 2), f"{day}: {count} {group}"
+                bars.append(Bar(x=x, y=top, width=round(step * FULL, 2), height=height, tone=_tone(group), label=label))
     return Chart(
         title="Writes a day",
         note="by the day of their last change (UTC), and where they stand now",
@@ -92,15 +94,15 @@ def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Cha
     step = (WIDTH - LEFT - RIGHT) / days
     bars: list[Bar] = []
     for one in found:
-        x = LEFT + names.index(one.day) * step + 1
+        x = LEFT + names.index(one.day) * step
         for tone, seconds, at, share, which in (
             ("quiet", one.slow_s, x, 1.0, "95 of 100 within"),
             ("good", one.middle_s, x + step * 0.2, 0.6, "half of them within"),
         ):
             height = max(1.5, _height(seconds, highest))
-            width, y = round((step - 2) * share, 1), round(HEIGHT - BOTTOM - height, 1)
+            width, y = round(step * FULL * share, 2), round(HEIGHT - BOTTOM - height, 1)
             label = f"{one.day}: {which} {_span(seconds)} ({one.count} writes)"
-            bars.append(Bar(x=round(at, 1), y=y, width=width, height=height, tone=tone, label=label))
+            bars.append(Bar(x=round(at, 2), y=y, width=width, height=height, tone=tone, label=label))
     return Chart(
         title="From the change seen to confirmed",
         note="seconds from the poll at which the rule fired to the read, answer or person that confirmed the write",
@@ -131,9 +133,10 @@ def _days(today: date, days: int) -> list[str]:
 
 
 def _across(days: Sequence[str]) -> tuple[tuple[float, str], ...]:
-    """Every fifth day has its name in the middle below its bar."""
+    """About six of the days have their names in the middle below their bars."""
     step = (WIDTH - LEFT - RIGHT) / len(days)
-    return tuple((LEFT + (place + 0.5) * step, days[place][5:]) for place in range(0, len(days), 5))
+    every = ceil(len(days) / 6)
+    return tuple((LEFT + (place + 0.5) * step, days[place][5:]) for place in range(0, len(days), every))
 
 
 def _up(highest: float) -> tuple[tuple[float, str], ...]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -106,6 +106,7 @@ EVENT_FIELDS_SHOWN = ("title", "status", "client_campaign_status", "start_date_t
 LATELY = timedelta(days=7)
 """Writes that ended without success count for so long against a rule."""
 DAYS = 30
+RANGES = (7, 30, 90, 365)
 FOR_A_PERSON: tuple[State, ...] = ("needs_human", "waiting")
 
 
@@ -348,13 +349,18 @@ def _texts(parts: PageParts) -> Mapping[str, str] | None:
 
 
 def charts_page(asking: PageRequest) -> Shown:
-    """Two pictures of the last weeks."""
-    today = asking.now.date()
-    since = asking.now - timedelta(days=DAYS)
+    """Two pictures of some weeks, the last ones or those before a day."""
+    days = number_in(asking.one("days"))
+    days = days if days in RANGES else DAYS
+    try:
+        last = min(date.fromisoformat(asking.one("until")), asking.now.date())
+    except ValueError:
+        last = asking.now.date()
+    since = datetime.combine(last, time(), UTC) - timedelta(days=days - 1)
     daily, settled = asking.ledger.daily(since), asking.ledger.settled(since)
-    charts = (writes_a_day(daily, today, DAYS), time_to_confirmed(settled, today, DAYS))
-    values = {"days": DAYS, "writes_a_day": daily, "time_to_confirmed": settled}
-    return Shown(template="charts.html", title="Charts", values=values, drawn={"charts": charts})
+    charts = (writes_a_day(daily, last, days), time_to_confirmed(settled, last, days))
+    values = {"days": days, "until": last, "writes_a_day": daily, "time_to_confirmed": settled}
+    return Shown(template="charts.html", title="Charts", values=values, drawn={"charts": charts, "ranges": RANGES})
 
 
 PAGES: Mapping[str, Callable[[PageRequest], Shown]] = {

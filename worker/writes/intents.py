@@ -16,7 +16,7 @@ from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json, Known
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
 from worker.model.writes import UNSETTLED, Intent, Write
-from worker.writes.evidence import CONFIRM, EXACT_MAX, Wish, members, own_values, wish_of
+from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, own_values, wish_of
 
 # The parameters of a step at its firing: what is written as CEL is computed, and ``each`` is gone through.
 #
@@ -347,13 +347,15 @@ OF_DRAFT: Final = ("total_budget", "goal")
 class Wanted:
     """``does``: what is set, and of a boost the draft that it publishes. ``before``: what is there now, or was there
     before it was sent; empty where nobody has read it. ``amount``: what it spends, in the partner's ``currency`` where
-    that is known; ``unknown``: why a write that spends has no amount."""
+    that is known; ``unknown``: why a write that spends has no amount. ``changes``: each field, its value before and its
+    value then."""
 
     does: str
     before: str = ""
     amount: float | None = None
     currency: str = ""
     unknown: str = ""
+    changes: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def change(self) -> str:
@@ -370,7 +372,9 @@ class Wanted:
     @property
     def told(self) -> dict[str, Json]:
         """The same for programs."""
-        return {"wants": self.does, "now": self.before, "spends": self.spends, "amount": self.amount}
+        changes: list[Json] = [{"field": name, "now": now, "then": then} for name, now, then in self.changes]
+        words: dict[str, Json] = {"wants": self.does, "now": self.before, "spends": self.spends, "amount": self.amount}
+        return {**words, "changes": changes}
 
     @property
     def line(self) -> str:
@@ -394,7 +398,22 @@ def wanted(intent: Intent, item: str, before: Json, currency: str = "") -> Wante
     if item and item in row.items:
         does = f"{does} ({item})"
     amount, unknown = _spent(intent, seen) if intent.spends else (None, "")
-    return Wanted(does=does, before=known, amount=amount, currency=currency, unknown=unknown)
+    changes = _changes(intent, before if reads_back(intent, item) else None)
+    return Wanted(does=does, before=known, amount=amount, currency=currency, unknown=unknown, changes=changes)
+
+
+def _changes(intent: Intent, before: Json) -> tuple[tuple[str, str, str], ...]:
+    """Field by field what is there, empty where that is not known, and what shall be; of a boost all of the draft."""
+    row = ACTIONS[intent.action]
+    named = {name: value for name, value in intent.params.items() if name not in {*UNSAID, "value", "text"}}
+    sets = {**intent.wanted, **named}
+    sets.pop("exists", None)
+    if not isinstance(before, Mapping):
+        now = "" if before is None else _spelled(before)
+        return tuple((SERIES if row.shown == "series" else name, now, _spelled(to)) for name, to in sets.items())
+    if row.budget == "draft":
+        sets = {**before, **sets}
+    return tuple((name, _spelled(before[name]) if name in before else "", _spelled(to)) for name, to in sets.items())
 
 
 def in_all(together: Iterable[Wanted]) -> str:

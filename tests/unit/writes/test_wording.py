@@ -80,6 +80,39 @@ def test_of_an_action_of_two_calls_it_is_said_which_one_and_what_no_read_shows_h
 
 
 @pytest.mark.parametrize(
+    ("action", "params", "before", "changes"),
+    [
+        ("pause", {}, "RUNNING", [("client_campaign_status", "RUNNING", "PAUSED")]),
+        ("pause", {}, None, [("client_campaign_status", "", "PAUSED")]),
+        (
+            "update_draft",
+            {"total_budget": 120.0, "goal": "CPM"},
+            {**DRAFT, "total_budget": 100},
+            [("total_budget", "100", "120"), ("goal", "ROAS", "CPM")],
+        ),
+        (
+            "boost",
+            {},
+            DRAFT,
+            [("state", "DRAFT", "PUBLISHED"), ("goal", "ROAS", "ROAS"), ("total_budget", "500", "500")],
+        ),
+        (
+            "edit_cluster",
+            {**JAZZ, "budget": 24.0},
+            {"exists": True, "budget": 20},
+            [("budget", "20", "24"), ("tc", "", "jazz"), ("tc_run_id", "", "1")],
+        ),
+        ("series_add", {"value": ["e2", "e3"]}, ["e2"], [("campaign_event_series", "e2", "e2, e3")]),
+        ("write", {"method": "PUT", "path": "/x", "spends": False}, None, [("method", "", "PUT"), ("path", "", "/x")]),
+    ],
+)
+def test_what_a_write_changes_is_said_field_by_field(
+    action: str, params: dict[str, Json], before: Json, changes: list[tuple[str, str, str]]
+) -> None:
+    assert list(wanted(an_intent(action, params), "", before).changes) == changes
+
+
+@pytest.mark.parametrize(
     ("together", "words"),
     [
         ([], ""),
