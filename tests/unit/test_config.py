@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.rules.test_files import folder_of_somebody, without_rights
+from worker.cli.page import KeyRing
 from worker.config import Config, load_config, read_config, resolve
 from worker.config import load as loading
 from worker.config.models import SecretPlace
 from worker.model.errors import InputErrors, UsageError
+from worker.web.door import NOBODY, Key
 
 SHIPPED = Path(__file__).parents[2] / "config.yaml"
 REMOTE = "api: {base_url: https://host/api/v3}\n"
@@ -302,6 +304,15 @@ def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
         ("{listen: ':80', users: {ann: {password: {env: A}, may: [send]}}}", "may", "nobody may send"),
         ("{listen: '0.0.0.0:80', users: {'a:b': {password: {env: A}}}}", "is no name", "a colon ends it in a header"),
         ("{listen: '127.0.0.1:80', hosts: ['https://x']}", "is no host name", "an address instead of a name"),
+        ("{listen: '0.0.0.0:80', users: {ann: {may: [view]}}}", "users.ann has no password", "and no proxy"),
+        (
+            "{listen: '0.0.0.0:80', proxy: {header: Cookie, addresses: [10.0.0.5]}}",
+            "no header for a name",
+            "others set it",
+        ),
+        ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [proxy]}}", "no address or network", "a name"),
+        ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: []}}", "addresses", "believed from nowhere"),
+        ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [10.0.0.5]}}", "nobody would be asked", "no users"),
         ("{listen: '127.0.0.1:80', user: {}}", "did you mean 'users'", "a misspelt key"),
     ],
 )
@@ -323,11 +334,25 @@ def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
     web = read(text).web
     assert web is not None
     assert (web.host, web.hosts) == ("0.0.0.0", ("w.example",))  # noqa: S104 - what is tested
-    assert {name: (one.secret.env, one.secret.key, set(one.may), one.up_to) for name, one in web.users.items()} == {
+    secrets = {name: one.password for name, one in web.users.items()}
+    assert {
+        name: (secret.env, secret.key, set(web.users[name].may), web.users[name].up_to)
+        for name, secret in secrets.items()
+        if secret is not None
+    } == {
         "ann": ("A", "web.users.ann.password", {"view"}, None),
         "ben": (None, "web.users.ben.password", {"view", "approve"}, 500.0),
     }
     assert web.tokens["prometheus"].may == ("view",), "a token reads"
+
+
+def test_who_comes_by_a_proxy_needs_no_password() -> None:
+    proxy = "{header: X-Remote-User, addresses: [10.0.0.5, 'fd00::/64']}"
+    found = read(f"web: {{listen: '0.0.0.0:80', proxy: {proxy}, users: {{ann: {{may: [view]}}}}}}")
+    assert found.web is not None
+    keys = KeyRing(found.web)()
+    assert (keys.named_in, [str(one) for one in keys.proxies]) == ("X-Remote-User", ["10.0.0.5/32", "fd00::/64"])
+    assert keys.users["ann"] == Key(secret=NOBODY)
 
 
 def test_topics_of_messages_are_checked_with_the_nearest_name() -> None:

@@ -7,6 +7,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
@@ -20,7 +22,7 @@ from worker.config import load_config
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
-from worker.web.door import WRONG_MAX, Key, Keys, digest, visitor_of
+from worker.web.door import NOBODY, WRONG_MAX, Key, Keys, digest, visitor_of
 from worker.web.server import PEER_MAX, PageServer
 
 TOKEN = "a token of some length"
@@ -388,3 +390,61 @@ def test_a_form_that_is_not_taken_says_what_to_do(client: httpx.Client, cookie: 
     headers = {} if cookie is None else {"Cookie": f"campaign_worker_form={cookie}"}
     answer = client.post("/act", data={**given, "what": "approve"}, headers=headers)
     assert (answer.status_code, words in answer.text) == (403, True), answer.text
+
+
+PROXY = Keys(
+    users={"ann": Key(secret=NOBODY, may=frozenset({"view", "operate"})), "jürgen": Key(secret=digest(PASSWORD))},
+    tokens={"monitor": Key(secret=digest(TOKEN))},
+    proxies=(ip_network("127.0.0.0/8"),),
+    named_in="X-Remote-User",
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "status", "words"),
+    [
+        (["ann"], 200, "signed in as ann, who may operate, view"),
+        (["jürgen"], 200, "signed in as jürgen"),
+        (["eve"], 403, "must stand under web.users"),
+        ([""], 403, "must stand under web.users"),
+        (["ann", "jürgen"], 403, "must stand under web.users"),
+        ([], 401, "A user name and a password are needed"),
+    ],
+)
+def test_whom_the_proxy_of_the_config_names_is_believed(story: Path, names: list[str], status: int, words: str) -> None:
+    with scene(story, keys=PROXY) as page:
+        heads = [("x-remote-user", name.encode()) for name in names]
+        answer = httpx.get(page.address, headers=httpx.Headers(heads), trust_env=False)
+    assert answer.status_code == status
+    assert words in answer.text
+
+
+def test_a_name_from_anywhere_else_is_nothing(story: Path) -> None:
+    elsewhere = replace(PROXY, proxies=(ip_network("10.0.0.5"), ip_network("fd00::/64")))
+    with scene(story, keys=elsewhere) as page:
+        named = {"X-Remote-User": "jürgen".encode()}
+        assert httpx.get(page.address, headers=named, trust_env=False).status_code == 401
+        signed = httpx.get(page.address, headers=named, auth=("ann", "wrong"), trust_env=False)
+        assert signed.status_code == 401
+        bearer = {"X-Remote-User": "ann", "Authorization": f"Bearer {TOKEN}"}
+        assert "signed in as monitor" in httpx.get(page.address, headers=bearer, trust_env=False).text
+
+
+def test_nobody_without_a_password_comes_in_by_one(story: Path) -> None:
+    with scene(story, keys=PROXY) as page:
+        for word in ("", "\0" * 32):
+            assert httpx.get(page.address, auth=("ann", word), trust_env=False).status_code == 401
+
+
+def test_what_somebody_decides_through_a_proxy_has_their_name(own: Scene) -> None:
+    with (
+        scene(own.folder, keys=PROXY) as page,
+        httpx.Client(base_url=page.address, headers={"X-Remote-User": "ann"}, trust_env=False) as ann,
+    ):
+        form = {"what": "applied", "id": "2", "because": "seen"}
+        assert ann.post("/act", data=form).status_code == 403, "a form of somebody else's page"
+        found = re.search(r'name="token" value="([^"]+)"', ann.get("/write?id=2").text)
+        assert found is not None
+        assert ann.post("/act", data={**form, "token": found[1]}).status_code == 303
+        assert ann.post("/act", data={**form, "what": "approve", "token": found[1]}).status_code == 403
+    assert [one["by"] for one in own.ledger.newest(LogFilter(write=2), 1)] == ["ann (page)"]

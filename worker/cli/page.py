@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import ip_network
 
 from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes
@@ -110,13 +111,16 @@ def _seen_waiting(config: Config, rule: str, up_to: int) -> list[int]:
 
 def key_of(sign_in: SignIn) -> Key:
     """What opens the page. Raises `UsageError` for a secret that is missing or too short."""
+    may = frozenset(sign_in.may)
+    if sign_in.secret is None:
+        return Key(secret=NOBODY, may=may, up_to=sign_in.up_to)
     text = resolve(sign_in.secret, os.environ).reveal()
     if len(text) < SECRET_LENGTH_MIN:
         raise UsageError(
             f"{sign_in.secret.key} is shorter than {SECRET_LENGTH_MIN} characters",
             hint="whoever reaches the page may guess: make it long and random",
         )
-    return Key(secret=digest(text), may=frozenset(sign_in.may), up_to=sign_in.up_to)
+    return Key(secret=digest(text), may=may, up_to=sign_in.up_to)
 
 
 class KeyRing:
@@ -126,6 +130,7 @@ class KeyRing:
     def __init__(self, web: WebPage) -> None:
         self._web = web
         self._unusable: set[str] = set()
+        self._proxies = tuple(map(ip_network, web.proxy.addresses)) if web.proxy is not None else ()
         for one in (*web.users.values(), *web.tokens.values()):
             key_of(one)
 
@@ -134,10 +139,16 @@ class KeyRing:
         users, tokens = (
             {name: self._key(one) for name, one in given.items()} for given in (self._web.users, self._web.tokens)
         )
-        return Keys(users=users, tokens=tokens, hosts=frozenset(self._web.hosts))
+        return Keys(
+            users=users,
+            tokens=tokens,
+            hosts=frozenset(self._web.hosts),
+            proxies=self._proxies,
+            named_in=self._web.proxy.header if self._web.proxy is not None else "",
+        )
 
     def _key(self, sign_in: SignIn) -> Key:
-        name = sign_in.secret.key
+        name = sign_in.secret.key if sign_in.secret is not None else ""
         try:
             key = key_of(sign_in)
         except UsageError as error:

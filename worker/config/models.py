@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import parse_qsl, unquote
@@ -65,6 +66,7 @@ _RESERVED = frozenset(
     }
 )
 _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,60}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -84,6 +86,20 @@ def _host_name(text: str) -> str:
         hint = "a name as it stands in the browser's address, without https:// and without a port"
         raise Slip(f"{WHAT}: {text!r} is no host name", hint)
     return text.lower()
+
+
+def _header(text: str) -> str:
+    if not _HEADER.fullmatch(text) or text.lower() in ("authorization", "cookie", "host", "origin"):
+        raise Slip(f"{WHAT}: {text!r} is no header for a name", "write one that only the proxy sets, as X-Remote-User")
+    return text
+
+
+def _network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise Slip(f"{WHAT}: {text!r} is no address or network", "write 10.0.0.5 or 10.0.0.0/24") from None
+    return text
 
 
 def _name(text: str) -> str:
@@ -382,15 +398,16 @@ class SignIn(Section):
 
     @property
     @abstractmethod
-    def secret(self) -> SecretPlace:
-        """What is asked for."""
+    def secret(self) -> SecretPlace | None:
+        """What is asked for; None where a proxy has asked already."""
 
 
 class WebUser(SignIn):
     """Somebody who signs in to the page."""
 
-    password: SecretSource = Field(
-        description="where the password is found; 12 characters or more",
+    password: SecretSource | None = Field(
+        default=None,
+        description="where the password is found; 12 characters or more; null: only with a name from the proxy",
         examples=[{"env": "CAMPAIGN_WORKER_PASSWORD_ANN"}],
     )
 
@@ -404,7 +421,7 @@ class WebUser(SignIn):
         return tree
 
     @property
-    def secret(self) -> SecretPlace:
+    def secret(self) -> SecretPlace | None:
         """The password."""
         return self.password
 
@@ -423,6 +440,20 @@ class WebToken(SignIn):
 
 
 _SignInName = Annotated[str, AfterValidator(_name)]
+
+
+class WebProxy(Section):
+    """A proxy that signs people in and tells the page who they are."""
+
+    header: Annotated[Text, AfterValidator(_header)] = Field(
+        description="the header with the name, which the proxy must set itself, whatever came from outside",
+        examples=["X-Remote-User"],
+    )
+    addresses: tuple[Annotated[Text, AfterValidator(_network)], ...] = Field(
+        min_length=1,
+        description="where the proxy asks from; whoever else sends the header is not believed",
+        examples=[["10.0.0.5"]],
+    )
 
 
 class WebPage(Section):
@@ -448,6 +479,19 @@ class WebPage(Section):
         description="names under which the page is reached; addresses need none",
         examples=[["worker.example"]],
     )
+
+    proxy: WebProxy | None = Field(
+        default=None,
+        description="a proxy that is believed who somebody is; what they may stands under users; null: none",
+        examples=[{"header": "X-Remote-User", "addresses": ["10.0.0.5"]}],
+    )
+
+    @model_validator(mode="after")
+    def _each_comes_in(self) -> Self:
+        without = next((name for name, user in self.users.items() if user.password is None), None)
+        if without is not None and self.proxy is None:
+            raise Slip(f"{WHAT}.users.{without} has no password", "write password: {env: NAME}, or name a proxy")
+        return self
 
     @property
     def host(self) -> str:
@@ -630,7 +674,8 @@ class Config(Section):
         for number, one in enumerate(self.notify):
             yield ("notify", number, "url"), one.url
         for name, user in self.web.users.items() if self.web is not None else ():
-            yield ("web", "users", name, "password"), user.password
+            if user.password is not None:
+                yield ("web", "users", name, "password"), user.password
         for name, token in self.web.tokens.items() if self.web is not None else ():
             yield ("web", "tokens", name, "token"), token.token
 

@@ -2,7 +2,8 @@
 
 - Without users and tokens the page shows and cannot decide: whoever reaches it, through a proxy that says nothing of
   itself or as another user of this machine, has proved nothing. What a proxy says it passed on is turned away.
-- A password or a token opens what the config says it may: view, approve, operate.
+- A password or a token opens what the config says it may: view, approve, operate. So does a name from a proxy whose
+  address stands in the config; from anywhere else the same header is nothing.
 - A wrong one waits, is counted, and from the same place only so many are looked at in a minute; who was right before is
   let in all the same, so that no stranger keeps others out.
 - The Host header must be an address, localhost, or a name that the config lists. A foreign web site that points its own
@@ -20,7 +21,7 @@ import ipaddress
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -60,6 +61,9 @@ HEADERS: Mapping[str, str] = {
 }
 
 
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One way in: the digest of its secret, what it opens, and the most that one approved write may spend."""
@@ -71,11 +75,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """Who may come in, by name, and the names under which the page is reached."""
+    """Who may come in, by name, and the names under which the page is reached. ``proxies`` say in ``named_in``, a
+    header, who somebody is."""
 
     users: Mapping[str, Key] = field(default_factory=dict)
     tokens: Mapping[str, Key] = field(default_factory=dict)
     hosts: frozenset[str] = frozenset()
+    proxies: tuple[Network, ...] = ()
+    named_in: str = ""
 
     @property
     def locked(self) -> bool:
@@ -88,7 +95,7 @@ class Visitor:
     """Who is asking, and what this may. ``local``: nobody was asked for a password, so this is anybody."""
 
     name: str
-    how: Literal["password", "token", "local"]
+    how: Literal["password", "token", "proxy", "local"]
     may: frozenset[str] = frozenset({"view"})
     up_to: float | None = None
 
@@ -119,7 +126,7 @@ class Door:
         headers, keys = Headers(scope=scope), self._keys()
         refusal = self._refusal(scope, headers, keys)
         if refusal is None and scope["path"] not in OPEN_PATHS:
-            visitor = await self._signed_in(keys, headers, place_of_peer(scope))
+            visitor = await self._signed_in(keys, headers, str((scope.get("client") or ("",))[0]))
             if not isinstance(visitor, Visitor):
                 refusal = visitor
             else:
@@ -131,14 +138,21 @@ class Door:
         target = self._app if refusal is None else refusal
         await target(scope, receive, _guarded(send))
 
-    async def _signed_in(self, keys: Keys, headers: Headers, place: str) -> Visitor | Response:
+    async def _signed_in(self, keys: Keys, headers: Headers, peer: str) -> Visitor | Response:
         """Who this is, or the answer for somebody who is nobody."""
-        given = headers.get("authorization", "")
+        given, place = headers.get("authorization", ""), place_of(peer)
         wrong, now = self._wrong.get(place, deque()), self._clock.monotonic()
         while wrong and wrong[0] < now - WRONG_WITHIN_S:
             wrong.popleft()
         if len(wrong) >= WRONG_MAX and given and digest(given) not in self._known:
             return _refused(429, "Too many wrong passwords came from where you are. Try again in a minute.")
+        if (name := name_from_proxy(keys, headers, peer)) is not None:
+            known = keys.users.get(name)
+            if known is None:
+                return _refused(
+                    403, "Whom the proxy names must stand under web.users in the config, and only once here."
+                )
+            return Visitor(name=name, how="proxy", may=known.may, up_to=known.up_to)
         visitor = visitor_of(keys, headers)
         if visitor is not None:
             if given and keys.locked:
@@ -161,7 +175,7 @@ class Door:
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused(405, "Only GET, HEAD and POST are answered.")
         host = _hostname(headers.get("host", ""))
-        if not host or not (_is_address(host) or host == "localhost" or host in keys.hosts):
+        if not host or not (_address(host) is not None or host == "localhost" or host in keys.hosts):
             return _refused(421, "This name is not one of this page's; list it under web.hosts in the config.")
         if not keys.locked and any(name in headers for name in PROXY_HEADERS):
             return _refused(403, "Behind a proxy the page needs web.users or web.tokens in the config.")
@@ -185,14 +199,28 @@ def visitor_of(keys: Keys, headers: Headers) -> Visitor | None:
     return None
 
 
-def place_of_peer(scope: Scope) -> str:
+def name_from_proxy(keys: Keys, headers: Headers, peer: str) -> str | None:
+    """Whom a proxy of ours names; nobody where it names several, as one that only passes a header on would. None where
+    nothing is said, or not by a proxy of ours."""
+    address, named = _address(peer), headers.getlist(keys.named_in) if keys.named_in else []
+    if not named or address is None or not any(address in one for one in keys.proxies):
+        return None
+    return named[0].encode("latin-1").decode("utf-8", "replace") if len(named) == 1 else ""
+
+
+def place_of(peer: str) -> str:
     """Where a connection comes from: an address, or the network of one of IPv6, of which anybody has many."""
-    host = str((scope.get("client") or ("",))[0])
+    address = _address(peer)
+    if address is None or address.version == 4:
+        return peer
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return host
-    return host if address.version == 4 else str(ipaddress.ip_network((address, 64), strict=False))
+        return None
 
 
 class Forms:
@@ -260,11 +288,3 @@ def _hostname(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
