@@ -413,8 +413,8 @@ PROXY = Keys(
 )
 def test_whom_the_proxy_of_the_config_names_is_believed(story: Path, names: list[str], status: int, words: str) -> None:
     with scene(story, keys=PROXY) as page:
-        heads = [("x-remote-user", name.encode()) for name in names]
-        answer = httpx.get(page.address, headers=httpx.Headers(heads), trust_env=False)
+        heads = [(b"X-Remote-User", name.encode()) for name in names]
+        answer = httpx.get(page.address, headers=heads, trust_env=False)
     assert answer.status_code == status
     assert words in answer.text
 
@@ -422,7 +422,7 @@ def test_whom_the_proxy_of_the_config_names_is_believed(story: Path, names: list
 def test_a_name_from_anywhere_else_is_nothing(story: Path) -> None:
     elsewhere = replace(PROXY, proxies=(ip_network("10.0.0.5"), ip_network("fd00::/64")))
     with scene(story, keys=elsewhere) as page:
-        named = {"X-Remote-User": "jürgen".encode()}
+        named = {b"X-Remote-User": "jürgen".encode()}
         assert httpx.get(page.address, headers=named, trust_env=False).status_code == 401
         signed = httpx.get(page.address, headers=named, auth=("ann", "wrong"), trust_env=False)
         assert signed.status_code == 401

@@ -10,6 +10,7 @@ SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
 SERVER_PREFIX = "postgresql://"
 PORT_MAX = 65_535
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,60}")
 _VERSION = re.compile(r"/v\d+/?$")
 
 
@@ -95,6 +96,22 @@ def listen_slip(listen: str, *, locked: bool) -> Slip | None:
         hint = "give web.users (a password for each person) or web.tokens, or listen on 127.0.0.1"
         return Slip(f"{WHAT} is open to other machines, and nobody would be asked for a password", hint)
     return None
+
+
+def header_of_name(text: str) -> str:
+    """A header in which a proxy says who somebody is."""
+    if not _HEADER.fullmatch(text) or text.lower() in ("authorization", "cookie", "host", "origin"):
+        raise Slip(f"{WHAT}: {text!r} is no header for a name", "write one that only the proxy sets, as X-Remote-User")
+    return text
+
+
+def network(text: str) -> str:
+    """An address or a network of addresses."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise Slip(f"{WHAT}: {text!r} is no address or network", "write 10.0.0.5 or 10.0.0.0/24") from None
+    return text
 
 
 def _split(text: str) -> SplitResult | None:

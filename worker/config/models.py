@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import parse_qsl, unquote
@@ -21,10 +20,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, WithJs
 
 from worker.config.addresses import (
     embedded,
+    header_of_name,
     host_and_port,
     is_local,
     ledger_address,
     media_of,
+    network,
     service_address,
 )
 from worker.model.commits import TOPICS
@@ -66,7 +67,6 @@ _RESERVED = frozenset(
     }
 )
 _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HEADER = re.compile(r"[A-Za-z0-9-]{1,60}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -86,20 +86,6 @@ def _host_name(text: str) -> str:
         hint = "a name as it stands in the browser's address, without https:// and without a port"
         raise Slip(f"{WHAT}: {text!r} is no host name", hint)
     return text.lower()
-
-
-def _header(text: str) -> str:
-    if not _HEADER.fullmatch(text) or text.lower() in ("authorization", "cookie", "host", "origin"):
-        raise Slip(f"{WHAT}: {text!r} is no header for a name", "write one that only the proxy sets, as X-Remote-User")
-    return text
-
-
-def _network(text: str) -> str:
-    try:
-        ip_network(text)
-    except ValueError:
-        raise Slip(f"{WHAT}: {text!r} is no address or network", "write 10.0.0.5 or 10.0.0.0/24") from None
-    return text
 
 
 def _name(text: str) -> str:
@@ -445,11 +431,11 @@ _SignInName = Annotated[str, AfterValidator(_name)]
 class WebProxy(Section):
     """A proxy that signs people in and tells the page who they are."""
 
-    header: Annotated[Text, AfterValidator(_header)] = Field(
+    header: Annotated[Text, AfterValidator(header_of_name)] = Field(
         description="the header with the name, which the proxy must set itself, whatever came from outside",
         examples=["X-Remote-User"],
     )
-    addresses: tuple[Annotated[Text, AfterValidator(_network)], ...] = Field(
+    addresses: tuple[Annotated[Text, AfterValidator(network)], ...] = Field(
         min_length=1,
         description="where the proxy asks from; whoever else sends the header is not believed",
         examples=[["10.0.0.5"]],
