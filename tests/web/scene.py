@@ -31,6 +31,7 @@ from worker.web.metrics import Meter
 from worker.web.news import LOOK_EVERY_S
 from worker.web.pages import PageParts
 from worker.web.server import PageServer
+from worker.web.views import SeenByTests
 
 HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""
 HOSTILE_TITLE = "<script>document.title='taken'</script>"
@@ -125,6 +126,7 @@ def scene(
     clock: FixedClock | None = None,
     measured: Callable[[LedgerBrowser], bytes] | None = None,
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None,
+    tested: Callable[[str], SeenByTests] = lambda _rules: SeenByTests(state="unknown"),
 ) -> Iterator[Scene]:
     """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape."""
     config = load_config(folder / "config.yaml")
@@ -147,6 +149,7 @@ def scene(
             deciding=engine_settings(config).deciding,
             keys=lambda: keys or Keys(),
             refused=refused,
+            tested=tested,
         )
         app = application(parts)
         with PageServer(app, host="127.0.0.1", port=0, failed=failures.append) as server:

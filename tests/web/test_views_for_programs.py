@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ import pytest
 from tests.calling import call
 from tests.virtual import EPOCH
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, FixedClock, Scene, copied, scene
+from worker.cli.page import RuleTestRun
 from worker.model.errors import NotSafe
 from worker.web.app import json_path
 from worker.web.news import LOOK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers
 from worker.web.pages import PAGES, link
+from worker.web.views import SeenByTests
 
 ARGUMENTS = {"/write": "?id=2", "/event": "?event=summer-night", "/rule": "?rule=pause-cancelled"}
 
@@ -200,3 +204,50 @@ def test_a_page_that_is_watched_ends_without_waiting_for_who_watches(
             assert stream.__enter__().status_code == 200
         assert [one.message for one in caplog.records if "graceful" in one.message] == []
         stream.__exit__(None, None, None)
+
+
+TESTS = """
+tests:
+  - name: a cancelled event is paused
+    given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}
+    rules: [pause-cancelled]
+    steps:
+      - at: 6s
+        set: {event: {status: cancelled}}
+        expect: [{rule: pause-cancelled, action: pause}]
+  - name: an active one is paused
+    given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}
+    rules: [pause-cancelled]
+    steps:
+      - at: 6s
+        expect: [{rule: pause-cancelled, action: pause}]
+"""
+
+
+def settled(run: RuleTestRun) -> SeenByTests:
+    found = run("h")
+    for thread in threading.enumerate():
+        if thread.name == "rule tests":
+            thread.join(60)
+    assert found.state == "running"
+    return run("h")
+
+
+def test_what_the_rule_tests_say_stands_beside_each_rule(own: Scene) -> None:
+    tests = own.folder / "rules" / "tests"
+    tests.mkdir()
+    with closing(RuleTestRun(own.config)) as run:
+        (tests / "t.yaml").write_text(TESTS, "utf-8")
+        found = settled(run)
+        assert (found.state, dict(found.passed), dict(found.failed)) == (
+            "done",
+            {"pause-cancelled": 1},
+            {"pause-cancelled": 1},
+        )
+        (tests / "t.yaml").write_text("tests: [nonsense]", "utf-8")
+        assert settled(run).state == "failed"
+        with scene(own.folder, keys=ANN, tested=lambda _rules: found) as page:
+            text = httpx.get(page.address + "/rules", auth=("ann", PASSWORD), trust_env=False).text
+            assert "1 of 2 fail" in text
+            assert "no test sees it fire" in text
+            assert data(page, "/rules.json")["tests"]["failed"] == {"pause-cancelled": 1}

@@ -4,11 +4,16 @@ A decision from the page is an operator's decision: the same move by the same co
 own, which the daemon sees in its next cycle. The page never holds the ledger open for writing.
 """
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from ipaddress import ip_network
+from subprocess import DEVNULL, PIPE
+from threading import Thread
 
 from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes
@@ -26,6 +31,9 @@ from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Vis
 from worker.web.metrics import Meter
 from worker.web.pages import Act, PageParts
 from worker.web.server import PageServer
+from worker.web.views import SeenByTests
+
+TESTS_WITHIN_S = 120.0
 
 
 class ServedPage:
@@ -53,7 +61,7 @@ class ServedPage:
         def failed(error: BaseException) -> None:
             alarm("page_failed", error=repr(error))
 
-        with open_browser(url) as ledger:
+        with open_browser(url) as ledger, closing(RuleTestRun(self._config)) as tested:
             parts = PageParts(
                 ledger=ledger,
                 decide=partial(decide, self._config),
@@ -67,6 +75,7 @@ class ServedPage:
                 measured=lambda: meter.measured(ledger, clock.now()),
                 amiss=lambda: amiss_with(ledger, url, unread(files_of(url))),
                 deciding=engine_settings(self._config).deciding,
+                tested=tested,
                 keys=self._keys,
                 refused=refused,
             )
@@ -76,6 +85,44 @@ class ServedPage:
                 named = f"[{host}]" if ":" in host else host
                 logger().info("page", address=f"http://{named}:{server.port}/", locked=self._keys().locked)
                 yield
+
+
+class RuleTestRun:
+    """What the rule tests say of the rules in force: run by a process of their own when somebody looks, once for each
+    state of the files, so that the daemon is never held up by them."""
+
+    def __init__(self, config: Config) -> None:
+        self._command = [sys.executable, "-m", "worker", "--config", str(config.file), "test", "--format", "json"]
+        self._folder = config.rules
+        self._of: object = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._found = SeenByTests(state="running")
+
+    def __call__(self, rules: str) -> SeenByTests:
+        """What is known by now. ``rules``: the hash of those in force."""
+        files = [(str(one), one.stat().st_mtime_ns) for one in self._folder.rglob("tests/**/*.yaml")]
+        if (now := (rules, sorted(files))) != self._of:
+            self.close()
+            self._of, self._found = now, SeenByTests(state="running")
+            Thread(target=self._run, name="rule tests", daemon=True).start()
+        return self._found
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        if self._child is not None:
+            self._child.kill()
+
+    def _run(self) -> None:
+        of = self._of
+        with subprocess.Popen(self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL) as child:  # noqa: S603 - ourselves
+            self._child = child
+            try:
+                said = json.loads(child.communicate(timeout=TESTS_WITHIN_S)[0] or b"null")
+            except (subprocess.TimeoutExpired, ValueError):
+                child.kill()
+                said = None
+        if of == self._of:
+            self._found = SeenByTests.of(said) if child.returncode in (0, 1) and said else SeenByTests(state="failed")
 
 
 def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:

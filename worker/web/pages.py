@@ -27,6 +27,7 @@ from worker.web.views import (
     EventShown,
     Record,
     RuleShown,
+    SeenByTests,
     WriteShown,
     ago,
     answers,
@@ -68,11 +69,11 @@ class Act:
 class PageParts:
     """``decide`` does what a form asks for and says what was done, or raises `WorkerError` with nothing changed.
     ``in_force``: the rules, ``rules_at``: the folder or file that they came from, ``mode``: that of a rule which has
-    none of its own. ``entropy`` draws a secret text. ``silence`` tells for how long,
-    in seconds, the daemon's loop has not moved. ``interval`` is the time between two looks. ``measured`` answers
-    Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies there; None where nothing
-    is. ``deciding``: what of the config deciding needs. ``keys`` are those of now; ``refused`` is told of each wrong
-    sign-in: from where, as whom, how manieth."""
+    none of its own. ``entropy`` draws a secret text. ``silence`` tells for how long, in seconds, the daemon's loop has
+    not moved. ``interval`` is the time between two looks. ``measured`` answers Prometheus. ``amiss`` says, as `status`
+    does, what is wrong with the ledger as it lies there; None where nothing is. ``deciding``: what of the config
+    deciding needs. ``tested``: what the rule tests say of the rules with that hash. ``keys`` are those of now;
+    ``refused`` is told of each wrong sign-in: from where, as whom, how manieth."""
 
     ledger: LedgerBrowser
     decide: Callable[[Act, Visitor], Sequence[str]]
@@ -86,6 +87,7 @@ class PageParts:
     measured: Callable[[], bytes]
     amiss: Callable[[], str | None]
     deciding: Settings
+    tested: Callable[[str], SeenByTests] = lambda _rules: SeenByTests(state="unknown")
     keys: Callable[[], Keys] = Keys
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None
 
@@ -294,6 +296,7 @@ def rules_page(asking: PageRequest) -> Shown:
     rules = _rules_shown(asking)
     values = {
         "rules": list(rules.values()),
+        "tests": _tested(asking.parts),
         "gone": [name for name in asking.ledger.rule_ids() if name not in rules],
         "same": _texts(asking.parts) is not None,
     }
@@ -311,6 +314,7 @@ def rule_page(asking: PageRequest) -> Shown:
     values = {
         "rule": name,
         "shown": _rules_shown(asking, name).get(name),
+        "tests": _tested(asking.parts),
         "text": cut(texts.get(rule.file, ""), rule.line) if rule is not None and texts is not None else "",
         "firings": asking.ledger.newest(LogFilter(rule=name, kind="fired"), FIRINGS),
         "counts": asking.ledger.counts_of(name),
@@ -338,6 +342,11 @@ def _rules_shown(asking: PageRequest, only: str | None = None) -> dict[str, Rule
             troubles=troubles_of(stands, enabled=rule.enabled, halted=rule.id in halted or None in halted),
         )
     return found
+
+
+def _tested(parts: PageParts) -> SeenByTests:
+    """What the rule tests say, where the files still say what is in force."""
+    return parts.tested(parts.in_force().hash) if _texts(parts) is not None else SeenByTests(state="unknown")
 
 
 def _texts(parts: PageParts) -> Mapping[str, str] | None:

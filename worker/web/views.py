@@ -8,13 +8,14 @@ HTML, and everything that came from outside stays plain text.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from enum import Enum
 from textwrap import dedent
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.whose import field_change
@@ -279,6 +280,25 @@ def facts_shown(found: Iterable[Observed]) -> tuple[FactShown, ...]:
         )
         for one in ordered
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenByTests:
+    """What the rule tests say: by rule how many pass that see it fire, and how many fail that do, or should.
+    ``failed``: they could not be run, or do not load."""
+
+    state: Literal["running", "done", "failed", "unknown"]
+    passed: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Self:
+        """From what ``test --format json`` prints."""
+        counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+        for test in said["tests"]:
+            blamed = [cause["rule"] for failure in test["failures"] for cause in failure["because"]]
+            counts[test["passed"]].update({*test["fired"], *blamed})
+        return cls(state="done", passed=counts[True], failed=counts[False])
 
 
 BADLY: tuple[State, ...] = ("rejected", "refused", "unconfirmed")
