@@ -135,6 +135,7 @@ def test_how_far_a_first_list_is_stands_on_the_page(tmp_path: Path) -> None:
         text = get(shown, "/").text
 
     assert "40 of 200 pages of the first list" in text
+    assert '<progress value="40" max="200"' in text
     assert "The first list of events is being read." in text
     assert "last poll took" not in text
 

@@ -9,7 +9,7 @@ from worker.model.facts import Json, RuleId
 from worker.model.writes import Outcomes, Settled
 from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.timeline import timeline
-from worker.web.views import ago, answers, cut, log_asked, request_id, spelled, title_of, writes_asked
+from worker.web.views import ago, answers, cut, log_asked, request_id, spelled, writes_asked
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RULE = RuleId("pause-cancelled")
@@ -75,11 +75,6 @@ def test_a_change_of_ours_without_a_known_attempt_names_nobody() -> None:
 
 def test_a_record_has_the_request_id_of_its_read_or_answer() -> None:
     assert [request_id(one) for one in STORY[4:6]] == ["", "r1"]
-
-
-def test_a_title_is_shown_where_a_rule_has_seen_it() -> None:
-    assert title_of([record(1, "fired", 0, facts={"event": {"value": {"title": "Gala"}}})]) == "Gala"
-    assert title_of(STORY) == ""
 
 
 @pytest.mark.parametrize(

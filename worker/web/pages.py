@@ -16,7 +16,7 @@ from worker.ledger.rows import writes_json
 from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
-from worker.model.facts import EventId, Json, Known, PartnerId, WriteId
+from worker.model.facts import EventId, Json, Known, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import State, Write, WriteFilter
 from worker.rules.load import files_hash, read_files
@@ -38,7 +38,6 @@ from worker.web.views import (
     lasting,
     log_asked,
     number_in,
-    title_of,
     troubles_of,
     writes_asked,
 )
@@ -236,12 +235,16 @@ def event_page(asking: PageRequest) -> Shown:
     newest = list(told(asking.ledger, asking.ledger.newest(LogFilter(event=event, partner=partner), EVENT_RECORDS + 1)))
     records = newest[:EVENT_RECORDS][::-1]
     writes = asking.ledger.newest_writes(WriteFilter(event=event, partner=partner), WRITES)
+    parts, eid = asking.parts, EventId(event)
+    rules, settings = parts.in_force(), parts.deciding
     values = {
         "event": event,
         "partner": partner,
-        "event_title": asking.ledger.titles([(partner, event)]).get((partner, event)) or title_of(reversed(records)),
-        "facts": facts_shown(asking.ledger.observed(partner, EventId(event))),
-        "why": why_of(asking.ledger, _question(asking, partner, event)),
+        "event_title": asking.ledger.titles([(partner, event)]).get((partner, event), ""),
+        "facts": facts_shown(asking.ledger.observed(partner, eid)),
+        "why": why_of(
+            asking.ledger, Question(partner=partner, event=eid, now=asking.now, rules=rules, settings=settings)
+        ),
         "answers": answers(records),
         "writes": _shown_writes(writes, asking),
         "records": newest[:RECORDS],
@@ -385,17 +388,6 @@ PAGES: Mapping[str, Callable[[PageRequest], Shown]] = {
 }
 
 
-def _question(asking: PageRequest, partner: str, event: str) -> Question:
-    parts = asking.parts
-    return Question(
-        partner=PartnerId(partner),
-        event=EventId(event),
-        now=asking.now,
-        rules=parts.in_force(),
-        settings=parts.deciding,
-    )
-
-
 def _shown_writes(writes: Iterable[Write], asking: PageRequest) -> list[WriteShown]:
     """Writes as they are shown, by the halts of this moment."""
     halts = asking.ledger.halts(asking.now)
@@ -430,6 +422,7 @@ def _partner(name: str, said: Json, asking: PageRequest) -> dict[str, object]:
     return {
         "name": name,
         "last": ago(last, asking.now) if isinstance(last, str) else first_list(part.get("first_list")),
+        "first_list": None if isinstance(last, str) else part.get("first_list"),
         "late": late,
         "error": part.get("last_error") or "",
         "used": used if used is not None else "?",

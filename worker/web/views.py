@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -172,16 +171,12 @@ def plain(value: object) -> Json:
         return plain(told)
     if isinstance(value, datetime):
         return iso(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
     if isinstance(value, date | Enum):
         return plain(value.value) if isinstance(value, Enum) else value.isoformat()
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, AbstractSet):
-        return [*sorted(map(str, value))]
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return value if isinstance(value, str | int | float) or value is None else str(value)
@@ -390,18 +385,6 @@ def changed_field(record: Record) -> tuple[str, Json, Json, Json] | None:
     facts = record.get("facts")
     change = field_change(facts) if record.get("kind") == "observed" and isinstance(facts, Mapping) else None
     return None if change is None else (change.name, change.was, change.now_is, record.get("maker"))
-
-
-def title_of(records: Iterable[Record]) -> str:
-    """The event's title, where a rule's facts happen to have it; else empty."""
-    for record in records:
-        facts = record.get("facts")
-        event = facts.get("event") if isinstance(facts, Mapping) else None
-        value = event.get("value") if isinstance(event, Mapping) else None
-        title = value.get("title") if isinstance(value, Mapping) else None
-        if isinstance(title, str):
-            return title
-    return ""
 
 
 def tone_of(word: str) -> str:
