@@ -31,7 +31,7 @@ UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs site schema golden lock audit sbom pin clean
+.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs screens site schema golden lock audit sbom pin clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -115,6 +115,9 @@ bench: $(READY) ## every benchmark, one table each
 docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the states for the night, a chart
 	@$(BIN)/python -m tests.reference
 	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md docs/delays.svg'
+
+screens: $(READY) ## take the pictures of the page anew, with a browser of this machine: docs/screens/
+	@$(BIN)/python -m tests.web.screens docs/screens
 
 site: $(READY) ## the docs as a site, built without a warning: dist/site/index.html
 	@$(BIN)/sphinx-build -q -W --keep-going -n -c docs/site . dist/site

@@ -51,13 +51,13 @@ VIEWS = {
     "log": "/log",
     "charts": "/charts",
 }
-WIDTHS = {"desktop": (1240, 1500), "phone": (390, 1400)}
+WIDTHS = {"desktop": (1180, 1100), "phone": (380, 1000)}
 SQUEEZE = """async (png) => {
   const picture = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [picture.width, picture.height];
   canvas.getContext("2d").drawImage(picture, 0, 0);
-  return canvas.toDataURL("image/webp", 0.6).split(",")[1];
+  return canvas.toDataURL("image/webp", 0.45).split(",")[1];
 }"""
 
 

@@ -154,7 +154,8 @@ class Site:
         """Tells whoever listens that a page would look different now."""
         if self._news.full:
             raise TooBusy
-        return StreamingResponse(self._news.stream(), media_type="text/event-stream")
+        headers = {"X-Accel-Buffering": "no"}  # or nginx keeps it to itself
+        return StreamingResponse(self._news.stream(), headers=headers, media_type="text/event-stream")
 
     def _newest(self) -> str:
         """The number of the last record, and the daemon's sign of life, which is no news more often than this."""
