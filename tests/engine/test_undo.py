@@ -10,11 +10,12 @@ import pytest
 from tests.worlds import Town, draft, happening, paused_and_not_logged, town, world
 from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
-from worker.engine.operators import Undo, Word, approved, rejected, undo_of
+from worker.engine.operators import Word, approved, rejected, undo_of
 from worker.model.commits import Commit
 from worker.model.writes import Mode, Write
 from worker.rules.load import read_rules
 from worker.sandbox.faults import Kind
+from worker.writes.undo import Undo
 
 MINUTE = 60.0
 CAMPAIGN = "/client_campaign_status$"
@@ -38,7 +39,7 @@ def undo(here: Town, *numbers: int, shadow: bool = False) -> Undo:
     chosen = [write for write in here.writes() if write.id in numbers or not numbers]
     word = Word(because="the import was wrong", by="ann", at=here.clock.now())
     found = undo_of(here.ledger, chosen, word, shadow=shadow)
-    here.ledger.apply(found.commit(word))
+    here.ledger.apply(found.commit(word.by, word.at))
     return found
 
 

@@ -550,7 +550,7 @@ def test_a_write_its_undo_and_the_next_are_all_ours(tmp_path: Path) -> None:
             await here.until(lambda number=number: here.states() == ["confirmed"] * number, "done", 60)  # type: ignore[misc]
             if number < 3:
                 word = Word(because="that was wrong", by="ann", at=here.clock.now())
-                here.ledger.apply(undo_of(here.ledger, here.writes()[-1:], word, shadow=False).commit(word))
+                here.ledger.apply(undo_of(here.ledger, here.writes()[-1:], word, shadow=False).commit(word.by, word.at))
         await here.run(9)
         assert told(here)[1:] == [
             f"event.client_campaign_status changed from 'RUNNING' to 'PAUSED', {OURS}",

@@ -250,14 +250,17 @@ def _actions() -> str:
     return "\n".join(("### Actions\n", about, *parts))
 
 
+_ASKS_NOTHING: Final = frozenset({"answer", "handover", "clock", "undone"})
+
+
 def _action(action: Action) -> str:
     leans = ", ".join(f"`{key}`" for key in action.assumptions) or "nothing"
     rows = [
         *([("request", _requests(action))] if action.calls else ()),
         *([("target", f"`{action.target}`")] if action.target else ()),
-        ("spends", _spends(action)),
+        ("spends", "as the writes that it becomes" if action.shown == "undone" else _spends(action)),
         *([("refused without", "a draft" if "DRAFT" in action.needs else "a published setup")] if action.needs else ()),
-        *([("already so", _already_so(action))] if action.shown not in ("answer", "handover", "clock") else ()),
+        *([("already so", _already_so(action))] if action.shown not in _ASKS_NOTHING else ()),
         ("evidence", _evidence(action)),
         ("held unless confirmed", leans),
         ("section", action.section),
@@ -288,6 +291,7 @@ def _param(param: Param) -> str:
         "body": "any JSON",
         "flag": "true or false",
         "confirm": "mapping",
+        "rule": "a rule's id, or `after`",
         "any": "anything",
     }.get(param.type, param.type)
     return words + (", required" if param.required else "") + (" without `each`" if param.of_item else "")
@@ -339,6 +343,7 @@ def _evidence(action: Action) -> str:
         "confirm": "`confirm.when` on a fresh GET; without `confirm` none, and its 2xx confirms it",
         "handover": "none: the hand-over itself",
         "clock": "none: the clock",
+        "undone": "that of the writes that it becomes",
         "answer": "none: its 2xx confirms it, and after an unknown outcome an operator must look",
     }[action.shown]
     second = "; the second write cannot be read back: its 2xx confirms it, and an unknown one is for an operator"

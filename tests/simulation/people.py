@@ -194,7 +194,7 @@ class People:
                 return
             found = undo_of(ledger, sent, word, shadow=False)
             try:
-                made = ledger.apply(found.commit(word))
+                made = ledger.apply(found.commit(word.by, word.at))
             except StateConflict as problem:
                 self._place.tell(f"nothing was undone: {problem}")
                 return

@@ -43,7 +43,7 @@ def _play(folder: Path) -> None:
         here.ledger.apply(Commit(at=here.clock.now(), moves=tuple(moves)))
         await here.until(lambda: here.states() == ["confirmed"] * 3, "done")
         word = Word(because="the import was wrong", by="Bob", at=here.clock.now())
-        here.ledger.apply(undo_of(here.ledger, here.writes()[:1], word, shadow=False).commit(word))
+        here.ledger.apply(undo_of(here.ledger, here.writes()[:1], word, shadow=False).commit(word.by, word.at))
         await here.until(lambda: set(here.states()) == {"confirmed"} and len(here.states()) > 3, "put back")
         here.set("e2", status="archived")
         await here.until(lambda: here.states().count("waiting") == 3, "all of e2 wait")

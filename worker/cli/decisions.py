@@ -34,7 +34,6 @@ from worker.engine.operators import (
     NO_REASON,
     WITHOUT_EFFECT,
     Memories,
-    Undo,
     Word,
     approved,
     last_of_its_rule,
@@ -53,7 +52,7 @@ from worker.model.writes import UNSENT, UNSETTLED, State, Write
 from worker.rules.nearest import instead, meant
 from worker.system import utc_now
 from worker.writes.intents import in_all
-from worker.writes.undo import may_have_effect
+from worker.writes.undo import Undo, may_have_effect
 
 app = typer.Typer()
 
@@ -251,7 +250,7 @@ def again(
 
 def _without_effect(write: Write) -> Write:
     life = f"campaign-worker log --write {write.id} shows"
-    if write.undo:
+    if write.by_person:
         hint = f"campaign-worker undo plans another one; {life} what it was for"
         raise NotFound(f"write {write.id} is an undo, which no look decides on; nothing was changed", hint=hint)
     if write.state not in WITHOUT_EFFECT:
@@ -318,7 +317,7 @@ def undo(
         else:
             writes = [_undoable(write) for write in _by_number(ledger, ids or ())]
         found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
-        made = () if dry_run else ledger.apply(found.commit(word))
+        made = () if dry_run else ledger.apply(found.commit(word.by, word.at))
     rows = list(_undo_rows(found, made, dry_run=dry_run))
     if output == "json":
         print_json(rows)

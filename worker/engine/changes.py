@@ -22,11 +22,12 @@ from worker.engine.looks import (
     reobserves,
     waits_again,
 )
-from worker.model.actions import ACTIONS, WAIT
+from worker.model.actions import ACTIONS, UNDO, WAIT
 from worker.model.commits import Baseline, Brake, RuleMemory
 from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
+from worker.rules.cel import WRITE
 from worker.rules.facts import difference, normalised, watch_key
 from worker.writes.evidence import same_field
 
@@ -39,14 +40,18 @@ from worker.writes.evidence import same_field
 
 def written_values(rule: Rule, scope: Scope) -> dict[str, Json]:
     """The fields that the rule's actions write, as they are now: ``{"setup.state": "NONE"}``; unreadable ones not."""
+    return values_at(scope, [pair for step in rule.do for pair in ACTIONS[step.action].written(step.params)])
+
+
+def values_at(scope: Scope, fields: Iterable[tuple[str, str]]) -> dict[str, Json]:
+    """What stands at these (fact, field) pairs now; an empty field is the whole fact."""
     found: dict[str, Json] = {}
-    for step in rule.do:
-        for name, field in ACTIONS[step.action].written(step.params):
-            fact = scope.fact(name)
-            if isinstance(fact, Known) and not field:
-                found[name] = fact.value
-            elif isinstance(fact, Known) and isinstance(fact.value, Mapping) and field in fact.value:
-                found[f"{name}.{field}"] = fact.value[field]
+    for name, field in fields:
+        fact = scope.fact(name)
+        if isinstance(fact, Known) and not field:
+            found[name] = fact.value
+        elif isinstance(fact, Known) and isinstance(fact.value, Mapping) and field in fact.value:
+            found[f"{name}.{field}"] = fact.value[field]
     return found
 
 
@@ -55,16 +60,25 @@ def overlaid(
 ) -> Observation:
     """The observation as the firing saw it, in the fields that the running sequence's sent actions write. ``episode``:
     all writes of the sequence."""
-    if len(rule.do) < 2:
+    undoes = any(step.action == UNDO for step in rule.do)
+    if len(rule.do) < 2 and not undoes:
         return observation
     context = next((write.intent.context.get("written") for write in writes), None)
     if not isinstance(context, Mapping):
         return observation
     pending = min(write.intent.order for write in writes)
     fields = _fields_before(rule, writes, pending)
+    if undoes:
+        undone = [one for one in episode() if one.undo and (one.sent or one.intent.order < pending)]
+        fields |= {pair for one in undone for pair in fields_of(one)} | undone_by_now(undone)
     if any(step.action == WAIT for step in rule.do):
         fields = left_so(observation, fields, episode())
     return with_fields(observation, fields, context)
+
+
+def undone_by_now(writes: Iterable[Write]) -> set[tuple[str, str]]:
+    """Of a rule that undoes the one it comes after, ``write``: what it has put back stands no more."""
+    return {(WRITE, "")} if any(one.undo for one in writes) else set()
 
 
 def left_so(observation: Observation, fields: Iterable[tuple[str, str]], done: Sequence[Write]) -> set[tuple[str, str]]:
@@ -84,17 +98,18 @@ def with_fields(observation: Observation, fields: Iterable[tuple[str, str]], val
     unknown again. An empty field is the whole fact."""
     facts = dict(observation.facts)
     for name, field in fields:
-        key = FactKey(name=name)
-        fact = facts.get(key)
-        if isinstance(fact, Known) and not field:
-            facts.pop(key)
-            if name in values:
-                facts[key] = replace(fact, value=values[name])
-        elif isinstance(fact, Known) and isinstance(fact.value, dict):
-            value = {part: old for part, old in fact.value.items() if part != field}
-            if f"{name}.{field}" in values:
-                value[field] = values[f"{name}.{field}"]
-            facts[key] = replace(fact, value=value)
+        # of other rules too, which are not looked at here
+        for key in [one for one in facts if one.name == WRITE] if name == WRITE else [FactKey(name=name)]:
+            fact = facts.get(key)
+            if isinstance(fact, Known) and not field:
+                facts.pop(key)
+                if name in values:
+                    facts[key] = replace(fact, value=values[name])
+            elif isinstance(fact, Known) and isinstance(fact.value, dict):
+                value = {part: old for part, old in fact.value.items() if part != field}
+                if f"{name}.{field}" in values:
+                    value[field] = values[f"{name}.{field}"]
+                facts[key] = replace(fact, value=value)
     return replace(observation, facts=facts)
 
 

@@ -56,6 +56,7 @@ from worker.rules.facts import keys_for
 from worker.rules.registry import CHANGE
 from worker.writes.intents import NotComputable
 from worker.writes.life import move
+from worker.writes.undo import wish_ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +139,14 @@ class _Pass:
         if not candidates and not any(write.state in UNSENT for write in open_writes):
             return []
         standing = standing_wishes(rules, memories, open_writes, self._settings)
-        winners, losers = judge_conflicts(candidates, standing)
+
+        def put_back(other: Standing) -> bool:
+            return wish_ended(self._look.on_target(event, other.wish.target), other.rule.id, other.episode)
+
+        winners, losers = judge_conflicts(candidates, standing, put_back)
         for candidate, brake in losers:
             self._hold(candidate.glimpse, candidate.dropped, brake)
-        self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)])
+        self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)], put_back)
         self._fired.update(one.glimpse.rule.id for one in winners)
         return winners
 
@@ -281,6 +286,7 @@ class _Pass:
             after=silence_before(look.memory, known, event, look.now + self._settings.gap),
             episode_writes=lambda episode: look.ended(event, rule.id, episode),
             target_writes=lambda target: look.on_target(event, target),
+            undo=lambda undone: look.undo(event, rule, undone),
         )
 
     def _acted(self, rule: RuleId) -> list[datetime]:
@@ -308,6 +314,7 @@ class _Pass:
         memories: Mapping[RuleId, RuleMemory],
         writes: list[Write],
         standing: list[Standing],
+        ended: Callable[[Standing], bool],
     ) -> None:
         """Ends unsent writes against which a stronger wish stands now: of what fired before it came, nothing goes out.
 
@@ -316,7 +323,7 @@ class _Pass:
         for write in writes:
             wanting = _wanting(write, memories)
             behind = [rule for rule in rules if rule.id in wanting]
-            whys = [overruled(wishes_in_force(rule, self._settings), standing) for rule in behind]
+            whys = [overruled(wishes_in_force(rule, self._settings), standing, ended) for rule in behind]
             if write.state not in UNSENT or write.sent or not whys or None in whys:
                 continue
             self._end(End(write=write, reason="conflict", why=str(whys[0])))

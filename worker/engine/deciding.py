@@ -16,6 +16,7 @@ from worker.engine.derived import PastAsked, derived
 from worker.engine.episodes import next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, sendings_reach, shut, under
 from worker.engine.observe import News
+from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
 from worker.engine.ports import Parts
 from worker.engine.state import PartnerState
@@ -144,6 +145,7 @@ class Decider:
             ended=lambda event, rule, episode: self._ledger.episode_writes(partner, event, rule, episode),
             on_target=lambda event, target: self._ledger.target_writes(partner, event, target),
             of_rule=lambda event, rule: self._ledger.writes(event=event, partner=partner, rule=rule),
+            undo=lambda event, rule, undone: undo_by_rule(self._ledger, (partner, event), rule, undone, now),
         )
 
     def _note_due(

@@ -281,7 +281,7 @@ class Executor:
         approved waits for approval again."""
         rule, event, now = self._rules.current.get(write.key.rule), write.key.event, self._clock.now()
         intent = write.intent
-        if rule is not None:
+        if rule is not None and not write.undo:
             seen = self._preflight.seen(state, event, (rule,), fresh.facts)
             scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
             try:

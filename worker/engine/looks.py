@@ -10,7 +10,7 @@ from typing import Literal
 
 from worker.guards.checks import Limits
 from worker.model.actions import ACTIONS
-from worker.model.commits import REASONS, Brake, PartnerMemory, RuleMemory
+from worker.model.commits import REASONS, Brake, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
@@ -18,6 +18,7 @@ from worker.rules.durations import duration_text
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
 from worker.writes.intents import Planned, reads_back
 from worker.writes.life import Policy
+from worker.writes.undo import Undo
 
 DAY = timedelta(hours=24)
 ASKED = frozenset({"gap", "reset", "restored"})
@@ -46,7 +47,8 @@ class Look:
     ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
     ``firings``: those since a time. ``ended``: the writes of one episode, final ones too;
-    ``on_target``: those of one target; ``of_rule``: those of one rule. ``only``: the rules that look at an event, where
+    ``on_target``: those of one target; ``of_rule``: those of one rule; ``undo``: what a rule puts
+    back of another one's. ``only``: the rules that look at an event, where
     the others have nothing to do. ``more``: other events of this moment are still to be decided on, and what is said of
     all together is said with the last; ``missed``: times that went by for those before.
     """
@@ -66,6 +68,7 @@ class Look:
     ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
     on_target: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
     of_rule: Callable[[EventId, RuleId], Sequence[Write]] = lambda _event, _rule: ()
+    undo: Callable[[EventId, Rule, str], Undo] = lambda _event, _rule, _undone: Undo()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,7 @@ class Glimpse:
     after: str | None = None
     episode_writes: Callable[[int], tuple[Write, ...]] = lambda _episode: ()
     target_writes: Callable[[str], tuple[Write, ...]] = lambda _target: ()
+    undo: Callable[[str], Undo] = lambda _undone: Undo()
 
     @property
     def sequence(self) -> tuple[Write, ...]:
@@ -104,8 +108,8 @@ class Candidate:
     """A firing, before conflicts and surge have had their say.
 
     ``fired``: the memory if it fires; ``dropped``: the memory if it loses to a standing opposite wish.
-    ``forced``: why its writes must wait for approval, or None. ``steps``: what it would write, once computed. ``wait``:
-    the step that is over, where these are what comes after it.
+    ``forced``: why its writes must wait for approval, or None. ``steps``: what it would write, once computed;
+    ``undone``: what is said of the writes that it puts back. ``wait``: the step that is over, where these come after.
     """
 
     glimpse: Glimpse
@@ -117,6 +121,7 @@ class Candidate:
     extra: Mapping[str, Json] = field(default_factory=dict)
     forced: Brake | None = None
     steps: tuple[Planned, ...] = ()
+    undone: tuple[Record, ...] = ()
     wait: Write | None = None
 
     @property

@@ -4,21 +4,22 @@ The commands store what comes of it in a short transaction of their own; a runni
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from worker.engine.looks import EngineSettings, policy_for
 from worker.engine.planning import reopened, with_remembered
 from worker.engine.whose import attributed
-from worker.model.commits import Commit, Doing, MemoryChange, Move, Record, RuleMemory, of_write
+from worker.model.actions import AFTER
+from worker.model.commits import WORKER, Doing, MemoryChange, Move, Record, RuleMemory, of_write
 from worker.model.errors import WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, Scope
-from worker.model.writes import NO_RULE, Plan, State, Write, WriteKey
+from worker.model.writes import NO_RULE, UNDOES, UNSENT, Plan, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Verdict, advance, move, restored
-from worker.writes.undo import Foreign, NotUndone, PutBack, undoing, undone_by
+from worker.writes.undo import Foreign, PutBack, Undo, last_firing, may_have_effect, undoing, undone_by
 
 WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
 """States that ``again`` reopens: the write ended, and nothing came of it."""
@@ -99,7 +100,8 @@ def reopening(writes: Iterable[Write], memories: Memories) -> list[MemoryChange]
 
 def spoken(write: Write, kind: str, word: Word) -> Record:
     """The record of a person's word about a write."""
-    return replace(of_write(write, at=word.at, kind=kind, reason="person", why=word.because), by=word.by)
+    reason = "undo" if word.by == WORKER else "person"
+    return replace(of_write(write, at=word.at, kind=kind, reason=reason, why=word.because), by=word.by)
 
 
 def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
@@ -113,9 +115,10 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
     return replace(closed, episode=memory.episode + 1, forced=forced, waited=None, asked=None, stopped=None, held=None)
 
 
-# What a person's undo plans, and what it leaves alone: one undo for each target. Reads the ledger, stores nothing.
+# What an undo plans, and what it leaves alone: one undo for each target. Reads the ledger, stores nothing.
 #
 # The command stores what comes of it in a short transaction of its own; a running daemon sends it as any other write.
+# Of a rule it is a step: the same writes, in its firing's place.
 
 
 class UndoLedger(Protocol):
@@ -128,24 +131,27 @@ class UndoLedger(Protocol):
     ) -> list[Write]: ...
 
 
-@dataclass(slots=True)
-class Undo:
-    """What is to be stored, and what is to be said. ``undone``: each with its place among ``plans``."""
+def undo_by_rule(history: UndoLedger, place: tuple[PartnerId, EventId], rule: Rule, undone: str, now: datetime) -> Undo:
+    """What the step ``undo`` of a rule becomes: of the last firing of another one, or of that which the rule comes
+    after, which is one of the confirmed."""
+    partner, event = place
+    sent = (one for one in history.writes(event=event, partner=partner) if one.intent.target)
+    writes = [one for one in sent if may_have_effect(one)]
+    ground = [one for one in writes if one.state == "confirmed"] if undone == AFTER else writes
+    found = last_firing(ground, str(rule.after) if undone == AFTER else undone)
+    of = {(one.key.rule, one.key.episode) for one in found.standing}
+    undos = {number for one in ground if one.undo for number in one.undoes}
+    chosen = [
+        one for one in writes if (one.key.rule, one.key.episode) in of and one.intent.target and one.id not in undos
+    ]
+    return undo_of(history, chosen, Word(because=f"rule {rule.id}", by=WORKER, at=now), shadow=False, own=rule.id)
 
-    plans: list[Plan] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    undone: list[tuple[PutBack, int]] = field(default_factory=list)
-    kept: list[NotUndone] = field(default_factory=list)
 
-    def commit(self, word: Word) -> Commit:
-        """The transaction."""
-        return Commit(at=word.at, records=tuple(self.records), plans=tuple(self.plans), by=word.by)
-
-
-def undo_of(history: UndoLedger, chosen: Sequence[Write], word: Word, *, shadow: bool) -> Undo:
+def undo_of(history: UndoLedger, chosen: Sequence[Write], word: Word, *, shadow: bool, own: RuleId = NO_RULE) -> Undo:
     """One undo for each target of the chosen writes. Each of these must pass `worker.writes.undo.may_have_effect`.
 
-    ``shadow``: the config is in shadow mode, so that nothing is sent.
+    ``shadow``: the config is in shadow mode, so that nothing is sent. ``own``: the rule that asks; what it has not sent
+    yet of an older firing is replaced by this one.
     """
     found = Undo()
     targets: dict[tuple[PartnerId, EventId, str], list[Write]] = {}
@@ -153,7 +159,9 @@ def undo_of(history: UndoLedger, chosen: Sequence[Write], word: Word, *, shadow:
         targets.setdefault((write.key.partner, write.key.event, write.intent.target), []).append(write)
     episodes: dict[tuple[PartnerId, EventId], int] = {}
     for (partner, event, target), writes in targets.items():
-        result = undoing(writes, history.target_writes(partner, event, target), _foreign(history))
+        of_target = history.target_writes(partner, event, target)
+        others = [one for one in of_target if one.key.rule != own or not own or one.state not in UNSENT]
+        result = undoing(writes, others, _foreign(history))
         found.kept.extend(result.kept)
         if result.put_back is None:
             continue
@@ -209,7 +217,7 @@ def _plans(put: PutBack, word: Word, *, episode: int, shadow: bool) -> Iterator[
     key = put.undoes[0].key
     numbers = ", ".join(str(write.id) for write in put.undoes)
     said = "; ".join(f"{name} back {words}" for name, words in put.words().items())
-    context: dict[str, Json] = {"undoes": [int(write.id) for write in put.undoes]}
+    context: dict[str, Json] = {UNDOES: [int(write.id) for write in put.undoes]}
     if put.guarded:
         context["left"] = dict(put.left)
     nothing = Observation(partner=key.partner, event=key.event, facts={})

@@ -1,22 +1,24 @@
 """From the firings of one look to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.changes import written_values
+from worker.engine.changes import values_at, written_values
 from worker.engine.looks import ASKED, Candidate, Glimpse, Look, Settings, mode_of, reset_before
 from worker.guards.checks import No
-from worker.model.actions import ACTIONS, WAIT
+from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Brake, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
-from worker.model.writes import ENDED, UNSENT, Mode, Plan, Write, WriteKey
+from worker.model.writes import ENDED, UNDOES, UNSENT, Intent, Mode, Plan, Write, WriteKey
+from worker.rules.cel import WRITE
 from worker.rules.durations import duration_text
 from worker.writes.evidence import Wish, wish_of
-from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, wishes_of
+from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, steps_after, wishes_of
 from worker.writes.life import and_then, move, note
+from worker.writes.undo import Undo
 
 # What an edit of the rules does to writes that were not sent yet, and to the memory behind them. Pure.
 #
@@ -30,6 +32,8 @@ from worker.writes.life import and_then, move, note
 
 AFTER_WAIT = "after_wait"
 """In an intent's context: it was planned when a wait of its rule was over."""
+_OF_EVENT = frozenset({EACH, AFTER_WAIT, UNDOES})
+"""In the context of what a rule's text does not tell: its wish stands while the write is open."""
 Pairs = Mapping[tuple[EventId, RuleId], RuleMemory]
 
 
@@ -45,7 +49,7 @@ class Edited:
 def edits_of(rules: RuleSet, writes: Iterable[Write], memories: Pairs, now: datetime) -> Iterator[Edited]:
     """What the rules as they are now change about unsent writes. An undo has no rule that could be gone."""
     for write in writes:
-        if write.state not in UNSENT or write.undo:
+        if write.state not in UNSENT or write.by_person:
             continue
         left = {rule: no for rule in write.rules if (no := _leaves(rules, rule, write, memories)) is not None}
         if not left:
@@ -211,11 +215,14 @@ def reset_objection(memory: PartnerMemory, write: Write, now: datetime) -> No | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One wish in force, and the rule whose it is."""
+    """One wish in force, and the rule whose it is, of which episode. ``undoes``: the rules that it puts back, whose
+    wishes it ends."""
 
     rule: Rule
     wish: Wish
     shadow: bool
+    episode: int = 0
+    undoes: frozenset[str] = frozenset()
 
 
 def wishes_in_force(rule: Rule, settings: Settings) -> list[Standing]:
@@ -234,9 +241,10 @@ def standing_wishes(
         memory = memories.get(rule.id)
         brief = rule.on_change or rule.at is not None
         if rule.id in wanted if brief else memory is not None and memory.open:
-            found.extend(wishes_in_force(rule, settings))
+            episode = memory.episode if memory is not None else 0
+            found.extend(replace(one, episode=episode) for one in wishes_in_force(rule, settings))
         own = [one.intent for one in writes if rule.id in one.rules and one.intent.target]
-        items = [one for one in own if EACH in one.context or AFTER_WAIT in one.context]
+        items = [one for one in own if one.context.keys() & _OF_EVENT]
         shadow = mode_of(rule, settings) == "shadow"
         found.extend(Standing(rule=rule, wish=wish_of(one.action, one.params), shadow=shadow) for one in items)
     return found
@@ -249,21 +257,39 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
         rule, settings = candidate.glimpse.rule, candidate.glimpse.settings
         found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
         made = [step for step in candidate.steps if step.intent.target]
-        items = [step.wish for step in made if EACH in step.intent.context or candidate.wait is not None]
-        found.extend(Standing(rule=rule, wish=wish, shadow=mode_of(rule, settings) == "shadow") for wish in items)
+        items = [step for step in made if step.intent.context.keys() & _OF_EVENT and not step.fault]
+        undone = frozenset(undone_by(rule))
+        for step in items:
+            undoes = undone if UNDOES in step.intent.context else frozenset[str]()
+            shadow = mode_of(rule, settings) == "shadow"
+            found.append(Standing(rule=rule, wish=step.wish, shadow=shadow, undoes=undoes))
     return found
 
 
+def undone_by(rule: Rule) -> Iterator[str]:
+    """The rules whose writes its steps put back."""
+    for step in rule.do:
+        if step.action == UNDO:
+            yield str(rule.after) if step.params["value"] == AFTER else str(step.params["value"])
+
+
+def _nothing_ended(_other: Standing) -> bool:
+    return False
+
+
 def judge_conflicts(
-    candidates: Sequence[Candidate], standing: Sequence[Standing]
+    candidates: Sequence[Candidate],
+    standing: Sequence[Standing],
+    ended: Callable[[Standing], bool] = _nothing_ended,
 ) -> tuple[list[Candidate], list[tuple[Candidate, Brake]]]:
-    """Which candidates of one event may fire, and what holds the others."""
+    """Which candidates of one event may fire, and what holds the others. ``ended``: whether an undo ended a wish."""
     fresh = in_force(candidates)
     winners: list[Candidate] = []
     losers: list[tuple[Candidate, Brake]] = []
     for candidate in sorted(candidates, key=order_of):
         mine = in_force([candidate])
-        against = next((other for other in (*standing, *fresh) if any(loses(one, other) for one in mine)), None)
+        stronger = (other for other in (*standing, *fresh) if any(loses(one, other) for one in mine))
+        against = next((other for other in stronger if not ended(other)), None)
         if against is None:
             winners.append(candidate)
         else:
@@ -271,14 +297,16 @@ def judge_conflicts(
     return winners, losers
 
 
-def overruled(mine: Sequence[Standing], standing: Sequence[Standing]) -> str | None:
+def overruled(
+    mine: Sequence[Standing], standing: Sequence[Standing], ended: Callable[[Standing], bool] = _nothing_ended
+) -> str | None:
     """Why a firing that already has unsent writes must not be sent after all: a stronger opposite wish has come.
 
     A tie that neither wins stops no write that was there first.
     """
     for other in standing:
         for one in mine:
-            if loses(one, other) and not loses(other, one):
+            if loses(one, other) and not loses(other, one) and not ended(other):
                 return _spelled(other)
     return None
 
@@ -295,7 +323,9 @@ def precedence(rule: Rule) -> tuple[int, str]:
 
 def loses(mine: Standing, other: Standing) -> bool:
     """Whether a wish may not be acted on while the other stands."""
-    if other.rule.id == mine.rule.id or not other.wish.opposes(mine.wish) or (other.shadow and not mine.shadow):
+    if other.rule.id == mine.rule.id or other.rule.id in mine.undoes:
+        return False
+    if not other.wish.opposes(mine.wish) or (other.shadow and not mine.shadow):
         return False
     if other.rule.priority != mine.rule.priority:
         return other.rule.priority > mine.rule.priority
@@ -313,11 +343,45 @@ def computed(candidate: Candidate) -> Candidate:
     ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
     """
     rule, scope = candidate.glimpse.rule, candidate.glimpse.scope
-    context: dict[str, Json] = {**candidate.extra, "written": written_values(rule, scope)}
+    written = written_values(rule, scope)
+    context: dict[str, Json] = {**candidate.extra, "written": written}
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before
-    return replace(candidate, steps=plan_steps(rule, scope, context))
+    undone, records = put_back(candidate.glimpse, context)
+    if undone:
+        fields = [pair for one in undone for pair in ACTIONS[one.intent.action].written(one.intent.params)]
+        written |= values_at(scope, [*fields, (WRITE, "")])
+    return replace(candidate, steps=in_order((*plan_steps(rule, scope, context), *undone)), undone=records)
+
+
+def in_order(steps: Iterable[Planned]) -> tuple[Planned, ...]:
+    """The writes of a firing as they follow one another."""
+    return tuple(sorted(steps, key=lambda one: one.intent.order))
+
+
+def put_back(
+    glimpse: Glimpse, context: Mapping[str, Json], after: int = -1
+) -> tuple[tuple[Planned, ...], tuple[Record, ...]]:
+    """What the undo steps of a firing become, and what is said of the writes that are put back. ``after``: those that
+    come after the wait at this position."""
+    planned: list[Planned] = []
+    records: list[Record] = []
+    rule = glimpse.rule
+    for order, position, step in steps_after(rule, after):
+        found = glimpse.undo(str(step.params["value"])) if step.action == UNDO else Undo()
+        records += found.records
+        for plan in found.plans:
+            own, more = plan.intent, f" {plan.key.position}" if plan.key.position else ""
+            intent = replace(own, order=order + own.order, do_hash=rule.do_hash, context={**context, **own.context})
+            item, wish = plan.key.item or own.target + more, wish_of(own.action, own.params)
+            planned.append(Planned(position=position, item=item, intent=intent, wish=wish, why=plan.why))
+        for kept in found.kept:
+            target, number = kept.write.intent.target, kept.write.id
+            lacking = Intent(action=UNDO, target=target, wish="", order=order, do_hash=rule.do_hash)
+            one = Planned(position=position, item=f"{target} of {number}", intent=lacking, wish=wish_of(UNDO, {}))
+            planned.append(replace(one, fault=f"write {number} is left as it is: {kept.why}", reason="no_undo"))
+    return tuple(planned), tuple(records)
 
 
 def wait_over(glimpse: Glimpse) -> Write | None:
@@ -333,6 +397,8 @@ def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Cand
         return None
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     scope = replace(glimpse.scope, extra={**glimpse.scope.extra, **context})
+    context = {**context, AFTER_WAIT: True}
+    undone, records = put_back(glimpse, context, wait.key.position)
     return Candidate(
         glimpse=glimpse,
         episode=wait.key.episode,
@@ -340,7 +406,8 @@ def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Cand
         why=f"its wait is over; {glimpse.judgement.why}",
         fired=memory,
         dropped=memory,
-        steps=plan_steps(glimpse.rule, scope, {**context, AFTER_WAIT: True}, wait.key.position),
+        steps=in_order((*plan_steps(glimpse.rule, scope, context, wait.key.position), *undone)),
+        undone=records,
         wait=wait,
     )
 
@@ -477,6 +544,7 @@ class Planner:
             over = move(candidate.wait, "confirmed", at=self._look.now, reason="wait", why=candidate.why)
             self._change(over)
         why = candidate.why if owner is None else f"{candidate.why}; rule {owner} stands for the same desired value"
+        self.records.extend(candidate.undone)
         if candidate.wait is None or owner is not None:
             self.records.append(self._record(candidate, why, "shared" if owner else candidate.reason))
         if owner is not None:
@@ -496,11 +564,11 @@ class Planner:
         this firing takes the place of.
         """
         rule, wishes = candidate.glimpse.rule, _wishes(candidate)
-        if any(step.fault for step in candidate.steps):
+        if any(step.fault or UNDOES in step.intent.context for step in candidate.steps):
             return None
         standing: dict[tuple[str, str], RuleId] = {}
         if mode != "shadow":
-            writes = self._open(candidate.event)
+            writes = self._shareable(candidate.event)
             for write in writes:
                 whole = write.key.item not in ACTIONS[write.intent.action].items[:-1]
                 replaced = write.key.rule == rule.id and write.state in UNSENT
@@ -508,16 +576,21 @@ class Planner:
                 if write.intent.target and joinable and not self._outranks(rule, write):
                     standing.setdefault(_wish(write), write.key.rule)
         for plan in plans:
-            if plan.intent.target and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
+            alike = _alike(plan, mode) and UNDOES not in plan.intent.context
+            if plan.intent.target and alike and not _comes_after(plan, plans, wishes):
                 standing.setdefault(_wish(plan), plan.key.rule)
         owners = {standing.get(wish) for wish in wishes}
         owner = owners.pop() if len(owners) == 1 else None
         return owner if owner != rule.id else None
 
     def _open(self, event: EventId) -> list[Write]:
-        """The event's writes that a rule may stand behind; an undo is a person's, and no rule shares it."""
+        """The event's writes that are not final."""
         writes = (self._writes[write_id] for write_id in self._of_event.get(event, ()))
-        return [write for write in writes if not write.final and not write.undo]
+        return [write for write in writes if not write.final]
+
+    def _shareable(self, event: EventId) -> list[Write]:
+        """Those that another rule may stand behind too: nobody shares an undo."""
+        return [write for write in self._open(event) if not write.undo]
 
     def _outranks(self, rule: Rule, write: Write) -> bool:
         """A write that waits for a person on behalf of a weaker rule holds no stronger one back."""
@@ -530,7 +603,7 @@ class Planner:
         for index, plan in enumerate(plans):
             if _wish(plan) in wishes and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
                 plans[index] = replace(plan, rules=(*plan.rules, rule))
-        writes = self._open(candidate.event) if mode != "shadow" else []
+        writes = self._shareable(candidate.event) if mode != "shadow" else []
         for write in writes:
             if _wish(write) in wishes and rule not in write.rules and not _comes_after(write, writes, wishes):
                 self._change(note(write, rules=(*write.rules, rule)))
@@ -548,8 +621,8 @@ class Planner:
             ),
             intent=step.intent,
             state="refused" if step.fault else "planned",
-            reason="bad_value" if step.fault else candidate.reason,
-            why=step.fault or candidate.why,
+            reason=step.reason if step.fault else candidate.reason,
+            why=step.fault or "; ".join(filter(None, (step.why, candidate.why))),
             rules=(rule,),
         )
 

@@ -8,14 +8,14 @@ old fact.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import inf
 from typing import Literal
 
-from worker.engine.changes import fields_of, left_so, with_fields
+from worker.engine.changes import fields_of, left_so, undone_by_now, with_fields
 from worker.engine.derived import EVENTS, PastAsked, derived
 from worker.engine.looks import between_brake, mode_of, off_fact
 from worker.engine.observe import scope_of
@@ -35,6 +35,7 @@ from worker.rules.registry import LOCAL, MADE
 from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_back
 from worker.writes.life import move
+from worker.writes.undo import wish_ended
 
 # Who asks for a write that is about to be sent: the rules in force, the config, other rules, and persons.
 #
@@ -75,7 +76,7 @@ class WhoAsks:
 
         An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
         """
-        if write.undo:
+        if write.by_person:
             shadow = self._deciding.mode == "shadow"
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
         rules = self.rules(state, write)
@@ -105,12 +106,12 @@ class WhoAsks:
         An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
         enforces its wish would only set it back again, so against that it is held.
         """
-        if write.undo:
+        if write.by_person:
             return self._enforced_against(state, write)
         if write.state != "unknown" and not write.sent:
             return None
         mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._deciding)]
-        why = overruled(mine, self._standing(state, write))
+        why = overruled(mine, self._standing(state, write), self._ended(write))
         if why is None:
             return None
         return No(way="drop" if write.state == "unknown" else "hold", reason="conflict", why=why)
@@ -122,6 +123,13 @@ class WhoAsks:
                 why = f"rule {other.rule.id} enforces the opposite, and would set it again: disable it first"
                 return No(way="hold", reason="conflict", why=why)
         return None
+
+    def _ended(self, write: Write) -> Callable[[Standing], bool]:
+        def ended(other: Standing) -> bool:
+            of_target = self._ledger.target_writes(write.key.partner, write.key.event, other.wish.target)
+            return wish_ended(of_target, other.rule.id, other.episode)
+
+        return ended
 
     def _standing(self, state: PartnerState, write: Write) -> list[Standing]:
         """The wishes in force for the write's event."""
@@ -162,7 +170,7 @@ def still_holds(
 ) -> Judgement:
     """True where any of the rules that ask for the write still holds by these facts; unknown where none holds and one
     cannot be told. ``episode``: the writes of its episode."""
-    if write.undo:
+    if write.by_person:
         return Judgement(truth=Truth.TRUE, why="an undo has no condition")
     if not rules:
         return Judgement(truth=Truth.FALSE, why="its rule is gone")
@@ -181,7 +189,7 @@ def _of_rule(
     """One rule; where earlier actions of its ``do`` have changed facts, over these as they were at the firing."""
     written = write.intent.context.get("written")
     if rule.id == write.key.rule and earlier and isinstance(written, Mapping):
-        fields = {pair for one in earlier for pair in fields_of(one)}
+        fields = {pair for one in earlier for pair in fields_of(one)} | undone_by_now(earlier)
         if any(one.waits for one in earlier):
             fields = left_so(seen, fields, earlier)
         seen = with_fields(seen, fields, written)

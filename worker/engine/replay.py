@@ -305,7 +305,7 @@ def _effect(write: Write) -> Effect:
 def _by_effect(writes: Iterable[Write]) -> dict[Effect, list[Write]]:
     found: dict[Effect, list[Write]] = {}
     for write in writes:
-        if write.state != "skipped" and not write.undo:
+        if write.state != "skipped" and not write.by_person:
             found.setdefault(_effect(write), []).append(write)
     return found
 
@@ -396,7 +396,7 @@ class Replay:
         self._asking = {rule.id: rule for rule in rules if set(names_read(rule)) - {EVENT.name}}
         self._unseen: dict[tuple[RuleId, FactKey], set[EventId]] = {}
         self._plans: list[Plan] = []
-        since = [one for one in recording.made if one.planned_at >= self._start and not one.undo]
+        since = [one for one in recording.made if one.planned_at >= self._start and not one.by_person]
         clock = VirtualClock(self._loop, self._start)
         self._past = Past(recording.partner, open_way(rules), clock)
         self._past.hide(since)
@@ -418,7 +418,7 @@ class Replay:
         memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
         for write in before:
             rule = rules.get(write.key.rule)
-            if rule is not None and not write.undo:
+            if rule is not None and not write.by_person:
                 memories[write.key.event, rule.id] = RuleMemory(
                     partner=write.key.partner,
                     event=write.key.event,

@@ -29,7 +29,7 @@ from worker.engine.planning import AFTER_WAIT
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, amount_shown
 from worker.engine.ports import Parts, RulesInUse
 from worker.engine.scripted import GivenWorld, Scripted
-from worker.model.actions import WAIT
+from worker.model.actions import UNDO, WAIT
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError
 from worker.model.facts import GOALS, EventId, Json, PartnerId, RuleId
@@ -384,6 +384,12 @@ class _Run:
         planned = [(plan.key, plan.intent, plan.rules) for plan in commit.plans]
         written = [*planned, *((one.after.key, one.after.intent, one.after.rules) for one in commit.moves)]
         for position, step in enumerate(takewhile(lambda step: step.action != WAIT, rule.do)):
+            place = (record.event, rule.id, position)
+            for key, one, _ in planned if step.action == UNDO else ():
+                if (key.event, key.rule, key.position) == place:
+                    yield Fired(rule=rule.id, action=one.action, event=key.event, at=at, params=one.params)
+            if step.action == UNDO:
+                continue
             of_step = [one for one in written if one[0].event == record.event and one[1].action == step.action]
             own = [one for key, one, _ in of_step if (key.rule, key.position) == (rule.id, position)]
             given = [one.params for one in own or [one for _, one, rules in of_step if rule.id in rules]]

@@ -37,17 +37,19 @@ ParamType = Literal[
     "confirm",
     "channel",
     "duration",
+    "rule",
 ]
-"""``eids``: a list of event ids. ``any``: any JSON. ``channel``: a name under ``notify`` in the config. From ``host``
-to ``confirm``, the parts of a request that a rule makes by hand, in which ``{eid}``, ``{partner_id}`` and
-``{client_id}`` are filled in (`worker.rules.calls`)."""
+"""``eids``: a list of event ids. ``any``: any JSON. ``channel``: a name under ``notify`` in the config. ``rule``: a
+rule's id. From ``host`` to ``confirm``, the parts of a request that a rule makes by hand, in which ``{eid}``,
+``{partner_id}`` and ``{client_id}`` are filled in (`worker.rules.calls`)."""
 Spends = Literal["never", "always", "unless_off", "with_budget", "unless_said"]
 """``unless_off``: all but the value that stops spending; ``with_budget``: where money is among what is sent;
 ``unless_said``: unless the rule says ``spends: false``."""
-Shown = Literal["field", "setup", "campaign", "series", "confirm", "answer", "handover", "clock"]
+Shown = Literal["field", "setup", "campaign", "series", "confirm", "answer", "handover", "clock", "undone"]
 """What shows the effect: a field of the event, the setup, one campaign among the event's campaigns, the members of the
 event's series, a condition of the rule's own on a fresh GET; nothing but the answer, because no read can; or that it
-was handed over, because it is a message and no request; or the clock, because it is only a time."""
+was handed over, because it is a message and no request; or the clock, because it is only a time; or what the writes
+show that it becomes."""
 Budget = Literal["own", "draft"]
 """Whose budget a write commits: one among its own parameters, if it has one, or that of the draft it publishes."""
 
@@ -62,6 +64,11 @@ WORDS: Mapping[ParamType, tuple[str, ...]] = {
 """The parameters that are one of a few words."""
 WAIT = "wait"
 """The step that is only a time."""
+UNDO, AFTER = "undo", "after"
+"""The step that becomes the writes which put back what another rule's have changed; and how it names the rule that its
+own comes after."""
+UNDO_STEPS = 2
+"""The most writes, one after the other, that put back one target."""
 EXTRA = "extra"
 """The key of an action under which parameters stand that neither the document nor an assumption names."""
 
@@ -104,6 +111,7 @@ class Action:
     ``brings``: fields of the event that the document says it sets beside its target.
     ``reads``: names of the facts that show before, already-so and evidence. ``writes``: (fact, field) that it changes;
     an empty field is the whole fact. ``assumptions``: keys of the register that its request or its evidence lean on.
+    ``for_good``: why no undo puts back what it does; empty where one may.
     """
 
     name: str
@@ -131,6 +139,7 @@ class Action:
     brings: tuple[tuple[str, str], ...] = ()
     assumptions: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
+    for_good: str = ""
     section: str
     example: str
 
@@ -305,6 +314,7 @@ _SETUP = (
         writes=_SETUP_FIELDS,
         assumptions=("setup.state_field", "setup.draft"),
         calls=(Call(method="POST", path="/setup_processes/{eid}"),),
+        for_good="the service offers nothing that takes a draft away",
         section="4.5",
         example="do: [{create_draft: {goal: ROAS, total_budget: 500}}]",
     ),
@@ -341,6 +351,7 @@ _SETUP = (
         brings=(("client_campaign_status", "RUNNING"),),
         assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
         calls=(Call(method="POST", path="/setup_processes/{eid}/boost"),),
+        for_good="what is published cannot be unpublished",
         section="4.5",
         example="do: [boost]",
     ),
@@ -354,6 +365,7 @@ _SETUP = (
         reads=(),
         writes=(*_SETUP_FIELDS, ("campaigns", "")),
         calls=(Call(method="PUT", path="/events/{eid}/reset_campaigns_setup"),),
+        for_good="what a reset took away cannot be brought back",
         section="3.2",
         example="do: [reset_setup]",
     ),
@@ -396,6 +408,7 @@ _CLUSTERS = (
         writes=(("campaigns", ""),),
         assumptions=("create_campaign.query", "campaigns.items"),
         calls=(Call(method="POST", path="/campaigns/"),),
+        for_good="the service offers nothing that takes a campaign away",
         section="4.5",
         example='do: [{create_campaign: {tc: "jazz & soul", tc_run_id: 7}}]',
     ),
@@ -473,6 +486,23 @@ _OTHERS = (
         example="do: [pause, {wait: 2d}, run]",
     ),
     Action(
+        name=UNDO,
+        about=(
+            "put back what the last firing of another rule changed on the event, as the command undo does: the values "
+            "recorded before, where nobody has changed them since; after: of the rule that this one comes after"
+        ),
+        shape="value",
+        params={"value": Param(type="rule", required=True, about="the id of the rule, or after")},
+        target="",
+        spends="never",
+        shown="undone",
+        reads=(),
+        writes=(),
+        for_good="an undo is not undone",
+        section="6",
+        example="do: [{undo: after}]",
+    ),
+    Action(
         name="write",
         about=(
             "any other write of the service; with confirm, a condition on a fresh GET shows its effect; a DELETE "
@@ -493,6 +523,7 @@ _OTHERS = (
         shown="confirm",
         reads=(),
         writes=(),
+        for_good="what it changes is not known",
         section="4",
         example=(
             'do: [{write: {host: cr, method: PUT, path: "/events/{eid}", query: {event_type: concert, partner_product: '

@@ -37,7 +37,7 @@ KINDS: Mapping[str, str] = {
     "approved": "an operator let a waiting write go",
     "resolved": "an operator's verdict on a write",
     "again": "an operator reopened what had ended without effect",
-    "undone": "an operator asked to put back what a write changed",
+    "undone": "an operator, or a rule, asked to put back what a write changed",
     "halted": "an operator stopped new writes",
     "resumed": "an operator let writes go on",
     "started": "the daemon started",
@@ -50,7 +50,8 @@ KINDS: Mapping[str, str] = {
 REASONS: Mapping[str, str] = {
     "condition": "the condition became true",
     "change": "a watched fact changed",
-    "undo": "an operator asked to put back what another write changed",
+    "undo": "an operator, or a rule, asked to put back what another write changed",
+    "no_undo": "what a write changed cannot be put back",
     "changed_since": "somebody else has changed the target since the write that is to be undone",
     "remind": "the condition still holds, and its message is said again",
     "ended": "the condition does not hold any more, and its message says so",

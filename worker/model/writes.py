@@ -37,6 +37,8 @@ UNSENT: frozenset[State] = frozenset({"planned", "waiting"})
 NO_RULE = RuleId("")
 """Stands in the key of a write that no rule asked for: a person's undo."""
 
+UNDOES = "undoes"
+"""In an intent's context: the numbers of the writes that it puts back."""
 ENDED = "ended"
 """The item of the message that says that the condition does not hold any more; reminders have their number."""
 ConfirmedBy = Literal["read", "answer", "person"]
@@ -167,7 +169,12 @@ class Write:
 
     @property
     def undo(self) -> bool:
-        """It puts back what other writes changed, because a person asked: it has no rule and no condition."""
+        """It puts back what other writes changed, because a person or a rule asked."""
+        return UNDOES in self.intent.context
+
+    @property
+    def by_person(self) -> bool:
+        """A person asked for it: it has no rule and no condition."""
         return self.key.rule == NO_RULE
 
     @property
@@ -183,7 +190,7 @@ class Write:
     @property
     def undoes(self) -> tuple[Json, ...]:
         """Of an undo, the numbers of the writes that it puts back."""
-        numbers = self.intent.context.get("undoes")
+        numbers = self.intent.context.get(UNDOES)
         return tuple(numbers) if isinstance(numbers, list) else ()
 
     @property

@@ -54,7 +54,9 @@ from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 EVENT = "eid"
 _OWN: Final = frozenset({EVENT, EACH, EXTRA})
 """What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
-_FIXED: Final[frozenset[ParamType]] = frozenset({"host", "method", "path", "flag", "confirm", "channel", "duration"})
+_FIXED: Final[frozenset[ParamType]] = frozenset(
+    {"host", "method", "path", "flag", "confirm", "channel", "duration", "rule"}
+)
 """Parameters that are never computed."""
 _TAKE_NO_PATH: Final[frozenset[ParamType]] = frozenset({"number", "integer", *WORDS})
 """Parameters of which no value looks like a field of a fact."""
@@ -179,6 +181,7 @@ _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "flag": (Flag, False),
     "channel": (Annotated[Text, AfterValidator(_channel)], "ops"),
     "duration": (Duration, "1h"),
+    "rule": (Text, "pause-cancelled"),
     "confirm": (ConfirmText, {"get": "/events/{eid}", "when": "response.status == 'archived'"}),
 }
 """What each type of parameter takes, and an example of it."""
@@ -410,6 +413,7 @@ OF_OTHER_TOOLS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("stop", "disable", "deactivate", "turn_off"), "pause"),
     **dict.fromkeys(("email", "mail", "message", "alert", "slack", "teams", "sms", "tell", "log"), "notify"),
     **dict.fromkeys(("publish", "launch", "go_live"), "boost"),
+    **dict.fromkeys(("revert", "rollback", "roll_back", "restore", "put_back", "reverse", "reset_to"), "undo"),
     **dict.fromkeys(("set_budget", "increase_budget", "decrease_budget", "change_budget", "budget"), "edit_cluster"),
     **dict.fromkeys(("request", "http", "webhook", "call"), "write"),
     **dict.fromkeys(("delay", "sleep", "pause_for", "hold", "after", "later"), "wait"),

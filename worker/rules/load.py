@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
-from worker.model.actions import ACTIONS, WAIT, Param, ParamType, fault_of, uncounted
+from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT, Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
@@ -170,36 +170,75 @@ class _RulesReader:
                     self.ids.append(given)
                 self.written.extend((written,) if not form.problems else ())
             self.problems.extend(form.problems)
-        self.problems.extend(_followed(self.written, [one.text for one in self.ids]))
+        self.problems.extend(_named(self.written, [one.text for one in self.ids]))
 
 
-def _followed(written: Sequence[Written], ids: Sequence[str]) -> Iterator[Problem]:
+def _named(written: Sequence[Written], ids: Sequence[str]) -> Iterator[Problem]:
     """What is wrong with the rules that others name. ``ids``: also of those with mistakes."""
-    after = {one.rule.id: one.rule.after for one in written if one.rule.after is not None}
-    by_id = {one.rule.id: one.rule for one in written}
+    rules = {one.rule.id: one.rule for one in written}
     for one in written:
-        rule, form, others = one.rule, Form(), [other for other in ids if other != one.rule.id]
-        if rule.after is None:
-            continue
-        way = [rule.id]
-        while (following := after.get(way[-1])) is not None and following not in way:
-            way.append(following)
-        place, first = place_of(one.entries, ("after",)), by_id.get(rule.after)
-        if rule.after not in ids:
-            hint = instead(rule.after, others)
-            if _TIME.fullmatch(rule.after):
-                hint = "a time between two steps is a step: do: [pause, {wait: 2d}, run]; `for` is how long it has held"
-            form.note(place, f"there is no rule '{rule.after}'{meant(rule.after, others)}", hint=hint, code="rule")
-        elif rule.after == rule.id:
-            hint = "write what is to follow as a step after a wait: do: [pause, {wait: 2d}, run]"
-            form.note(place, "a rule does not come after itself", hint=hint, code="rule")
-        elif following == rule.id:
-            hint = "leave `after` out of one of them"
-            form.note(place, f"these come after each other: {' -> '.join((*way, rule.id))}", hint=hint, code="rule")
-        elif first is not None and not any(ACTIONS[step.action].target for step in first.do):
-            said = f"rule '{rule.after}' writes nothing that another could come after"
-            form.note(place, said, hint="name a rule that writes to the service", code="rule")
+        rule, form = one.rule, Form()
+        others = [other for other in ids if other != rule.id]
+        undoing = ((number, str(step.params["value"])) for number, step in enumerate(rule.do) if step.action == UNDO)
+        if rule.after is not None:
+            _followed(form, place_of(one.entries, ("after",)), rule, rules, others)
+        for number, named in undoing:
+            _undone(form, place_of(one.entries, ("do", number, UNDO)), rule, named, rules, others)
         yield from form.problems
+
+
+def _followed(form: Form, place: Value, rule: Rule, rules: Mapping[RuleId, Rule], others: Sequence[str]) -> None:
+    """What is wrong with the rule that another one comes after."""
+    way, first = [rule.id], rules.get(cast("RuleId", rule.after))
+    while (following := rules[way[-1]].after if way[-1] in rules else None) is not None and following not in way:
+        way.append(following)
+    if rule.after == rule.id:
+        form.note(place, "a rule does not come after itself", hint=_IN_STEPS, code="rule")
+    elif rule.after not in others:
+        _unknown_rule(form, place, str(rule.after), others)
+    elif following == rule.id:
+        hint = "leave `after` out of one of them"
+        form.note(place, f"these come after each other: {' -> '.join((*way, rule.id))}", hint=hint, code="rule")
+    elif first is not None and not any(ACTIONS[step.action].target or step.action == UNDO for step in first.do):
+        said = f"rule '{rule.after}' writes nothing that another could come after"
+        form.note(place, said, hint="name a rule that writes to the service", code="rule")
+
+
+def _undone(
+    form: Form, place: Value, rule: Rule, named: str, rules: Mapping[RuleId, Rule], others: Sequence[str]
+) -> None:
+    """What is wrong with the rule whose writes another one puts back."""
+    if named == AFTER and rule.after is None:
+        hint = "add `after: RULE`, or name the rule: undo: RULE"
+        form.note(place, "'undo: after' is of the rule that this one comes after", hint=hint, code="rule")
+        return
+    other = RuleId(str(rule.after) if named == AFTER else named)
+    undone = rules.get(other)
+    if other == rule.id:
+        form.note(place, "a rule does not undo itself", hint=_IN_STEPS, code="rule")
+    elif named != AFTER and other not in others:
+        _unknown_rule(form, place, other, others)
+    elif undone is not None:
+        does = [step.action for step in undone.do if ACTIONS[step.action].target or step.action == UNDO]
+        lasting = {action: why for action in does if (why := ACTIONS[action].for_good)}
+        said, hint = f"'{other}' writes nothing that could be put back", "name a rule that writes to the service"
+        if lasting:
+            said = f"'{other}' cannot be undone: {'; '.join(f'{action}: {why}' for action, why in lasting.items())}"
+            hint = "give what can be put back a rule of its own, and undo that one"
+        elif undone.repeat == "enforce":
+            said, hint = f"'{other}' enforces its value, and would set it again", "leave `repeat` out of it"
+        if lasting or not does or undone.repeat == "enforce":
+            form.note(place, f"rule {said}", hint=hint, code="rule")
+
+
+def _unknown_rule(form: Form, place: Value, named: str, others: Sequence[str]) -> None:
+    hint = instead(named, others)
+    if _TIME.fullmatch(named):
+        hint = "a time between two steps is a step: do: [pause, {wait: 2d}, run]; `for` is how long it has held"
+    form.note(place, f"there is no rule '{named}'{meant(named, others)}", hint=hint, code="rule")
+
+
+_IN_STEPS = "write what is to follow as a step after a wait: do: [pause, {wait: 2d}, run]"
 
 
 class _RuleReader:
@@ -316,6 +355,8 @@ class _RuleReader:
             self._note("do", "nothing follows the wait", hint)
         if enforced and any(step.action == WAIT for step in rule.do):
             self._note("repeat", "enforce restores a value at once, and does not wait", "leave `repeat` out")
+        if enforced and any(step.action == UNDO for step in rule.do):
+            self._note("repeat", "enforce restores a value of its own, and undoes none", "leave `repeat` out")
         if self._text.timezone is not None and self._item.get("at") is None:
             self._note("timezone", "timezone goes with `at`", "remove it, or add at: '0 8 * * *'")
 

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from worker.model.actions import ACTIONS, EXTRA
+from worker.model.actions import ACTIONS, EXTRA, UNDO
 from worker.model.commits import REASONS
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import (
@@ -88,7 +88,8 @@ class Names:
 
     def __init__(self, rules: RuleSet, registry: Registry) -> None:
         self.rules = tuple(str(rule.id) for rule in rules.rules)
-        self.does = {rule.id: frozenset(step.action for step in rule.do) for rule in rules.rules}
+        done = {rule.id: frozenset(step.action for step in rule.do) for rule in rules.rules}
+        self.does = {rule: frozenset(ACTIONS) if UNDO in does else does for rule, does in done.items()}
         self.facts = registry.facts
         self.settable = registry.watchable()
         self._fields: dict[str, set[str]] = {}

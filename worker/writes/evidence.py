@@ -141,7 +141,7 @@ def wish_of(action: str, params: Mapping[str, Json]) -> Wish:
             return _call(target, params)
         case "answer":
             return Wish(target=target, axis=RESET, value=action)
-        case "handover" | "clock":
+        case "handover" | "clock" | "undone":
             return Wish(target=target, axis="message", value=_spelled(text_of_message(params)))
     assert_never(row.shown)
 

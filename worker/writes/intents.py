@@ -5,13 +5,24 @@ own (API section 3.2): it has its own life, its own outcome, and cannot be read 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final, assert_never, cast
 from urllib.parse import unquote
 
-from worker.model.actions import ACTIONS, WAIT, Action, Param, budgets_in, fault_of, in_cents, money_in
+from worker.model.actions import (
+    ACTIONS,
+    UNDO,
+    UNDO_STEPS,
+    WAIT,
+    Action,
+    Param,
+    budgets_in,
+    fault_of,
+    in_cents,
+    money_in,
+)
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Json, Known
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
@@ -164,14 +175,16 @@ COMPUTED_FROM = "computed_from"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One write of a ``do``: its place and what it wants. ``fault``: why its computed values may not be sent; then the
-    intent is without them, and stands for nothing."""
+    """One write of a ``do``: its place and what it wants. ``fault``: why its computed values may not be sent, or
+    nothing is put back; then the intent is without them, and stands for nothing. ``why``: what it puts back."""
 
     position: int
     item: str
     intent: Intent
     wish: Wish
     fault: str = ""
+    reason: str = "bad_value"
+    why: str = ""
 
 
 def wishes_of(rule: Rule) -> tuple[Wish, ...]:
@@ -183,22 +196,18 @@ def wishes_of(rule: Rule) -> tuple[Wish, ...]:
 
 
 def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json], after: int = -1) -> tuple[Planned, ...]:
-    """Every write of one firing up to its first wait, in order, with its computed values. ``after``: those that come
-    after the wait at this position. Raises `NotComputable`."""
+    """Every write of one firing up to its first wait, in order, with its computed values; but for what an undo becomes.
+    ``after``: those that come after the wait at this position. Raises `NotComputable`."""
     planned: list[Planned] = []
-    order = sum(1 if step.each else len(ACTIONS[step.action].items) for step in rule.do[: after + 1])
-    for position, step in enumerate(rule.do):
-        if position <= after:
+    for order, position, step in steps_after(rule, after):
+        if step.action == UNDO:
             continue
-        if planned and planned[-1].intent.action == WAIT:
-            break
         place = f"rule {rule.id}: {step.action}"
         if step.each:
             made = [(order, name, params) for name, params in each_of(place, step, scope).items()]
         else:
             params = computed_params(place, step, scope)
             made = [(order + index, item, params) for index, item in enumerate(ACTIONS[step.action].items)]
-        order += 1 if step.each else len(made)
         of_step = {**context, EACH: step.each} if step.each else context
         for turn, item, values in made:
             fit, fault = judged(place, step, values)
@@ -209,6 +218,19 @@ def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json], after: int
             wish = wish_of(step.action, params)
             planned.append(Planned(position=position, item=item, intent=intent, wish=wish, fault=fault))
     return tuple(planned)
+
+
+def steps_after(rule: Rule, after: int = -1) -> Iterator[tuple[int, int, RuleStep]]:
+    """The steps after the wait at this position, up to the next one: the order of each one's first write, its position,
+    and the step."""
+    order = 0
+    for position, step in enumerate(rule.do):
+        if position > after:
+            yield order, position, step
+            if step.action == WAIT:
+                return
+        wide = UNDO_STEPS if step.action == UNDO else 1 if step.each else len(ACTIONS[step.action].items)
+        order += wide
 
 
 def _computed_from(place: str, step: RuleStep, intent: Intent, scope: Scope) -> dict[str, Json]:
@@ -264,7 +286,7 @@ def reads_back(intent: Intent, item: str) -> bool:
     row = ACTIONS[intent.action]
     if row.shown == "confirm":
         return CONFIRM in intent.params
-    return row.shown not in ("answer", "handover", "clock") and item not in row.unseen
+    return row.shown not in ("answer", "handover", "clock", "undone") and item not in row.unseen
 
 
 def asks_always(intent: Intent) -> tuple[str, str] | None:
@@ -309,7 +331,7 @@ def _wanted(row: Action, params: Mapping[str, Json]) -> dict[str, Json]:
             return {"exists": True, **values}
         case "series":
             return {row.value or "": list(members(params))}
-        case "confirm" | "answer" | "handover" | "clock":
+        case "confirm" | "answer" | "handover" | "clock" | "undone":
             return {}
     assert_never(row.shown)
 

@@ -9,12 +9,14 @@ such a write is left alone. An undo remembers what the writes ``left``, and is s
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeAlias
 
 from worker.model.actions import ACTIONS
+from worker.model.commits import Commit, Record
 from worker.model.facts import Json
 from worker.model.rules import RuleStep
-from worker.model.writes import UNSENT, InOrder, State, Write
+from worker.model.writes import UNSENT, InOrder, Plan, State, Write
 from worker.writes.evidence import members
 from worker.writes.intents import reads_back
 
@@ -38,12 +40,6 @@ _SETTERS: Mapping[tuple[str, str], RuleStep] = {
 }
 """The action that sets a field of the event to a value (API section 3.1). No other value can be put back."""
 
-_FOR_GOOD: Mapping[str, str] = {
-    "boost": "what is published cannot be unpublished",
-    "create_draft": "the service offers nothing that takes a draft away",
-    "create_campaign": "the service offers nothing that takes a campaign away",
-    "reset_setup": "what a reset took away cannot be brought back",
-}
 _BELONGS = "no read shows its effect: undo the write before it, of which it is the second half"
 
 Foreign: TypeAlias = Callable[[Write], "str | None"]
@@ -76,6 +72,20 @@ class NotUndone:
     write: Write
     why: str
     cannot: bool = False
+
+
+@dataclass(slots=True)
+class Undo:
+    """What is to be stored of an undo, and what is to be said. ``undone``: each with its place among ``plans``."""
+
+    plans: list[Plan] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    undone: list[tuple[PutBack, int]] = field(default_factory=list)
+    kept: list[NotUndone] = field(default_factory=list)
+
+    def commit(self, by: str, at: datetime) -> Commit:
+        """The transaction."""
+        return Commit(at=at, records=tuple(self.records), plans=tuple(self.plans), by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +122,18 @@ def last_firing(writes: Iterable[Write], rule: str) -> Firing:
     of = [(one.key.rule, one.key.episode) for one in standing][-1]
     firing = [one for one in mine if (one.key.rule, one.key.episode) == of]
     return Firing(standing=tuple(one for one in firing if one in standing), first=firing[0].id)
+
+
+def wish_ended(history: Iterable[Write], rule: str, episode: int) -> bool:
+    """Whether what a rule's firing wrote on a target is put back, or about to be. ``history``: every write of it."""
+    writes = [*history]
+    own = {
+        one.id
+        for one in writes
+        if (one.key.rule, one.key.episode) == (rule, episode) or (one.key.rule != rule and rule in one.rules)
+    }
+    undos = (one for one in writes if one.undo and (not one.final or one.state == "confirmed"))
+    return any(not own.isdisjoint(one.undoes) for one in undos)
 
 
 def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign) -> Undoing:
@@ -232,8 +254,8 @@ def _changed(write: Write) -> Changes | str:
     """What the write changed, by field: before and after; or why that cannot be put back, and nothing before it."""
     action = write.intent.action
     row = ACTIONS[action]
-    if action in _FOR_GOOD or not reads_back(write.intent, write.key.item):
-        return _FOR_GOOD.get(action, "no read shows what it changed")
+    if row.for_good or not reads_back(write.intent, write.key.item):
+        return row.for_good or "no read shows what it changed"
     if not write.before_known:
         return "what was there before it is not known"
     if row.shown == "series":

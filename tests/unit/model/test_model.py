@@ -166,7 +166,7 @@ def test_the_actions_that_may_cost_money_are_those_of_the_contract() -> None:
         "unless_off": {"pause", "optimisation", "ad_optimisation"},
         "with_budget": {"update_draft"},
         "unless_said": {"write"},
-        "never": {"frontend_status", "series_add", "series_remove", "notify", "wait"},
+        "never": {"frontend_status", "series_add", "series_remove", "notify", "wait", "undo"},
     }
 
 

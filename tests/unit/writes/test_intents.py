@@ -120,8 +120,11 @@ def test_a_write_by_hand_spends_unless_the_rule_says_otherwise_and_a_delete_asks
     assert not asks_always(an_intent("series_remove", {"value": ["a"]})), "what can be put back need not ask"
 
 
-def test_every_action_of_the_table_can_be_planned() -> None:
-    for action in ACTIONS:
+def test_every_action_of_the_table_can_be_planned_but_an_undo_which_becomes_others() -> None:
+    step = a_step("undo", {"value": "other"})
+    planned = plan_steps(a_rule(a_step("pause"), step, a_step("boost")), a_scope(), {})
+    assert [(one.position, one.intent.order) for one in planned] == [(0, 0), (2, 3)], "and has room for them"
+    for action in ACTIONS.keys() - {"undo"}:
         assert an_intent(action, {"value": "ON"} if ACTIONS[action].shape == "value" else {}).action == action
 
 

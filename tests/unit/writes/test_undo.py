@@ -9,10 +9,21 @@ import pytest
 
 from tests.builders import NOW, a_write
 from worker.model.actions import ACTIONS
+from worker.model.commits import Commit
 from worker.model.facts import Json, RuleId, WriteId
 from worker.model.rules import RuleStep
 from worker.model.writes import FINAL, NO_RULE, State, Write
-from worker.writes.undo import Foreign, Undoing, last_firing, left_now, may_have_effect, put_back_by, undoing
+from worker.writes.undo import (
+    Foreign,
+    Undo,
+    Undoing,
+    last_firing,
+    left_now,
+    may_have_effect,
+    put_back_by,
+    undoing,
+    wish_ended,
+)
 
 
 def sent(number: int, action: str = "pause", before: Json = "RUNNING", **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
@@ -91,6 +102,9 @@ def test_what_cannot_be_undone_is_named_and_says_why(write: Write, why: str) -> 
 def test_every_action_is_either_put_back_or_named(name: str) -> None:
     values: dict[str, Json] = {"on_off": "ON", "frontend_status": "HIDDEN", "eids": ["e7"], "integer": 7, "number": 5.0}
     ordinary = {one: values.get(param.type, "ROAS") for one, param in ACTIONS[name].params.items()}
+    if name == "undo":
+        assert ACTIONS[name].for_good, "it becomes other actions"
+        return
     write = sent(1, name, "OFF" if ordinary.get("value") == "ON" else "DEFAULT", params=ordinary)
     found = of([write])
     assert (found.put_back is None) == bool(found.kept), name
@@ -230,7 +244,8 @@ def test_what_came_before_a_write_that_cannot_be_undone_stays_as_well() -> None:
 @pytest.mark.parametrize(("rule", "whose"), [(RuleId("r2"), "rule r2"), (NO_RULE, "an undo")])
 def test_a_later_write_of_our_own_is_another_hand(rule: RuleId, whose: str) -> None:
     one, later = sent(1), sent(2, "run", "PAUSED")
-    later = replace(later, key=replace(later.key, rule=rule))
+    context: dict[str, Json] = {} if rule else {"undoes": [9]}
+    later = replace(later, key=replace(later.key, rule=rule), intent=replace(later.intent, context=context))
     found = of([one], [one, later])
     assert (found.put_back, said(found)) == (None, [(1, False, f"write 2 of {whose} has set the target since")])
 
@@ -238,7 +253,7 @@ def test_a_later_write_of_our_own_is_another_hand(rule: RuleId, whose: str) -> N
 @pytest.mark.parametrize(("state", "planned"), [("planned", True), ("waiting", True), ("skipped", False)])
 def test_an_undo_that_is_under_way_is_not_planned_twice(state: State, planned: bool) -> None:
     one, undo = sent(1), a_write("run", state, attempt=0)
-    undo = replace(undo, id=WriteId(2), key=replace(undo.key, rule=NO_RULE))
+    undo = replace(undo, id=WriteId(2), intent=replace(undo.intent, context={"undoes": [1]}))
     found = of([one], [one, undo])
     assert (found.put_back is None) is planned
     assert said(found) == ([(1, False, "write 2 is to put the target back already")] if planned else [])
@@ -367,3 +382,21 @@ def test_a_firing_keeps_its_number_where_a_part_of_it_is_undone() -> None:
     second = replace(first, id=WriteId(2), key=replace(first.key, item="rock:7"))
     undo = of_rule(replace(sent(3), intent=replace(sent(3).intent, context={"undoes": [1]})), "", 1)
     assert firing(first, second, undo) == ((2,), 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "ended"),
+    [("planned", True), ("applied", True), ("confirmed", True), ("skipped", False), ("refused", False)],
+)
+def test_the_wish_behind_a_write_ends_with_its_undo(state: State, ended: bool) -> None:
+    mine, other = of_rule(sent(1), "some-rule", 3), of_rule(sent(2), "another")
+    undo = of_rule(replace(sent(4), state=state, intent=replace(sent(4).intent, context={"undoes": [1]})), "puts-back")
+    assert wish_ended([mine, other, undo], "some-rule", 3) is ended
+    assert not wish_ended([mine, other, undo], "some-rule", 4), "a newer firing wishes anew"
+    assert not wish_ended([mine, other, undo], "another", 1)
+    shared = replace(mine, rules=(RuleId("some-rule"), RuleId("shares")))
+    assert wish_ended([shared, undo], "shares", 1) is ended
+
+
+def test_an_undo_is_stored_in_one_commit() -> None:
+    assert Undo().commit("ann", NOW) == Commit(at=NOW, by="ann")

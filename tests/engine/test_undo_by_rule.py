@@ -1,0 +1,265 @@
+"""`undo` as a step: what another rule did is put back by rule, once, and only where nobody has changed it since."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.engine.test_each import BUDGETS, budgets, published
+from tests.engine.test_spend import let_go
+from tests.engine.test_waits import sleeps
+from tests.worlds import Town, happening, town, world
+from worker.engine.operators import Word, undo_of
+from worker.guards.checks import Limits
+from worker.model.rules import SpendLimits
+
+REST = """
+rules:
+  - id: rest
+    when: event.category == 'tired'
+    do: [pause]
+  - id: put-back
+    after: rest
+    when: since(event.capacity) < -10.0
+    do: [{undo: after}]
+"""
+
+
+def changes(here: Town, event: str = "e1") -> list[Any]:
+    return [one.after for one in here.effects() if one.eid == event]
+
+
+def by(here: Town, rule: str) -> list[tuple[str, str, str]]:
+    return [(one.intent.action, one.state, one.reason) for one in here.writes() if one.key.rule == rule]
+
+
+async def rested(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", category="tired")
+    await here.until(lambda: "confirmed" in here.states(), "rests")
+
+
+async def worse(here: Town, capacity: int = 300) -> None:
+    here.set("e1", capacity=capacity)
+    await here.run(60)
+
+
+def test_what_made_it_worse_is_put_back_once(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await rested(here)
+        await here.run(60)
+        assert by(here, "put-back") == []
+        await worse(here)
+        assert by(here, "put-back") == [("run", "confirmed", "read")]
+        (said,) = here.log("undone")
+        assert (said["write"], said["reason"], said["by"], said["why"]) == (1, "undo", "worker", "rule put-back")
+        await worse(here, 200)
+        await sleeps(here, 3600)
+        await worse(here, 100)
+        assert changes(here) == ["PAUSED", "RUNNING"]
+
+    with town(tmp_path, world(happening("e1")), REST) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_that_is_killed_before_or_after_the_send_puts_back_once(tmp_path: Path, when: str) -> None:
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
+        here.set("e1", capacity=300)
+        if when == "before":
+            await here.until(lambda: len(here.writes()) == 2, "planned")
+        else:
+            await here.until(lambda: len(changes(here)) == 2, "sent")
+        await sleeps(here, 5)
+        await here.run(300)
+        assert changes(here) == ["PAUSED", "RUNNING"]
+        assert by(here, "put-back") == [("run", "confirmed", "read")]
+
+    with town(tmp_path, world(happening("e1")), REST) as (_, play):
+        play(script)
+
+
+def test_what_somebody_has_changed_since_is_left_alone_and_told(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", by="person", client_campaign_status="RUNNING")
+        await here.run(30)
+        here.set("e1", by="person", client_campaign_status="PAUSED")
+        await here.run(30)
+        await worse(here)
+        assert by(here, "put-back") == [("undo", "refused", "no_undo")]
+        assert "another hand has changed event.client_campaign_status" in here.writes()[-1].why
+        assert len(changes(here)) == 1
+
+    with town(tmp_path, world(happening("e1")), REST) as (_, play):
+        play(script)
+
+
+def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rules(tmp_path: Path) -> None:
+    rules = REST.replace("do: [pause]", "priority: 5\n    do: [pause]") + (
+        "  - id: run-again\n    when: event.city == 'Oslo'\n    do: [run]\n"
+    )
+
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", city="Oslo")
+        await here.run(30)
+        assert by(here, "run-again") == []
+        assert [one["reason"] for one in here.log("held") if one["rule"] == "run-again"] == ["conflict"]
+        await worse(here)
+        assert by(here, "put-back") == [("run", "confirmed", "read")]
+        assert by(here, "run-again") == [("run", "skipped", "already_so")]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_stronger_wish_of_a_third_rule_holds_an_undo(tmp_path: Path) -> None:
+    rules = REST + "  - id: keep\n    priority: 5\n    when: event.city == 'Oslo'\n    do: [pause]\n"
+
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", city="Oslo")
+        await here.run(30)
+        await worse(here)
+        assert by(here, "put-back") == []
+        assert [one["reason"] for one in here.log("held") if one["rule"] == "put-back"] == ["conflict"]
+        here.set("e1", city="Bonn")
+        await here.run(60)
+        assert by(here, "put-back") == [("run", "confirmed", "read")]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_an_action_of_two_requests_is_put_back_whole_and_the_steps_behind_it_follow(tmp_path: Path) -> None:
+    rules = REST.replace("[pause]", "[{frontend_status: HIDDEN}, {optimisation: 'OFF'}]").replace(
+        "[{undo: after}]", "[{undo: after}, {notify: \"='less by ' + string(since(event.capacity))\"}]"
+    )
+
+    async def script(here: Town) -> None:
+        await rested(here)
+        await here.run(60)
+        await worse(here)
+        assert by(here, "put-back") == [
+            ("frontend_status", "confirmed", "read"),
+            ("optimisation", "confirmed", "read"),
+            ("frontend_status", "confirmed", "answer"),
+            ("notify", "confirmed", "answer"),
+        ]
+        assert [one.text for one in here.notebook.messages] == ["less by -100"]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_a_newer_firing_takes_the_place_of_an_undo_that_still_waits(tmp_path: Path) -> None:
+    rules = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]").replace(
+        "since(event.capacity) < -10.0", "event.capacity < 350.0"
+    )
+
+    async def script(here: Town) -> None:
+        await rested(here)
+        await worse(here)
+        assert by(here, "put-back") == [("run", "waiting", "mode")]
+        here.set("e1", category="awake", client_campaign_status="RUNNING")
+        await here.run(30)
+        here.set("e1", category="tired")
+        await here.run(60)
+        assert by(here, "put-back")[1:] == [("run", "waiting", "mode")]
+        assert by(here, "put-back")[0][1] == "skipped"
+        let_go(here)
+        await here.run(60)
+        assert by(here, "put-back")[1:] == [("run", "confirmed", "read")]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+def test_by_its_name_a_rule_is_undone_by_what_may_have_had_an_effect_and_without_any_there_is_no_write(
+    tmp_path: Path,
+) -> None:
+    rules = """
+rules:
+  - {id: rest, when: event.category == 'tired', do: [pause]}
+  - {id: put-back, when: event.capacity < 350.0, do: [{undo: rest}]}
+"""
+
+    async def script(here: Town) -> None:
+        await worse(here)
+        assert here.writes() == []
+        assert [one["rule"] for one in here.log("fired")] == ["put-back"]
+        here.set("e1", capacity=400)
+        await rested(here)
+        await worse(here)
+        assert by(here, "put-back") == [("run", "confirmed", "read")]
+
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+
+
+RAISE = """
+rules:
+  - id: raise
+    when: event.category == 'hot'
+    do: [{edit_cluster: {each: campaigns, budget: 700}}]
+  - id: put-back
+    after: raise
+    when: since(event.capacity) < -10.0
+    do: [{undo: after}]
+"""
+
+
+def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spending_limit_holds_it(tmp_path: Path) -> None:
+    limits = Limits(spend=SpendLimits(per_day=2200.0))
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", category="hot")
+        await here.run(60)
+        assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 700.0}
+        await worse(here)
+        assert budgets(here) == dict(BUDGETS)
+        assert {one[1] for one in by(here, "put-back")} == {"confirmed"}
+        here.set("e1", category="cold", capacity=500)
+        await here.run(30)
+        here.set("e1", category="hot")
+        await here.run(60)
+        assert [one.held_by for one in here.writes() if one.key.rule == "raise"][3:].count("spend") == 2
+
+    with town(tmp_path, world(published("e1", BUDGETS)), RAISE, limits=limits) as (_, play):
+        play(script)
+
+
+def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_changed(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", category="hot")
+        await here.run(60)
+        undone = [one for one in here.writes() if one.key.item == "rock:1"]
+        word = Word(because="too much", by="ann", at=here.clock.now())
+        here.ledger.apply(undo_of(here.ledger, undone, word, shadow=False).commit(word.by, word.at))
+        await here.run(60)
+        assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 10.0}
+        await worse(here)
+        assert budgets(here) == dict(BUDGETS)
+        assert len(by(here, "put-back")) == 2
+
+    with town(tmp_path, world(published("e1", BUDGETS)), RAISE) as (_, play):
+        play(script)
+
+
+def test_what_would_be_put_back_waits_for_a_yes_like_any_write(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await rested(here)
+        await worse(here)
+
+    rules = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]")
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+    found = call("writes", "--state", "waiting", config=settle_in(tmp_path, rules=rules)).out
+    assert "put-back" in found
+    assert "run" in found
