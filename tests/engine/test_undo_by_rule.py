@@ -91,7 +91,7 @@ def test_what_somebody_has_changed_since_is_left_alone_and_told(tmp_path: Path) 
         await here.run(30)
         await worse(here)
         assert by(here, "put-back") == [("undo", "refused", "no_undo")]
-        assert "another hand has changed event.client_campaign_status" in here.writes()[-1].why
+        assert "somebody else has changed event.client_campaign_status" in here.writes()[-1].why
         assert len(changes(here)) == 1
 
     with town(tmp_path, world(happening("e1")), REST) as (_, play):

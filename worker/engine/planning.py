@@ -12,13 +12,13 @@ from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Brake, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
-from worker.model.writes import ENDED, UNDOES, UNSENT, Intent, Mode, Plan, Write, WriteKey
+from worker.model.writes import ENDED, UNDOES, UNSENT, Mode, Plan, Write, WriteKey
 from worker.rules.cel import WRITE
 from worker.rules.durations import duration_text
 from worker.writes.evidence import Wish, wish_of
-from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, steps_after, wishes_of
+from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, wishes_of
 from worker.writes.life import and_then, move, note
-from worker.writes.undo import Undo
+from worker.writes.undo import undo_steps
 
 # What an edit of the rules does to writes that were not sent yet, and to the memory behind them. Pure.
 #
@@ -273,14 +273,10 @@ def undone_by(rule: Rule) -> Iterator[str]:
             yield str(rule.after) if step.params["value"] == AFTER else str(step.params["value"])
 
 
-def _nothing_ended(_other: Standing) -> bool:
-    return False
-
-
 def judge_conflicts(
     candidates: Sequence[Candidate],
     standing: Sequence[Standing],
-    ended: Callable[[Standing], bool] = _nothing_ended,
+    ended: Callable[[Standing], bool] = lambda _other: False,
 ) -> tuple[list[Candidate], list[tuple[Candidate, Brake]]]:
     """Which candidates of one event may fire, and what holds the others. ``ended``: whether an undo ended a wish."""
     fresh = in_force(candidates)
@@ -298,7 +294,7 @@ def judge_conflicts(
 
 
 def overruled(
-    mine: Sequence[Standing], standing: Sequence[Standing], ended: Callable[[Standing], bool] = _nothing_ended
+    mine: Sequence[Standing], standing: Sequence[Standing], ended: Callable[[Standing], bool] = lambda _other: False
 ) -> str | None:
     """Why a firing that already has unsent writes must not be sent after all: a stronger opposite wish has come.
 
@@ -348,40 +344,15 @@ def computed(candidate: Candidate) -> Candidate:
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before
-    undone, records = put_back(candidate.glimpse, context)
+    undone, records = undo_steps(rule, candidate.glimpse.undo, context)
     if undone:
         fields = [pair for one in undone for pair in ACTIONS[one.intent.action].written(one.intent.params)]
         written |= values_at(scope, [*fields, (WRITE, "")])
-    return replace(candidate, steps=in_order((*plan_steps(rule, scope, context), *undone)), undone=records)
+    return replace(candidate, steps=_in_order(*plan_steps(rule, scope, context), *undone), undone=records)
 
 
-def in_order(steps: Iterable[Planned]) -> tuple[Planned, ...]:
-    """The writes of a firing as they follow one another."""
+def _in_order(*steps: Planned) -> tuple[Planned, ...]:
     return tuple(sorted(steps, key=lambda one: one.intent.order))
-
-
-def put_back(
-    glimpse: Glimpse, context: Mapping[str, Json], after: int = -1
-) -> tuple[tuple[Planned, ...], tuple[Record, ...]]:
-    """What the undo steps of a firing become, and what is said of the writes that are put back. ``after``: those that
-    come after the wait at this position."""
-    planned: list[Planned] = []
-    records: list[Record] = []
-    rule = glimpse.rule
-    for order, position, step in steps_after(rule, after):
-        found = glimpse.undo(str(step.params["value"])) if step.action == UNDO else Undo()
-        records += found.records
-        for plan in found.plans:
-            own, more = plan.intent, f" {plan.key.position}" if plan.key.position else ""
-            intent = replace(own, order=order + own.order, do_hash=rule.do_hash, context={**context, **own.context})
-            item, wish = plan.key.item or own.target + more, wish_of(own.action, own.params)
-            planned.append(Planned(position=position, item=item, intent=intent, wish=wish, why=plan.why))
-        for kept in found.kept:
-            target, number = kept.write.intent.target, kept.write.id
-            lacking = Intent(action=UNDO, target=target, wish="", order=order, do_hash=rule.do_hash)
-            one = Planned(position=position, item=f"{target} of {number}", intent=lacking, wish=wish_of(UNDO, {}))
-            planned.append(replace(one, fault=f"write {number} is left as it is: {kept.why}", reason="no_undo"))
-    return tuple(planned), tuple(records)
 
 
 def wait_over(glimpse: Glimpse) -> Write | None:
@@ -398,7 +369,7 @@ def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Cand
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     scope = replace(glimpse.scope, extra={**glimpse.scope.extra, **context})
     context = {**context, AFTER_WAIT: True}
-    undone, records = put_back(glimpse, context, wait.key.position)
+    undone, records = undo_steps(glimpse.rule, glimpse.undo, context, wait.key.position)
     return Candidate(
         glimpse=glimpse,
         episode=wait.key.episode,
@@ -406,7 +377,7 @@ def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Cand
         why=f"its wait is over; {glimpse.judgement.why}",
         fired=memory,
         dropped=memory,
-        steps=in_order((*plan_steps(glimpse.rule, scope, context, wait.key.position), *undone)),
+        steps=_in_order(*plan_steps(glimpse.rule, scope, context, wait.key.position), *undone),
         undone=records,
         wait=wait,
     )

@@ -8,17 +8,17 @@ such a write is left alone. An undo remembers what the writes ``left``, and is s
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, UNDO
 from worker.model.commits import Commit, Record
 from worker.model.facts import Json
-from worker.model.rules import RuleStep
-from worker.model.writes import UNSENT, InOrder, Plan, State, Write
-from worker.writes.evidence import members
-from worker.writes.intents import reads_back
+from worker.model.rules import Rule, RuleStep
+from worker.model.writes import UNSENT, InOrder, Intent, Plan, State, Write
+from worker.writes.evidence import members, wish_of
+from worker.writes.intents import Planned, reads_back, steps_after
 
 SENT_IN: frozenset[State] = frozenset(
     {"sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed", "cancelled"}
@@ -186,6 +186,29 @@ def left_now(undo: Write, history: Iterable[Write]) -> dict[str, Json] | None:
         if not isinstance(changed, str):
             found = {**{name: after for name, (_, after) in changed.items()}, **found}
     return {name: found.get(name, undo.intent.wanted.get(name)) for name in left}
+
+
+def undo_steps(
+    rule: Rule, undo: Callable[[str], Undo], context: Mapping[str, Json], after: int = -1
+) -> tuple[tuple[Planned, ...], tuple[Record, ...]]:
+    """What the undo steps of a firing become, and what is said of the writes that are put back. ``after``: those that
+    come after the wait at this position."""
+    planned: list[Planned] = []
+    records: list[Record] = []
+    for order, position, step in steps_after(rule, after):
+        found = undo(str(step.params["value"])) if step.action == UNDO else Undo()
+        records += found.records
+        for plan in found.plans:
+            own, more = plan.intent, f" {plan.key.position}" if plan.key.position else ""
+            intent = replace(own, order=order + own.order, do_hash=rule.do_hash, context={**context, **own.context})
+            item, wish = plan.key.item or own.target + more, wish_of(own.action, own.params)
+            planned.append(Planned(position=position, item=item, intent=intent, wish=wish, why=plan.why))
+        for kept in found.kept:
+            target, number = kept.write.intent.target, kept.write.id
+            lacking = Intent(action=UNDO, target=target, wish="", order=order, do_hash=rule.do_hash)
+            one = Planned(position=position, item=f"{target} of {number}", intent=lacking, wish=wish_of(UNDO, {}))
+            planned.append(replace(one, fault=f"write {number} is left as it is: {kept.why}", reason="no_undo"))
+    return tuple(planned), tuple(records)
 
 
 class _Chain:

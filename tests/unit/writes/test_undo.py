@@ -7,20 +7,23 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.builders import NOW, a_write
+from tests.builders import NOW, a_rule, a_write
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit
 from worker.model.facts import Json, RuleId, WriteId
 from worker.model.rules import RuleStep
-from worker.model.writes import FINAL, NO_RULE, State, Write
+from worker.model.writes import FINAL, NO_RULE, Plan, State, Write
+from worker.writes.intents import Planned
 from worker.writes.undo import (
     Foreign,
+    NotUndone,
     Undo,
     Undoing,
     last_firing,
     left_now,
     may_have_effect,
     put_back_by,
+    undo_steps,
     undoing,
     wish_ended,
 )
@@ -400,3 +403,34 @@ def test_the_wish_behind_a_write_ends_with_its_undo(state: State, ended: bool) -
 
 def test_an_undo_is_stored_in_one_commit() -> None:
     assert Undo().commit("ann", NOW) == Commit(at=NOW, by="ann")
+
+
+def the_steps(found: Undo, after: int = -1) -> list[Planned]:
+    do = (RuleStep(action="pause"), RuleStep(action="wait"), RuleStep(action="undo", params={"value": "other"}))
+    return list(undo_steps(a_rule(*do), lambda named: found if named == "other" else Undo(), {"k": 1}, after)[0])
+
+
+def test_the_step_of_a_rule_becomes_the_writes_of_the_undo_in_its_place() -> None:
+    intents = [
+        replace(sent(1, action).intent, target="series", order=turn) for turn, action in enumerate(("run", "pause"))
+    ]
+    key = replace(sent(1).key, rule=NO_RULE)
+    plans = [
+        Plan(key=replace(key, position=turn), intent=intent, state="planned", reason="undo", why=f"undo {turn}")
+        for turn, intent in enumerate(intents)
+    ]
+    plans.append(replace(plans[0], key=replace(key, item="cr")))
+    made = the_steps(Undo(plans=plans, kept=[NotUndone(write=sent(7), why="it stays")]), after=1)
+    assert [(one.position, one.item, one.intent.order) for one in made] == [
+        (2, "series", 2),
+        (2, "series 1", 3),
+        (2, "cr", 2),
+        (2, "client_campaign_status of 7", 2),
+    ]
+    assert [(one.why, one.fault, one.reason) for one in made[1:]] == [
+        ("undo 1", "", "bad_value"),
+        ("undo 0", "", "bad_value"),
+        ("", "write 7 is left as it is: it stays", "no_undo"),
+    ]
+    assert dict(made[0].intent.context) == {"k": 1}
+    assert the_steps(Undo(plans=plans)) == [], "what comes after a wait is planned when it is over"
