@@ -31,8 +31,6 @@ async def rehearsed(
     client, gate, pacer = here.client(twin)
     with draft_of(here.ledger_url, now=here.clock.now(), reach=reach) as draft:
         memory = Memory(EventId(only) if only is not None else None)
-        if beside:
-            memory.recall(draft, partner)
         service = Remembered(memory, client, here.clock, None if beside else client, within)
         parts = Parts(clock=here.clock, service=service, ledger=draft, settings=here.settings, rules=here.rules)
         here.loop.call_later(12, after_12_s, twin)

@@ -266,10 +266,7 @@ async def rehearsing(
         wanted = [one for one in found if settings.only_partners is None or one in settings.only_partners]
         rehearsals: list[Rehearsal] = []
         for one in wanted if partner is None else [one for one in wanted if one == partner]:
-            memory = Memory(only)
-            if remembered:
-                memory.recall(draft, one)
-            service = Remembered(memory, client, clock, None if remembered else client, within)
+            service = Remembered(Memory(only), client, clock, None if remembered else client, within)
             parts = Parts(clock=clock, service=service, ledger=draft, settings=settings, rules=RulesInUse(rules))
             rehearsals.append(Rehearsal(parts, one, service, beside=beside))
         yield tuple(rehearsals), looked_at or (clock.now() if beside else None)

@@ -164,6 +164,7 @@ class Rehearsal:
         """One look at everything, and all that follows from it up to the sends."""
         open_before = {write.id: write for write in self._ledger.open_writes(self.partner)}
         state = self._cycle.load(self.partner)
+        self.service.recall(state)
         report = await self._cycle.run(state)
         await self._settled(state)
         await self._stopped(state)

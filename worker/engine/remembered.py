@@ -16,17 +16,10 @@ from worker.engine.observe import News, Reader
 from worker.engine.playing import WorldService
 from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Service, Urgency
 from worker.engine.state import EVENT, PartnerState
-from worker.model.commits import OF_PARTNER, Brake, Commit, Observed, PartnerMemory, Record, Sending, of_write
+from worker.model.commits import OF_PARTNER, Brake, Commit, Record, Sending, of_write
 from worker.model.exchange import WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, PartnerId, Place, Unknown
 from worker.model.writes import Intent, Write
-
-
-class Memories(Protocol):
-    """What of a ledger is needed: what was observed, and who is out of sight."""
-
-    def observed(self, partner: PartnerId, event: EventId | None = None) -> Iterable[Observed]: ...
-    def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
 
 
 class Spelling(Protocol):
@@ -46,11 +39,12 @@ class Memory:
         self.only = only
         self.facts: dict[Place, Fact] = {}
 
-    def recall(self, ledger: Memories, partner: PartnerId) -> None:
+    def recall(self, state: PartnerState) -> None:
         """What a daemon has seen, as the ledger holds it. Whether it still is so is the daemon's business."""
-        memory = ledger.partner_memory(partner)
-        self.facts = {(one.event, one.key): one.fact for one in ledger.observed(partner, self.only)}
-        for event in memory.gone if memory is not None else ():
+        for event, facts in state.stored.facts.items():
+            if self.only in (None, event) or event == OF_PARTNER:
+                self.facts.update({(event, key): fact for key, fact in facts.items()})
+        for event in state.memory.gone:
             self.facts[event, EVENT] = Unknown(code="gone", why="the service answered 404")
 
     @property
@@ -88,6 +82,11 @@ class Remembered(WorldService):
         self.events: int | None = None
         self.facts = 0
         self.not_read: set[Place] = set()
+
+    def recall(self, state: PartnerState) -> None:
+        """Takes what the ledger remembers, where nobody is asked."""
+        if self._ask is None:
+            self._memory.recall(state)
 
     async def listing(self, partner: PartnerId, needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
         """The list, or the one event that is asked about."""
