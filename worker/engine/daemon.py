@@ -70,8 +70,11 @@ class Failing:
 # at once.
 #
 # Done once for each partner and rule set, never regularly: what happens to be under way at that moment (a request, its
-# task) is also kept from the collector, and must not become a leak.
+# task) is also kept from the collector, and must not become a leak. Before, while the list grows, full collections are
+# few: each would hold everybody up for a sixth of a second.
 
+FULL_AFTER = 100
+"""So many collections of what is younger come before a full one."""
 WORTH_IT = 1_000
 """Events met for the first time; the objects of fewer are gone through in no time."""
 AT_MOST_EVERY_S = 60.0
@@ -99,9 +102,15 @@ class Lasting:
         return True
 
 
+def seldom() -> None:
+    """Full collections are few from now on, in all of the process."""
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, FULL_AFTER)
+
+
 def keep() -> None:
-    """Collects what is garbage now; all the rest is not gone through any more."""
-    gc.collect()
+    """Collects what of the younger is garbage; all the rest is not gone through any more."""
+    gc.collect(1)
     gc.freeze()
 
 
@@ -230,6 +239,7 @@ class Daemon:
 
     async def run(self, *, lasting: timedelta | None = None) -> None:
         """Runs until `stop`, or for ``lasting``. Raises `NotSafe` where credentials are refused or nothing is found."""
+        seldom()
         files = self._source.files_hash()  # first: what is edited while it loads is seen by the next reload
         self._take_rules(await self._source.load(), files)
         self._record("started", f"pid {self._pid}")

@@ -188,14 +188,14 @@ class Reader:
         rules = self._looking(state)
         at_once = max(1, PAIRS_AT_ONCE // max(1, len(rules)))
         for first in range(0, len(events), at_once):
+            if len(events) > at_once:
+                await self._clock.sleep(BREATH.total_seconds())
             if self._over(poll):
                 return
             piece, more = events[first : first + at_once], first + at_once < len(events)
             self._want(state, rules, piece)
             yield replace(news, events=piece, more=more)
             news = replace(news, store=False, records=())
-            if more:
-                await self._clock.sleep(BREATH.total_seconds())
 
     async def read_facts(self, state: PartnerState, in_sight: AbstractSet[EventId], room: int) -> set[EventId]:
         """Reads per-event facts while room is left: parameters first, then what they give the key to. The events of

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.engine.daemon import AT_MOST_EVERY_S, WORTH_IT, Lasting
+from worker.engine.daemon import AT_MOST_EVERY_S, FULL_AFTER, WORTH_IT, Lasting, seldom
 
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
+    before = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*before)
 
 
 def test_what_there_is_after_a_first_look_is_no_longer_gone_through() -> None:
@@ -38,3 +40,14 @@ def test_first_looks_at_many_partners_share_one_collection() -> None:
     assert sum(done) == 1
     assert lasting.looked("partner 0", 10, 5.0 + AT_MOST_EVERY_S), "those that came after it are not forgotten"
     assert not lasting.looked("partner 1", 10, 5.0 + 3 * AT_MOST_EVERY_S)
+
+
+def test_while_a_first_list_grows_hardly_any_collection_goes_through_all_of_it() -> None:
+    seldom()
+    gc.collect()
+    full = gc.get_stats()[2]["collections"]
+
+    grown = [{"event": [number]} for number in range(100_000)]
+
+    assert gc.get_threshold()[2] == FULL_AFTER
+    assert gc.get_stats()[2]["collections"] == full, f"of {len(grown)} events"
