@@ -72,7 +72,7 @@ def is_shown(line: str, printed: str) -> bool:
     return any(re.search(wanted, " ".join(one.split())) for one in printed.splitlines())
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)  # 44 s of waiting and thirty commands, beside other tests
 @pytest.mark.parametrize("alone", [False, pytest.param(True, marks=pytest.mark.prove)])
 def test_every_command_of_the_tutorial_does_what_the_page_says(tmp_path: Path, *, alone: bool) -> None:
     build = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
