@@ -7,8 +7,7 @@ the database does. ``sqlite`` and ``postgres`` say how one begins and what error
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from queue import Empty, Full, Queue
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable, Row
@@ -35,7 +34,7 @@ class Store(ABC):
         self._files: dict[str, tuple[int, int] | None] = {}
         """What must lie where it did."""
         self._turn: AbstractContextManager[object] = nullcontext()
-        self._at_rest: Queue[Connection] = Queue(maxsize=1)
+        self._at_rest: list[Connection] = []
         """The connection that the next transaction takes: to take one from SQLAlchemy's pool costs more than most
         statements."""
 
@@ -124,21 +123,18 @@ class Store(ABC):
     def taken(self) -> Connection:
         """A connection that nobody else has; to be given back."""
         try:
-            return self._at_rest.get_nowait()
-        except Empty:
+            return self._at_rest.pop()
+        except IndexError:
             return self.engine.connect()
 
     def give_back(self, connection: Connection) -> None:
         """Keeps one connection, and closes any other."""
-        try:
-            if not connection.invalidated:
-                self._at_rest.put_nowait(connection)
-                return
-        except Full:
-            pass
-        connection.close()
+        if connection.invalidated or self._at_rest:
+            connection.close()
+        else:
+            self._at_rest.append(connection)
 
     def close(self) -> None:
         """Closes every connection; a later transaction opens one again."""
-        with suppress(Empty):
-            self._at_rest.get_nowait().close()
+        while self._at_rest:
+            self._at_rest.pop().close()

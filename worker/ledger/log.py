@@ -180,8 +180,8 @@ _OF_CHAIN = ("chain", "replica", "seq", "at", "prev", "hash")
 OF_ALL = ""
 """The row of `partners` that is the ledger's own."""
 _P = partners.c
-_CHAINS = select(_P.partner, _P.seq, _P.hash, _P.owner, _P.epoch).where(_P.partner.in_(bindparam("of", expanding=True)))
-_HOLD = _CHAINS.order_by(_P.partner).with_for_update()
+_CHAIN = select(_P.partner, _P.seq, _P.hash, _P.owner, _P.epoch).where(_P.partner == bindparam("of"))
+_HOLD = _CHAIN.with_for_update()
 _MAKE = insert(partners).values(hash=GENESIS).on_conflict_do_nothing()
 _SAVE_END = upsert(partners, "partner", changed=("seq", "hash"))
 _ADD = insert(action_log)
@@ -218,10 +218,10 @@ class Journal:
     def __init__(self, connection: Connection, chains: Sequence[str], replica: str = "") -> None:
         self._connection = connection
         self._replica = replica
-        held = connection.execute(_HOLD, {"of": chains}).all()
+        held = [row for chain in chains for row in connection.execute(_HOLD, {"of": chain})]
         if len(held) < len(chains):
             connection.execute(_MAKE, [{"partner": chain} for chain in chains])
-            held = connection.execute(_HOLD, {"of": chains}).all()
+            held = [row for chain in chains for row in connection.execute(_HOLD, {"of": chain})]
         self._ends = {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in held}
         self.owners = {row.partner: Owner(replica=row.owner, epoch=row.epoch) for row in held}
         self._rows: list[dict[str, Json]] = []
@@ -258,7 +258,7 @@ def ends_of(connection: Connection) -> dict[str, Head]:
 
 def end_of_chain(connection: Connection, chain: str = OF_ALL) -> Head:
     """The end of one chain; an empty one's too."""
-    row = connection.execute(_CHAINS, {"of": [chain]}).first()
+    row = connection.execute(_CHAIN, {"of": chain}).first()
     return Head(chain=chain) if row is None or not row.seq else Head(seq=row.seq, hash=row.hash, chain=chain)
 
 

@@ -96,7 +96,7 @@ def _newest(body: bytes) -> tuple[int, Mark] | None:
 def _whole(slot: bytes) -> Mark | None:
     """The mark in a slot; None where it was not written whole: nothing was sent by it."""
     try:
-        found = json.loads(slot)
+        found = json.loads(slot.rstrip())
         mark = _mark_of(found)
         return mark if found["check"] == _check(mark) else None
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
