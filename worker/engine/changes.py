@@ -207,7 +207,7 @@ def _glance(glimpse: Glimpse, watched: Watched) -> Glance:
         return Glance(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
     asked = watched.asked
     brake = at_brake(glimpse, memory) or pace_brake(glimpse, memory.pending_since)
-    if brake is not None and (asked or brake.reason == "for"):
+    if brake is not None and asked:
         return Glance(memory=replace(memory, pending_unheld_since=None), held=brake, ends=watched.ends)
     if truth is Truth.FALSE or not asked:
         watched = _closed(glimpse, watched)
