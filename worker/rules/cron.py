@@ -5,6 +5,7 @@ Where a zone's clock is set forward, a time that does not exist comes with the f
 back, a time that comes twice is taken once. The hours of `between` are those that the clock on the wall shows.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -22,9 +23,11 @@ _FIELDS: tuple[tuple[str, int, int], ...] = (
     ("month", 1, 12),
     ("weekday", 0, 7),
 )
-_NAMES = frozenset({"sun", "mon", "tue", "wed", "thu", "fri", "sat"}) | {
-    *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMES = {
+    "month": ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+    "weekday": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
 }
+_WORDS = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * mon", "monthly": "0 0 1 * *"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,13 @@ def cron_error(text: str) -> str:
     for written, (name, least, most) in zip(fields, _FIELDS, strict=True):
         for item in written.split(","):
             if not _is_item(item, name, (least, most)):
-                return f"'{item}' is no {name} of a cron expression ({least} to {most})"
+                names = f", or {_NAMES[name][0]} to {_NAMES[name][-1]}" if name in _NAMES else ""
+                return f"'{item}' is no {name} of a cron expression ({least} to {most}{names})"
+            known = {word: str(number) for number, word in enumerate(_NAMES.get(name, ()), least)}
+            ends = item.partition("/")[0].lower().split("-")
+            span = [int(known.get(end, end)) for end in ends if end != "*"]
+            if span != sorted(span):
+                return f"'{item}' runs backwards: write {span[0]}-{most},{least}-{span[1]}"
     try:
         found = next(_forward(text, "UTC", datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as error:
@@ -59,11 +68,20 @@ def cron_error(text: str) -> str:
     return "" if found is not None else "a cron expression whose time never comes"
 
 
+def cron_remedy(text: str) -> str:
+    """What to write in the place of a wrong expression; what is right for a time of day, and for a word like daily."""
+    clock = re.fullmatch(r"(\d\d?):(\d\d)", text)
+    meant = f"{int(clock[2])} {int(clock[1])} * * *" if clock else _WORDS.get(text.removeprefix("@").lower(), "")
+    if meant and not cron_error(meant):
+        return f"write '{meant}': minute, hour, day, month, weekday"
+    return "minute, hour, day, month, weekday: '0 8 * * 1-5' is eight o'clock on weekdays"
+
+
 def _is_item(item: str, name: str, bounds: tuple[int, int]) -> bool:
     span, _, step = item.partition("/")
     ends = [] if span == "*" else span.split("-")
     numbers = [int(part) for part in ends if part.isascii() and part.isdigit()]
-    words = [part for part in ends if name in ("month", "weekday") and part.lower() in _NAMES]
+    words = [part for part in ends if part.lower() in _NAMES.get(name, ())]
     inside = all(bounds[0] <= number <= bounds[1] for number in numbers)
     stepped = "/" not in item or (step.isascii() and step.isdigit() and int(step) > 0)
     return len(numbers) + len(words) == len(ends) <= 2 and inside and stepped

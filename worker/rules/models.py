@@ -51,7 +51,7 @@ from worker.rules.binding import (
     with_later,
 )
 from worker.rules.cel import NAME
-from worker.rules.cron import WEEKDAYS, LocalHours, cron_error
+from worker.rules.cron import WEEKDAYS, LocalHours, cron_error, cron_remedy
 from worker.rules.facts import day_of
 from worker.rules.functions import KIND_OF
 from worker.rules.nearest import instead, meant, nearest
@@ -97,13 +97,22 @@ def _id(text: str) -> str:
 def _cron(text: str) -> str:
     wrong = cron_error(text)
     if wrong:
-        raise Slip(wrong, "minute, hour, day, month, weekday: '0 8 * * 1-5' is eight o'clock on weekdays")
+        raise Slip(wrong, cron_remedy(text))
     return text
+
+
+def _one_time(value: Tree) -> Tree:
+    """Two times of a day are one expression."""
+    if isinstance(value, list):
+        raise Slip(f"{WHAT} must be one cron expression", "two hours stand in one field, as in '0 8,20 * * *'")
+    return value
 
 
 def _zone(text: str) -> str:
     if text not in available_timezones():
-        raise Slip(f"{WHAT} must be the name of a time zone, such as Europe/Berlin", "as in timezone: Europe/Berlin")
+        near = nearest(text, available_timezones())
+        wrong = f"{WHAT} must be the name of a time zone, such as Europe/Berlin"
+        raise Slip(wrong, f"as in timezone: {near or 'Europe/Berlin'}")
     return text
 
 
@@ -408,7 +417,7 @@ class RuleText(Section):
     hold_for: Duration | None = _key(
         "for", "how long the condition, or the new value, must have held before it fires", "for: 10m"
     )
-    at: Annotated[Text, AfterValidator(_cron)] | None = _key(
+    at: Annotated[Text, BeforeValidator(_one_time), AfterValidator(_cron)] | None = _key(
         "at",
         "cron expression: looked at only then; each time is its own episode, and facts that are read late are "
         "waited for, for an hour or until the next time",

@@ -95,7 +95,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
             "r.yaml:6:13: enforce looks all the time, and `at`",
         ),
         (HEAD + "    at: '0 8 * *'", "r.yaml:5:9: a cron expression has five fields, and this has 4"),
-        (HEAD + "    at: []", "r.yaml:5:9: at must be a text"),
+        (HEAD + "    at: []", "r.yaml:5:9: at must be one cron expression"),
         (HEAD + "    timezone: Europe/Berlin", "r.yaml:5:15: timezone goes with `at`"),
         (HEAD + "    timezone: Berlin", "r.yaml:5:15: timezone must be the name of a time zone, such as Europe/Berlin"),
         (HEAD + "    on_change: []", "r.yaml:5:16: on_change must not be empty"),
