@@ -204,16 +204,18 @@ _SAME = "a name means the same in every rule: name it in the rules that have on_
 
 
 class Expressions:
-    """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors."""
+    """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors.
+    ``watches``: None where they are wrong themselves; what a change tells may be anything then."""
 
     def __init__(
-        self, form: Form, registry: Registry, watches: tuple[Watch, ...], defined: Defined, *, after: bool
+        self, form: Form, registry: Registry, watches: tuple[Watch, ...] | None, defined: Defined, *, after: bool
     ) -> None:
         self._form = form
         self._watches = watches
         self._after = after
         self._defined = defined
-        self._names = {**names_in(registry, watches), **{name: one.type for name, one in defined.items()}}
+        of_changes = names_in(registry, watches) if watches is not None else dict.fromkeys((*CHANGE, ITEM), ANY)
+        self._names = {**names_in(registry, ()), **of_changes, **{name: one.type for name, one in defined.items()}}
         self._nonzero: frozenset[str] = frozenset()
         self.warnings: list[Problem] = []
         self._places: list[tuple[Expression, Scalar]] = []
@@ -235,7 +237,7 @@ class Expressions:
     @property
     def list_watched(self) -> bool:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
-        return any(self._names[watch.fact].kind in ("list", "any") for watch in self._watches)
+        return self._watches is None or any(self._names[one.fact].kind in ("list", "any") for one in self._watches)
 
     def of_item(self, value: Scalar, each: str) -> Expression | None:
         """A condition on an item of the list that ``each`` goes through."""
@@ -295,7 +297,7 @@ class Expressions:
             hint = "go through campaigns or clusters, which are recorded"
             self._form.note(value, "what an item was that was added now is not known", hint=hint, code="fact")
         self._warn_of_zero(source, tree, value, skip, each=each)
-        if not self._watches:
+        if self._watches == ():
             self._note_names(tree, value, skip, _OF_CHANGES)
         if not each:
             self._note_names(tree, value, skip, _OF_ITEMS)

@@ -250,7 +250,10 @@ class _RuleReader:
         self._item = item
         self._registry = registry
         self._watches = self._watched()
-        self._expressions = Expressions(form, registry, self._watches, defined, after=text.after is not None)
+        given = item.get("on_change")
+        read = len(text.on_change or ()) == (len(given.items) if isinstance(given, Items) else given is not None)
+        watches = self._watches if read else None
+        self._expressions = Expressions(form, registry, watches, defined, after=text.after is not None)
 
     def read(self) -> Written:
         """The rule; what is wrong is noted in the form."""
@@ -305,10 +308,12 @@ class _RuleReader:
         for number, one in enumerate(self._text.on_change or ()):
             if one.fact in found:
                 place = place_of(self._item, ("on_change", number))
-                self.form.note(place, f"'{one.fact}' is watched twice", hint="remove one of the two")
+                both = ", ".join(dict.fromkeys((*found[one.fact].by, *(one.by or ()))))
+                hint = f"compare several fields at once: by: [{both}]" if both else "remove one of the two"
+                self.form.note(place, f"'{one.fact}' is watched twice", hint=hint)
             found[one.fact] = Watch(
                 fact=one.fact,
-                by=one.by or (),
+                by=one.by or () if one.fact not in found else (),
                 before=one.before or (),
                 after=one.after or (),
                 costly=self._registry.facts[one.fact].per_event_request,
