@@ -58,9 +58,9 @@ def test_a_rule_of_the_cookbook_is_eight_lines_and_three_are_longer() -> None:
     assert len([name for name, lines in lengths.items() if lines > 8]) <= 3, lengths
 
 
-def test_the_page_answers_twenty_five_wishes_by_rules_that_it_has() -> None:
+def test_the_page_answers_twenty_five_tasks_by_rules_that_it_has() -> None:
     """Each row names at least one rule, under the heading that the link leads to."""
-    _, _, page = (ROOT / "docs" / "cookbook.md").read_text("utf-8").partition("## Twenty-five wishes\n")
+    _, _, page = (ROOT / "docs" / "cookbook.md").read_text("utf-8").partition("## Twenty-five tasks\n")
     table, *sections = page.split("\n## ")
     rows = [line for line in table.splitlines() if line.startswith("|")][2:]
     assert len(rows) == 25
