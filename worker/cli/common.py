@@ -312,10 +312,10 @@ def strangers(ledger: "LedgerReader", config: Config, asked: Mapping[str, object
         name = asked.get(field)
         known = known_names(field, ledger, config) if name is not None else ()
         if isinstance(name, str) and name not in known:
-            some = f"no {field} yet"
+            some = f"is no {field} yet"
             if known:
-                some = f"{counted(len(known), field)}, such as {', '.join(known[:SHOWN_MAX])}"
-            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; there is {some}'}")
+                some = f"{'is' if len(known) == 1 else 'are'} {counted(len(known), field)}, such as {', '.join(known[:SHOWN_MAX])}"
+            found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; there {some}'}")
     return tuple(found)
 
 

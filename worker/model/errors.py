@@ -56,6 +56,7 @@ CODES: Mapping[Code, str] = {
     "set": "a value that the field does not have by the service's document",
     "constant": "a condition that is always or never true",
     "drift": "a condition that asks how large a change is, and compares with the poll before only",
+    "zone": "an hour or a day of the week without its time zone",
     "hours": "hours of a rule that may be taken for those in which something runs",
     "own_write": "a condition that looks at what its own rule writes",
     "zero": "a division by what may be 0",

@@ -167,6 +167,8 @@ def slip(before: str, found: str) -> str:
         return "type a plain space in its place; it cannot be seen, and often comes along when text is copied"
     if found.lower() in _ALTERNATIVES:
         return f"write {_ALTERNATIVES[found.lower()]}"
+    if re.search(r"(^|[\s(])not\s*$", before):
+        return "write !(…): ! stands for not"
     if found == ">" and before.rstrip().endswith("<"):
         return "write !="
     if found in _OF_TEXTS:

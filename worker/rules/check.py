@@ -129,8 +129,9 @@ class _Check:
         self._special = {"has": self._has, "known": self._known, **dict.fromkeys((*RECORDED, SINCE), self._recorded)}
 
     def find(self, offset: int, message: str, hint: str = "", *, code: Code = "type") -> None:
-        """Notes a finding. A value outside a documented set is a warning: the document can be older."""
-        severity: Literal["error", "warning"] = "warning" if code == "set" else "error"
+        """Notes a finding. A value outside a documented set is a warning: the document can be older; so is what
+        may be meant."""
+        severity: Literal["error", "warning"] = "warning" if code in ("set", "zone") else "error"
         self.findings.append(Finding(offset=offset, message=message, hint=hint, severity=severity, code=code))
 
     def price(self, tree: Node, place: int | None) -> None:
@@ -294,7 +295,7 @@ class _Check:
             self.find(node.at, "'%' takes whole numbers only", "write int(…) around both sides")
         else:
             told = f"{remedies.pair(node, (left, right))} cannot be combined by '{node.text}'"
-            self.find(node.at, told, remedies.remedy((left, right)))
+            self.find(node.at, told, remedies.combined(node, (left, right)))
         return ANY
 
     def _any_with_integer(self, node: Node, left: Type, right: Type) -> None:
@@ -341,6 +342,9 @@ class _Check:
         if not callable_so or not function.takes_so_many(len(types)):
             self.find(node.at, f"'{node.text}' is not called so", f"write {remedies.usage(function)}", code="function")
             return function.gives
+        if node.text in ("getHours", "getDayOfWeek") and len(types) == 1 and types[0].kind == "timestamp":
+            hint = f"write {node.text}('Europe/Berlin'), or {node.text}('UTC')"
+            self.find(node.at, "without a zone this is told by UTC", hint, code="zone")
         before = len(self.findings)
         for child, found, wanted in zip(node.children, types, function.kinds(len(types)), strict=False):
             items = found.items if function.many and len(types) == 1 else None

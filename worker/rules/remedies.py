@@ -34,6 +34,7 @@ _OF_OTHER_LANGUAGES: Mapping[str, str] = {
     **dict.fromkeys(("total", "add"), "sum(list)"),
     **dict.fromkeys(("minimum", "least", "lowest"), "min(list)"),
     **dict.fromkeys(("maximum", "greatest", "highest"), "max(list)"),
+    **dict.fromkeys(("absolute", "magnitude"), "abs(x)"),
     **dict.fromkeys(("floor", "trunc"), "double(int(x))"),
     **dict.fromkeys(("defined", "is_known", "isKnown", "exists_field", "isset"), "known(statistics.tickets)"),
 }
@@ -42,7 +43,9 @@ _OF_ITEMS = frozenset({"item", "it", "this", "self", "campaign", "cluster", "row
 """What other tools call the item that a write is for."""
 _EXACT = "texts are compared letter by letter: list the spellings, x in ['a', 'A'], or use x.matches('(?i)…')"
 ONE_KIND = "the two sides must be of one kind; remove one of them, or name a field of it"
-_DAYS = "for times of the day or week give the rule `at`; now.getDayOfWeek() is 0 on Sundays, in UTC"
+_DAYS = (
+    "write now.getHours('Europe/Berlin'), or getDayOfWeek, which is 0 on Sundays; or give the rule `at` or `between`"
+)
 _NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _EXACT),
     **dict.fromkeys(("weekday", "dayofweek", "hour", "hours_of_day"), _DAYS),
@@ -147,10 +150,24 @@ def remedy(types: tuple[Type, ...]) -> str:
     return ONE_KIND
 
 
+def combined(node: Node, types: tuple[Type, Type]) -> str:
+    """The same for the two sides of an arithmetic operator."""
+    if node.text == "+" and {types[0].kind, types[1].kind} & NUMERIC and "string" in (types[0].kind, types[1].kind):
+        sides = (
+            spelled(one) if found.kind == "string" else f"string({spelled(one)})"
+            for one, found in zip(node.children, types, strict=True)
+        )
+        return f"to join them as texts, write {' + '.join(sides)}"
+    return remedy(types)
+
+
 def remedy_of(node: Node, types: tuple[Type, Type]) -> str:
     """The same for the two sides of a comparison: where one is a text and the other a number, the one that somebody
-    wrote takes the kind of the other."""
+    wrote takes the kind of the other; of three in a row the one between stands twice."""
     left, right = node.children
+    if left.kind == "compare" and left.text in ("<", "<=", ">", ">="):
+        first, between = map(spelled, left.children)
+        return f"write {first} {left.text} {between} && {between} {node.text} {spelled(right)}"
     kinds = {found.kind for found in types}
     if "string" not in kinds or not kinds & NUMERIC or "string" in (left.literal, right.literal):
         return remedy(types)
