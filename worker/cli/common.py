@@ -314,7 +314,8 @@ def strangers(ledger: "LedgerReader", config: Config, asked: Mapping[str, object
         if isinstance(name, str) and name not in known:
             some = f"is no {field} yet"
             if known:
-                some = f"{'is' if len(known) == 1 else 'are'} {counted(len(known), field)}, such as {', '.join(known[:SHOWN_MAX])}"
+                some = f"{'is' if len(known) == 1 else 'are'} {counted(len(known), field)}, such as "
+                some += ", ".join(known[:SHOWN_MAX])
             found.append(f"nothing is known of {field} '{name}'{meant(name, known) or f'; there {some}'}")
     return tuple(found)
 
