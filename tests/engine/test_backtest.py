@@ -243,6 +243,23 @@ def test_what_fires_at_the_very_last_look_is_replayed_too(tmp_path: Path) -> Non
     assert {kind for kind, _, _ in told(tmp_path, RULES)} == {"same"}
 
 
+def test_what_the_last_look_has_only_planned_is_no_difference(tmp_path: Path) -> None:
+    """A replay goes on to skip it, as the worker was about to."""
+
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e1", status="cancelled", client_campaign_status="PAUSED")
+        await here.clock.sleep(3)
+        await here.worker.cycle.run(here.worker.states[PARTNER])
+        assert here.states() == ["planned"]
+
+    settle_in(tmp_path, rules=RULES)
+    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
+        play(script)
+    assert told(tmp_path, RULES) == []
+    assert told(tmp_path, RULES.replace("[pause]", "[run]")) == [("gone", "e1", "pause"), ("new", "e1", "run")]
+
+
 def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
         await here.run(7)

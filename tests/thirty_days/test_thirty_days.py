@@ -15,7 +15,7 @@ from tests.thirty_days.__main__ import FIRED, played, spelled
 from worker.model.writes import Write
 from worker.rules.load import load
 
-pytestmark = pytest.mark.timeout(900)  # all of it is one month, and the first test plays it
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(0)]
 LEFT_ALONE = {
     "budget-for-new-clusters": ("e2", "", "a draft has no campaigns yet"),
     "cut-after-a-dear-day": ("e9", "", "it spends little"),

@@ -249,7 +249,7 @@ class Recorded(WorldService):
 # They are told apart by what they do and not by who does it: a pause of an event is the same write under a renamed
 # rule. Of several that do the same, those nearest in time belong together. A skipped write did nothing, on either
 # side; but one that was made at the same time and only ended before it could be sent is none that would be new: a
-# replay sends at once.
+# replay sends at once. For that it also skips at once what the last look of the record has only planned.
 
 ENDED_BEFORE = frozenset({"no_longer_holds", "sequence"})
 """Reasons of skipped writes that were wanted all the same when they were planned."""
@@ -281,14 +281,19 @@ class Difference:
 
 def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timedelta) -> list[Difference]:
     """All of them, by event and time. Within ``tolerance`` two moments are the same."""
-    made = list(made)
+    made, would = list(made), list(would)
     left, right = _by_effect(made), _by_effect(would)
-    ended = [one for one in made if one.state == "skipped" and one.reason in ENDED_BEFORE]
+    ended: dict[Kind, list[Write]] = {
+        "new": [one for one in made if one.state == "skipped" and one.reason in ENDED_BEFORE],
+        "gone": [one for one in would if one.state == "skipped"],
+    }
 
     def was_planned(one: Difference) -> bool:
-        """Whether a write that would be new was planned then, and came to nothing."""
-        here = [other for other in ended if _effect(other) == _effect(one.write)]
-        return one.kind == "new" and any(abs(other.planned_at - one.at) <= tolerance for other in here)
+        """Whether a write of one side was planned on the other, too, and came to nothing there; one that the record
+        leaves as it was planned has come to nothing yet."""
+        here = [other for other in ended.get(one.kind, ()) if _effect(other) == _effect(one.write)]
+        left_so = one.made is None or one.made.state == "planned"
+        return left_so and any(abs(other.planned_at - one.at) <= tolerance for other in here)
 
     found: list[Difference] = []
     for effect in sorted({*left, *right}):
