@@ -22,6 +22,9 @@ FROM = int(os.environ.get("WORLDS_FROM", "100"))
 DIFFERS_AT_MOST = 0.05
 CONFIG = f"""
 safety:
+  settle: {SETTINGS.settle.total_seconds():.0f}s
+  evidence_within: {SETTINGS.evidence_within.total_seconds():.0f}s
+  confirm_within: {SETTINGS.confirm_within.total_seconds():.0f}s
   gap: {{longer_than: {SETTINGS.deciding.gap.total_seconds():.0f}s}}
   surge: {{events: {SETTINGS.deciding.surge.events}, within: {SETTINGS.deciding.surge.within.total_seconds():.0f}s}}
 """
