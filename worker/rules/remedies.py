@@ -6,9 +6,11 @@ something stands.
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import WRITE, Node, path_of
+from worker.rules.durations import parse_duration
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.nearest import meant, nearest
 from worker.rules.registry import NUMERIC, Type
@@ -169,12 +171,23 @@ def remedy_of(node: Node, types: tuple[Type, Type]) -> str:
         first, between = map(spelled, left.children)
         return f"write {first} {left.text} {between} && {between} {node.text} {spelled(right)}"
     kinds = {found.kind for found in types}
+    if "duration" in kinds and (written := _duration_among(left, right)):
+        return f"write duration('{written}')"
     if "string" not in kinds or not kinds & NUMERIC or "string" in (left.literal, right.literal):
         return remedy(types)
     if "literal" not in (left.kind, right.kind):
         return ONE_KIND
     sides = (f"'{one.text}'" if one.kind == "literal" else spelled(one) for one in (left, right))
     return f"write the text in quotes: {f' {node.text} '.join(sides)}"
+
+
+def _duration_among(left: Node, right: Node) -> str:
+    """The text that spells a duration, where one of the two does."""
+    for one in (left, right):
+        with suppress(ValueError):
+            if one.literal == "string" and parse_duration(str(one.value)):
+                return str(one.value)
+    return ""
 
 
 def remedy_in(left: Type, items: Type) -> str:

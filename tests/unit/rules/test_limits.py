@@ -49,7 +49,9 @@ def test_a_text_that_is_no_condition_says_so(source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("source", "hint"),
     [
-        ("event.start_date_time - now < '7d'", "write duration('7d')"),
+        ("event.start_date_time - now < '3d'", "write duration('3d')"),
+        ("event.start_date_time - now < 'soon'", "write duration('7d')"),
+        ("event.start_date_time - now < 3", "write duration('7d')"),
         ("adplatform.connected == 'true'", "write true or false without quotes"),
         ("event.city in {'x': 1}", ""),
         ("event.status == 5", "write the text in quotes: event.status == '5'"),
