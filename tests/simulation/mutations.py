@@ -293,7 +293,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="no mark",
         why="the mark beside the ledger is not replaced",
-        applied=flaw("worker.ledger.sql:SqlLedger._replace_mark", ("if self._store.place is None:", "if True:")),
+        applied=flaw("worker.ledger.sql:SqlLedger._remember", ("elif self._store.place is not None:", "elif False:")),
         shown_by=(plain("pause"),),
     ),
     Mutant(
@@ -495,17 +495,17 @@ _ALL: tuple[Mutant, ...] = (
         why="each transaction begins its own chain of hashes",
         applied=flaw(
             "worker.ledger.log:Journal.__init__",
-            (
-                "self.seq, self.hash = end_of_chain(connection, hold=True)",
-                'self.seq, self.hash = end_of_chain(connection)[0], "0" * 64',
-            ),
+            ("Head(seq=row.seq, hash=row.hash,", 'Head(seq=row.seq, hash="0" * 64,'),
         ),
         shown_by=(plain("pause"),),
     ),
     Mutant(
         name="a sending without a record",
         why="the row says sending and the log does not",
-        applied=flaw("worker.ledger.sql:SqlLedger.record_sending", ("journal.add(move.records)", "journal.add(())")),
+        applied=flaw(
+            "worker.ledger.sql:_move",
+            ("journal.add(move.records)", "journal.add(move.records if move.after.state != 'sending' else ())"),
+        ),
         shown_by=(plain("pause"),),
     ),
     Mutant(
@@ -594,7 +594,7 @@ _ALL: tuple[Mutant, ...] = (
         name="an end without its record",
         why="the row says confirmed and the log does not",
         applied=flaw(
-            "worker.ledger.sql:_applied",
+            "worker.ledger.sql:_move",
             ("journal.add(move.records)", "journal.add(move.records if move.after.state != 'confirmed' else ())"),
         ),
         shown_by=(plain("pause"),),
@@ -870,7 +870,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="an undo asks the condition",
         why="an undo, which has no rule, is held as one whose rule is gone",
-        applied=flaw("worker.engine.preflight:still_holds", ("    if write.undo:\n", "    if False:\n")),
+        applied=flaw("worker.engine.preflight:still_holds", ("    if write.by_person:\n", "    if False:\n")),
         shown_by=(plain("undone"),),
     ),
     Mutant(
