@@ -17,6 +17,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.contract.link import Link, unix
+
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of the tests' own is made in it
 IN_MEMORY = SHM if SHM.is_dir() and shutil.disk_usage(SHM).free > 500_000_000 else None
 SERVER_USER = "nobody" if os.geteuid() == 0 else None
@@ -58,6 +60,14 @@ class Server:
     def connect(self) -> "psycopg.Connection[tuple[object, ...]]":
         """A connection beside the ledger's."""
         return psycopg.connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)
+
+    def link(self) -> Link:
+        """A proxy before it, on a port."""
+        return Link(unix(str(self.folder / ".s.PGSQL.5432")))
+
+    def through(self, link: Link, ledger: str) -> str:
+        """A ledger's URL by that way."""
+        return ledger.replace(f"host={self.folder}", f"host=127.0.0.1&port={link.port}")
 
     def ledger(self) -> str:
         """The URL of a ledger that nobody has made yet."""

@@ -1,11 +1,9 @@
 """A ledger on PostgreSQL where the server, the link or the address is not as it should be: told, and never for ever."""
 
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -13,6 +11,7 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
+from tests.contract.link import Link
 from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW, after, become, fired, moved, no_brake, plan, planned, to_sending
 from worker.ledger import postgres as server_side
@@ -30,45 +29,9 @@ def opened(url: str) -> SqlLedger:
     return SqlLedger.open(url, clock_now=lambda: NOW)
 
 
-class Link:
-    """A proxy between the ledger and its server. ``silent``: it takes what it is given and says nothing more;
-    ``stopped``: it takes nothing either, and only the kernel acknowledges until its buffers are full."""
-
-    def __init__(self, server: Server) -> None:
-        self.silent, self.stopped = threading.Event(), threading.Event()
-        self._server = server
-        self._listens = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listens.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(str(self._server.folder / ".s.PGSQL.5432"))
-                for one, other, back in ((near, far, False), (far, near, True)):
-                    threading.Thread(target=self._pass, args=(one, other, back), daemon=True).start()
-
-    def _pass(self, one: socket.socket, other: socket.socket, back: bool) -> None:
-        with suppress(OSError), one:
-            while said := one.recv(65536):
-                if self.stopped.is_set():
-                    threading.Event().wait(20)
-                if not (back and self.silent.is_set()):
-                    other.sendall(said)
-            other.shutdown(socket.SHUT_RDWR)
-
-    def url(self, ledger: str) -> str:
-        host, port = self._listens.getsockname()
-        return ledger.replace(f"host={self._server.folder}", f"host={host}&port={port}")
-
-    def close(self) -> None:
-        self._listens.close()
-
-
 @pytest.fixture
 def link(postgres: Server) -> Iterator[Link]:
-    made = Link(postgres)
+    made = postgres.link()
     yield made
     made.close()
 
@@ -267,7 +230,7 @@ def test_a_halt_of_another_process_is_seen_by_the_next_sending(postgres: Server)
 
 def test_a_silent_link_ends_the_call_and_another_link_serves_the_next(postgres: Server, link: Link) -> None:
     url = postgres.ledger()
-    with opened(link.url(url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
+    with opened(postgres.through(link, url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
         (write,) = planned(ledger)
         link.silent.set()
         began = time.monotonic()
@@ -283,7 +246,7 @@ def test_a_silent_link_ends_the_call_and_another_link_serves_the_next(postgres: 
 
 def test_a_link_that_takes_nothing_more_ends_the_call_too(postgres: Server, link: Link) -> None:
     url = postgres.ledger()
-    with opened(link.url(url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.5):
+    with opened(postgres.through(link, url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.5):
         planned(ledger)
         link.stopped.set()
         began = time.monotonic()
@@ -300,7 +263,7 @@ def test_a_commit_whose_answer_did_not_come_is_an_error_and_may_be_there(postgre
         link.silent.set()
         commit(connection)
 
-    with opened(link.url(url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
+    with opened(postgres.through(link, url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
         (write,) = planned(ledger)
         sending = Sending(move=to_sending(write, after(1)), check=no_brake, amount=None)
         with patch.object(server_side.Bounded, "commit", cut), pytest.raises(LedgerUnwritable, match="no answer"):
