@@ -1,6 +1,7 @@
 """A database that was put back, or is another server's: what a replica keeps on its disk shows it, and nobody sends."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from tests.calling import call, settle_in
-from tests.contract.postgres import Server
+from tests.contract.postgres import Server, running
 from tests.unit.ledger.examples import NOW, after, become, key, plan, planned, sent
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
@@ -153,3 +154,31 @@ def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None
     assert (done.code, "1 replicas run on" in done.err) == (3, True)
     with open_reading(url) as reader:
         assert reader.made
+
+
+def without_the_old_connection(ledger: SqlLedger) -> None:
+    with pytest.raises(LedgerUnwritable, match="cannot be used"):
+        ledger.open_writes()
+
+
+def test_a_snapshot_of_the_servers_disk_that_was_put_back_is_noticed_by_who_runs_on(tmp_path: Path) -> None:
+    with running() as server:
+        data, snapshot = server.folder / "data", server.folder / "snapshot"
+        url = server.ledger()
+        with replica(url, tmp_path / "one") as ledger, replica(url, tmp_path / "two") as other:
+            send(ledger)
+            server.stop()
+            subprocess.run(["cp", "-a", data, snapshot], check=True)
+            server.start()
+            without_the_old_connection(ledger)
+            send(ledger, 2)
+            server.stop()
+            data.rename(server.folder / "lost")
+            snapshot.rename(data)
+            server.start()
+            for one in (ledger, other):
+                without_the_old_connection(one)
+            (write,) = planned(ledger, plan(key(2)))
+            for one in (ledger, other):
+                with pytest.raises(LedgerUnwritable, match=r"record \d of partner-id-acme, by which a replica sent"):
+                    sent(one, write, after(2))
