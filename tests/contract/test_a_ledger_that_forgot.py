@@ -156,6 +156,17 @@ def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None
         assert reader.made
 
 
+def test_a_halt_that_was_forgotten_is_noticed_by_whoever_saw_it(url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path / "one") as ledger, replica(url, tmp_path / "two") as other:
+        planned(ledger)
+        other.append_halt(because="a look first", by="ann", at=NOW)
+        ledger.mark_words()
+        put_back(url, ledger)
+        (write,) = ledger.open_writes()
+        with pytest.raises(LedgerUnwritable, match="record 1 of the fleet, which a replica has seen"):
+            sent(other, write, after(1))
+
+
 def without_the_old_connection(ledger: SqlLedger) -> None:
     with pytest.raises(LedgerUnwritable, match="cannot be used"):
         ledger.open_writes()
@@ -180,5 +191,5 @@ def test_a_snapshot_of_the_servers_disk_that_was_put_back_is_noticed_by_who_runs
                 without_the_old_connection(one)
             (write,) = planned(ledger, plan(key(2)))
             for one in (ledger, other):
-                with pytest.raises(LedgerUnwritable, match=r"record \d of partner-id-acme, by which a replica sent"):
+                with pytest.raises(LedgerUnwritable, match=r"record \d of partner-id-acme, which a replica has seen"):
                     sent(one, write, after(2))

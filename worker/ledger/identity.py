@@ -1,14 +1,14 @@
 """Which ledger on a server this is, and whether it has forgotten anything: what a replica keeps of it on its own disk.
 
 A database that was put back to an earlier state has forgotten sends, and its replicas would make them again. So each
-keeps the ledger's id, the server's, and the last record that it sent by in each chain, replaced before the byte leaves,
-and looks for them at each connection. What is missing is noted in the ledger, and no replica sends until somebody has
-accepted it.
+keeps the ledger's id, the server's, and the last record of each chain: of its own before the byte leaves, and of all
+every few seconds. It looks for them at each connection. What is missing is noted in the ledger, and no replica sends
+until somebody has accepted it.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +33,7 @@ _META = select(meta.c.ledger_id, meta.c.superseded, meta.c.refused)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a replica knows. ``chains``: number and hash of the last record in each that it sent by."""
+    """What a replica knows. ``chains``: number and hash of the last record in each that it sent by or has seen."""
 
     ledger_id: str
     server: str
@@ -72,10 +72,13 @@ class Identity:
         if found.refused is not None:
             raise LedgerUnwritable(found.refused, hint=f"nothing is sent: {ACCEPT_HINT}")
 
-    def reached(self, end: Head) -> None:
-        """Remembers the end of a chain, durably. Raises `LedgerUnwritable` where that cannot be done."""
-        if self._kept is not None:
-            self._keep(replace(self._kept, chains={**self._kept.chains, end.chain: (end.seq, end.hash)}))
+    def reached(self, ends: Iterable[Head]) -> None:
+        """Remembers the ends of chains, durably. Raises `LedgerUnwritable` where that cannot be done."""
+        if self._kept is None:
+            return
+        chains = {**self._kept.chains, **{end.chain: (end.seq, end.hash) for end in ends}}
+        if chains != self._kept.chains:
+            self._keep(replace(self._kept, chains=chains))
 
     def _compare(self, connection: Connection) -> None:
         found, server = connection.execute(_META).one(), str(connection.execute(_SERVER).scalar_one())
@@ -124,7 +127,7 @@ class Identity:
         there = {tuple(row) for row in connection.execute(select(*columns).where(tuple_(*columns).in_(ends)))}
         for end in ends:
             if end not in there:
-                return f"record {end[1]} of {end[0] or 'the fleet'}, by which a replica sent, is not in it"
+                return f"record {end[1]} of {end[0] or 'the fleet'}, which a replica has seen, is not in it"
         return None
 
     def _keep(self, kept: Kept) -> None:

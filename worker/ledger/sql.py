@@ -35,7 +35,7 @@ from sqlalchemy.types import NullType
 
 from worker.ledger.database import Store
 from worker.ledger.identity import Identity
-from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, recording
+from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
@@ -238,6 +238,10 @@ class SqlLedger(LedgerReader):
         """Moves the mark to a person's last word, where it is behind that, or to what was sent since: a ledger that is
         put back to before a halt is noticed then, though nothing was sent. Where the mark was taken away or damaged, it
         is put back. For the process that sends: no other one moves the mark."""
+        if self._identity is not None:
+            with self._store.reading() as connection:
+                ends = ends_of(connection)
+            self._identity.reached(ends.values())
         place = self._store.place
         if place is None:
             return
@@ -324,7 +328,7 @@ class SqlLedger(LedgerReader):
         """Keeps beside the ledger, or on the replica's own disk, how far it had come."""
         try:
             if self._identity is not None:
-                self._identity.reached(end)
+                self._identity.reached([end])
             elif self._store.place is not None:
                 self._store.require_same()
                 mark = Mark(ledger_id=self._mark.ledger_id, seq=end.seq, hash=end.hash)
