@@ -82,8 +82,8 @@ class Deed:
 
     @property
     def undoes(self) -> list[int]:
-        """The numbers of the writes that an undo is for, newest first; of a rule's write none."""
-        found = re.match(r"(?:shadow mode: )?undo of ([0-9, ]+): ", str(self.rows[0]["why"])) if self.undo else None
+        """The numbers of the writes that an undo is for, a person's or a rule's, newest first; of any other none."""
+        found = re.search(r"(?:^|: )undo of ([0-9, ]+): ", str(self.rows[0]["why"]))
         return [int(one) for one in found[1].split(", ")] if found is not None else []
 
     @property
@@ -294,8 +294,8 @@ FIELDS = {
 
 
 def undone_by(case: Case, deed: Deed) -> list[Deed]:
-    """The writes that an undo is to put back, newest first; of a rule's write none, nor of one of a draft."""
-    if not deed.undo or deed.rows[0]["action"] not in FIELDS:
+    """The writes that an undo is to put back, newest first; of any other write none, nor of one of a draft."""
+    if not deed.undoes or deed.rows[0]["action"] not in FIELDS:
         return []
     life = next(life for one, _, life in case.lines if one is deed)
     numbers = {rows[0]["write"]: one for one, rows, of_life in case.lines if of_life == life}
@@ -306,7 +306,7 @@ def wanted_of(case: Case, deed: Deed) -> tuple[str, Any]:
     """The field that a write sets, and to what: an undo to what was there before the oldest of the writes that it
     undoes was first sent."""
     name, value = FIELDS[str(deed.rows[0]["action"])]
-    if not deed.undo:
+    if not deed.undoes:
         return name, value
     undone = undone_by(case, deed)
     return name, undone[-1].attempts[0].row["before"] if undone and undone[-1].attempts else None

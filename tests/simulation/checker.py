@@ -56,6 +56,12 @@ from tests.simulation.ends import (
     wanted_when_sent,
     wishes_are_fulfilled,
 )
+from tests.simulation.following import (
+    a_follower_acts_once_for_each_firing_that_stands,
+    a_follower_is_not_forgotten,
+    a_wait_is_waited_for,
+    a_window_is_known_when_it_was_watched,
+)
 from tests.simulation.history import Effect, History, Row
 from tests.simulation.losses import (
     a_ledger_is_of_one_service,
@@ -208,7 +214,8 @@ def confirmed_is_true(case: Case) -> Iterator[str]:
     for which it is enough that it is there."""
     for deed in case.deeds.values():
         done = next((row for row in deed.rows if row["kind"] == "confirmed"), None)
-        if done is None or done["reason"] == "person" or deed.effects or case.history.stale:
+        timed = done is not None and done["action"] == "wait"  # it is only a time
+        if done is None or timed or done["reason"] == "person" or deed.effects or case.history.stale:
             continue
         if deed.count("needs_human", reason="restored"):
             case.forgiven["there, after a loss, whoever did it"] += 1
@@ -434,6 +441,10 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     changes_follow_each_other,
     whose_doing_it_was,
     what_was_done_is_told,
+    a_follower_acts_once_for_each_firing_that_stands,
+    a_follower_is_not_forgotten,
+    a_wait_is_waited_for,
+    a_window_is_known_when_it_was_watched,
     an_undo_was_asked_for,
     an_undo_puts_back_what_was,
     an_undo_overwrites_nobody,

@@ -235,8 +235,8 @@ def _explained(case: Case, rule: str, event: str) -> bool:
 
 
 def _undone(case: Case, deed: Deed, since_s: float) -> bool:
-    """Whether a person had it put back."""
-    undos = [one for one in case.deeds.values() if one.undo and same_target(one, deed)]
+    """Whether a person, or a rule, had it put back."""
+    undos = [one for one in case.deeds.values() if one.undoes and same_target(one, deed)]
     return any(effect.at_s >= since_s for one in undos for effect in one.effects)
 
 

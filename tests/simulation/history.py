@@ -79,6 +79,10 @@ class Wish:
     for_s: float = 0.0
     limit: int = 0
     factor: float = 0.0
+    after: str = ""
+    fell: float = 0.0
+    wait_s: float = 0.0
+    window_s: float = 0.0
     leans_on: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
     def holds(self, one: Version) -> bool:

@@ -1034,5 +1034,64 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw("worker.model.actions:_number", ("int | float | str)", "int | float)")),
         shown_by=(plain("money in words"),),
     ),
+    Mutant(
+        name="an undone write stands",
+        why="a rule acts after a write that somebody has put back",
+        applied=flaw("worker.writes.undo:last_firing", ("if one.id not in undone]", "]")),
+        shown_by=(plain("put back already"),),
+    ),
+    Mutant(
+        name="an undo for every look",
+        why="a rule puts back the same firing again, as long as it stands",
+        applied=flaw(
+            "worker.engine.episodes:glance_at_condition",
+            ("memory.after < _comes_after(glimpse)", "memory.after <= _comes_after(glimpse) and memory.fired"),
+        ),
+        shown_by=(plain("puts back"),),
+    ),
+    Mutant(
+        name="a firing like the one before",
+        why="a rule acts for the first firing of another one, and for none after it",
+        applied=flaw(
+            "worker.engine.episodes:_comes_after", ("return first if isinstance(first, int) else 0", "return 0")
+        ),
+        shown_by=(plain("follows each"),),
+    ),
+    Mutant(
+        name="since, of now",
+        why="what has changed since a write is taken against the value of this moment",
+        applied=flaw(
+            "worker.engine.derived:_last_write",
+            ("value[SINCE] = since_then(rule, kept, seen, now)", "value[SINCE] = {'event': seen.facts[EVENT].value}"),
+        ),
+        shown_by=(plain("puts back"),),
+    ),
+    Mutant(
+        name="a baseline that moves",
+        why="what is kept of the moment of a write is what was read before its last attempt",
+        applied=several(
+            flaw("worker.engine.preflight:Preflight._following", ("and not write.sent", "")),
+            flaw("worker.ledger.rows:update_write", ("before.sent or ", "")),
+        ),
+        shown_by=(at("puts back", "write", "429 clean"),),
+    ),
+    Mutant(
+        name="a window beyond the record",
+        why="what was before the worker looked is taken to be what it saw first",
+        applied=flaw(
+            "worker.engine.derived:_Record._at",
+            ("if one.at <= at), None)", "if one.at <= at), states[0])"),
+            ("if begun < at < end]", "if False]"),
+        ),
+        shown_by=(plain("falls"),),
+    ),
+    Mutant(
+        name="a wait that forgets",
+        why="a wait is over once its process was started anew",
+        applied=flaw(
+            "worker.engine.execute:Executor._wait", ("if left_s > 0.0:", "if left_s > 0.0 and write.held_by is None:")
+        ),
+        shown_by=(plain("waits, and is killed"),),
+    ),
 )
 MUTANTS = {one.name: one for one in _ALL}

@@ -204,6 +204,34 @@ UPDATE = Law(
 )
 
 
+TIRED = Law(
+    id="rest-the-tired",
+    text="when: event.category == 'tired'\n    do: [pause]",
+    wants=lambda record, _: record["category"] == "tired",
+)
+FELL = 50.0
+PUT_BACK = Law(
+    id="put-back",
+    text=f"after: {TIRED.id}\n    when: since(event.capacity) < -{FELL}\n    do: [{{undo: after}}]",
+    once=False,
+)
+FOLLOWS = Law(
+    id="calm-the-tired",
+    text=f"after: {TIRED.id}\n    when: event.capacity > 0.0\n    do: [{{ad_optimisation: 'OFF'}}]",
+    once=False,
+)
+WAIT_S = 12.0
+WAITS = replace(
+    TIRED, id="rest-for-a-while", text=TIRED.text.replace("[pause]", f"[pause, {{wait: {WAIT_S:g}s}}, run]")
+)
+WINDOW_S = 8.0
+FALLS = Law(
+    id="rest-what-falls",
+    text=f"when: delta(event.capacity, '{WINDOW_S:g}s') < -{FELL}\n    do: [{{optimisation: 'OFF'}}]",
+    once=False,
+)
+
+
 def _set(at: float, event: str, by: str = "world", **fields: Any) -> Turn:  # noqa: ANN401 - fields of an event
     return Turn(at=at, does="set", details={"event": event, "by": by, "set": fields})
 
@@ -714,6 +742,54 @@ NAMED += (
         _set(5.0, "e1", status="active"),
         settings={"spend_per_event": 1000.0},
     ),
+    _scene(
+        "puts back",
+        (TIRED, PUT_BACK),
+        {"capacity": 400},
+        _set(5.0, "e1", category="tired"),
+        _set(12.0, "e1", capacity=300),
+        _set(36.0, "e1", capacity=290),
+        lasts_s=45.0,
+    ),
+    _scene(  # a person has put it back already, and nothing stands that a rule could
+        "put back already",
+        (TIRED, PUT_BACK),
+        {"capacity": 400},
+        _set(5.0, "e1", category="tired"),
+        Turn(at=10.5, does="undo", details={"rule": TIRED.id}),
+        _set(18.0, "e1", capacity=300),
+        lasts_s=30.0,
+    ),
+    _scene(  # and the same event is tired anew: what is put back then is the second pause
+        "puts back each",
+        (TIRED, PUT_BACK),
+        {"capacity": 400},
+        _set(5.0, "e1", category="tired"),
+        _set(12.0, "e1", capacity=300),
+        _set(22.0, "e1", category="awake"),
+        _set(27.0, "e1", category="tired"),
+        _set(35.0, "e1", capacity=200),
+        lasts_s=45.0,
+    ),
+    _scene(  # what it asks for is true all the while, and yet each firing is one of its own
+        "follows each",
+        (TIRED, FOLLOWS),
+        {"capacity": 400},
+        _set(5.0, "e1", category="tired"),
+        _set(16.0, "e1", category="awake", client_campaign_status="RUNNING"),
+        _set(22.0, "e1", category="tired"),
+        lasts_s=40.0,
+    ),
+    _scene("waits", (WAITS,), {}, _set(5.0, "e1", category="tired"), lasts_s=35.0),
+    _scene(
+        "waits, and is killed",
+        (WAITS,),
+        {},
+        _set(5.0, "e1", category="tired"),
+        Turn(at=12.0, does="kill"),
+        lasts_s=35.0,
+    ),
+    _scene("falls", (FALLS,), {"capacity": 400}, _set(6.0, "e1", capacity=300), lasts_s=25.0),
     _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
     _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),
 )
@@ -728,6 +804,7 @@ ALSO_WALKED = (
     *("again", "again, a change", "one rule halted"),
     *("cluster", "cluster on page three", "cluster in lower case", "draft", "draft rounded", "moved"),
     *("restored beneath", "exchanged beneath", "two, without a lock"),
+    *("puts back", "put back already", "puts back each", "follows each", "waits", "falls"),
 )
 """These as well by ``make prove``."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.simulation import history
 from tests.simulation.loop import START_S
 from tests.simulation.points import BEYOND, STALE, WRITE
-from tests.simulation.scenes import FACTOR, FOR_S, OWN_MIND, Turn
+from tests.simulation.scenes import FACTOR, FELL, FOR_S, OWN_MIND, TIRED, WAIT_S, WINDOW_S, Turn
 from tests.simulation.town import Town
 from worker.engine.whose import told
 from worker.ledger.reading import open_reading
@@ -82,6 +82,10 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 for_s=FOR_S if f"for: {FOR_S:g}s" in law.text else 0.0,
                 leans_on=law.leans_on,
                 factor=FACTOR if "=setup.total_budget *" in law.text else 0.0,
+                after=TIRED.id if f"after: {TIRED.id}" in law.text else "",
+                fell=FELL if "since(event.capacity)" in law.text else 0.0,
+                wait_s=WAIT_S if f"wait: {WAIT_S:g}s" in law.text else 0.0,
+                window_s=WINDOW_S if f", '{WINDOW_S:g}s')" in law.text else 0.0,
                 limit=1 if "per_event_per_day: 1" in law.text else 0,
             )
             for law in (*town.scene.laws, *town.renamed)

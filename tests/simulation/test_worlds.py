@@ -163,6 +163,16 @@ PLAIN = {
     "elsewhere": ["set_client_campaign_status e1"],
     "held": ["set_client_campaign_status e1"],
     "restless": ["set_client_campaign_status e1"],
+    "puts back": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
+    "put back already": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
+    "puts back each": ["set_client_campaign_status e1"] * 4,
+    "follows each": [
+        *("set_client_campaign_status e1", "set_ad_campaign_optimisation_status e1"),
+        "set_client_campaign_status e1",
+    ],
+    "waits, and is killed": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
+    "waits": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
+    "falls": ["set_campaign_optimisation_status e1"],
 }
 """What takes effect in each scene as it is, in its order."""
 

@@ -61,7 +61,7 @@ def _words_without_an_undo(case: Case) -> Iterator[str]:
         planned = [
             (case.committed_s(life, told[0]["seq"]), deed.undoes)
             for deed, told, of_life in case.lines
-            if of_life == life and deed.undo
+            if of_life == life and deed.undoes
         ]
         for row in rows:
             if row["kind"] != "undone":

@@ -271,6 +271,7 @@ _PLAIN: Mapping[str, FactKey] = {
 # --- what stands under a name ---
 
 
+_LAST = Path(name=WRITE, fields=())
 NOT_READ = "not read "
 """Stands before the name of a fact that nobody has asked for yet."""
 
@@ -349,6 +350,8 @@ def shown(path: Path, scope: Scope) -> str:
     if path.name == "now":
         return f"now is {scope.now:%Y-%m-%dT%H:%M:%SZ}"
     value: object = scope.extra.get(path.name) if path.name in LOCAL else _known(path, scope)
+    if path == _LAST and isinstance(value, dict):
+        return f"the last {value['action']} of rule {scope.keys[WRITE].params[0][1]} stands"
     for name in path.fields:
         value = value[name] if isinstance(value, dict) and name in value else None
     if isinstance(value, list):

@@ -46,7 +46,9 @@ def test_without_a_write_the_condition_is_false_whatever_else_it_asks(when: str)
     none = judged(rule, None)
     assert none.truth is Truth.FALSE
     assert none.why.startswith("rule first has no confirmed write on the event that stands")
-    assert judged(rule, written(2)).truth is Truth.TRUE
+    some = judged(rule, written(2))
+    assert some.truth is Truth.TRUE
+    assert some.why.startswith("the last pause of rule first stands")
 
 
 def test_a_rule_that_only_watches_has_the_write_for_its_condition() -> None:
