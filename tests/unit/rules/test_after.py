@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.builders import NOW, PARTNER
 from worker.model.errors import InputErrors
@@ -130,3 +132,27 @@ def test_since_of_what_is_no_field_cannot_be_compiled(text: str) -> None:
 def test_since_exists_where_after_does_and_not_in_a_name() -> None:
     with pytest.raises(InputErrors, match="'since' exists only in a rule with after"):
         read_rules({"a.yaml": "define: {sold: since(statistics.tickets)}\nrules: []"})
+
+
+@settings(deadline=None, max_examples=60)
+@given(values=st.tuples(*[st.one_of(st.none(), st.floats(-1e9, 1e9))] * 4))
+def test_since_is_the_difference_of_what_was_kept_whatever_came_in_between(values: tuple[float | None, ...]) -> None:
+    """Kept once, before the first attempt: of two facts, each known then and now or not."""
+    rule = the_rule("when: since(event.capacity) < since(statistics.sold.tickets)")
+    then, now = (
+        observed(
+            event={} if capacity is None else {"capacity": capacity},
+            statistics={"sold": {} if tickets is None else {"tickets": tickets}},
+        )
+        for capacity, tickets in (values[:2], values[2:])
+    )
+    write = written(1, since=since_then(rule, kept_of(rule, then, NOW), then, NOW))
+    key = FactKey(name="write", params=(("after", "first"), ("for", "then")))
+    seen = Observation(partner=PARTNER, event=now.event, facts={**now.facts, key: Known(value=write, read_at=NOW)})
+    assert rule.when is not None
+    found = rule.when.judge(Scope(observation=seen, keys=keys_for(rule, seen, NOW), now=NOW)).truth
+    was, sold, capacity, tickets = values
+    if was is None or sold is None or capacity is None or tickets is None:
+        assert found is Truth.UNKNOWN
+    else:
+        assert found is (Truth.TRUE if capacity - was < tickets - sold else Truth.FALSE)

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.builders import NOW, a_rule, a_write
 from worker.model.actions import ACTIONS
@@ -434,3 +436,28 @@ def test_the_step_of_a_rule_becomes_the_writes_of_the_undo_in_its_place() -> Non
     ]
     assert dict(made[0].intent.context) == {"k": 1}
     assert the_steps(Undo(plans=plans)) == [], "what comes after a wait is planned when it is over"
+
+
+STEPS = st.lists(st.sampled_from(["fire", "another fires", "undo", "undo fails"]), max_size=12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS)
+def test_what_stands_is_the_newest_firing_that_nobody_put_back_whatever_happened(steps: list[str]) -> None:
+    """Against a list of the firings that stand, kept by hand; and no undo makes an old firing look like a new one."""
+    history: list[Write] = []
+    standing: list[int] = []
+    newest = 0
+    for number, step in enumerate(steps, 1):
+        if step in ("fire", "another fires"):
+            history.append(of_rule(sent(number), "some-rule" if step == "fire" else "another", number))
+            standing += [number] if step == "fire" else []
+            newest = number if step == "fire" else newest
+        elif standing:
+            state: State = "confirmed" if step == "undo" else "rejected"
+            intent = replace(sent(number).intent, context={"undoes": [standing[-1]]})
+            history.append(of_rule(replace(sent(number), state=state, intent=intent), "puts-back", number))
+            standing = standing[:-1] if step == "undo" else standing
+        expected = (tuple(standing[-1:]), standing[-1] if standing else 0)
+        assert firing(*history) == expected
+        assert firing(*history)[1] <= newest
