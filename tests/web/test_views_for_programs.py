@@ -50,17 +50,22 @@ def test_what_is_not_there_is_said_in_json(shown: Scene) -> None:
 
 
 def names(page: Scene, **asked: object) -> list[str]:
-    return [one["event"] for one in data(page, link("/events.json", **asked))["events"]]
+    return [one["seen"]["event"] for one in data(page, link("/events.json", **asked))["events"]]
 
 
 def test_events_are_listed_with_what_they_are_now(shown: Scene) -> None:
-    found = {one["event"]: one for one in data(shown, "/events.json")["events"]}
+    found = {one["seen"]["event"]: one for one in data(shown, "/events.json")["events"]}
     assert len(found) == 7
     night = found["summer-night"]
-    assert (night["title"], night["status"], night["client_campaign_status"]) == ("Summer Night", "cancelled", "PAUSED")
+    record = night["seen"]["fact"]["value"]
+    assert (record["title"], record["status"], record["client_campaign_status"]) == (
+        "Summer Night",
+        "cancelled",
+        "PAUSED",
+    )
     assert (night["true"], night["writes"], night["gone_since"]) == (["pause-cancelled"], {}, None)
     assert found["needs-you"]["writes"] == {"needs_human": 1}
-    assert found[HOSTILE_ID]["title"] == HOSTILE_TITLE
+    assert found[HOSTILE_ID]["seen"]["fact"]["value"]["title"] == HOSTILE_TITLE
 
 
 def test_events_are_narrowed_by_what_they_are(shown: Scene) -> None:
@@ -78,7 +83,7 @@ def test_events_are_leafed_through(shown: Scene, monkeypatch: pytest.MonkeyPatch
     found, query = [], ""
     while True:
         page = data(shown, f"/events.json?{query}")
-        found += [one["event"] for one in page["events"]]
+        found += [one["seen"]["event"] for one in page["events"]]
         query = page["older"]
         if not query:
             break
@@ -87,10 +92,13 @@ def test_events_are_leafed_through(shown: Scene, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_event_shows_its_facts(shown: Scene) -> None:
-    facts = {one["name"]: one for one in data(shown, "/event.json?event=summer-night")["facts"]}
-    assert facts["event"]["value"]["client_campaign_status"] == "PAUSED"
-    assert facts["event"]["since"] < facts["event"]["read_at"] or facts["event"]["read_at"]
-    assert not facts["partner"]["of_event"]
+    facts = {one["key"]["name"]: one for one in data(shown, "/event.json?event=summer-night")["facts"]}
+    assert facts["event"]["fact"]["value"]["client_campaign_status"] == "PAUSED"
+    assert facts["event"]["at"] == facts["event"]["fact"]["read_at"], (
+        "the poll that saw it change was the last to be noted"
+    )
+    assert facts["partner"]["event"] == "", "a fact of the whole partner"
+    assert (facts["setup"]["fact"]["code"], facts["setup"]["fact"]["why"]) == ("unread", "not read yet")
 
 
 def test_rules_are_listed_with_how_they_stand(shown: Scene) -> None:

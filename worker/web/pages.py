@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
-from worker.engine.explaining import EventExplained, Question, explain, wanted_of
+from worker.engine.explaining import Question, explain, wanted_of
 from worker.engine.looks import Settings
 from worker.engine.whose import told
 from worker.guards.checks import as_of_now
@@ -16,7 +16,7 @@ from worker.ledger.rows import writes_json
 from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
-from worker.model.facts import EventId, Json, Known, WriteId
+from worker.model.facts import EventId, Json, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import State, Write, WriteFilter
 from worker.rules.load import files_hash, read_files
@@ -29,12 +29,10 @@ from worker.web.views import (
     RuleShown,
     SeenByTests,
     WriteShown,
-    ago,
     answers,
     bursts,
     cut,
     events_asked,
-    facts_shown,
     lasting,
     log_asked,
     number_in,
@@ -103,7 +101,6 @@ FIRINGS = 20
 MEMORIES = 200
 FOUND = 50
 EVENTS = 100
-EVENT_FIELDS_SHOWN = ("title", "status", "client_campaign_status", "start_date_time", "city")
 LATELY = timedelta(days=7)
 """Writes that ended without success count for so long against a rule."""
 DAYS = 30
@@ -237,12 +234,13 @@ def event_page(asking: PageRequest) -> Shown:
     writes = asking.ledger.newest_writes(WriteFilter(event=event, partner=partner), WRITES)
     parts, eid = asking.parts, EventId(event)
     rules, settings = parts.in_force(), parts.deciding
+    facts = [one for one in asking.ledger.observed(partner, eid) if not one.key.name.startswith("#")]
     values = {
         "event": event,
         "partner": partner,
         "event_title": asking.ledger.titles([(partner, event)]).get((partner, event), ""),
-        "facts": facts_shown(asking.ledger.observed(partner, eid)),
-        "why": why_of(
+        "facts": sorted(facts, key=lambda one: (not one.event, one.key.text)),
+        "why": explain(
             asking.ledger, Question(partner=partner, event=eid, now=asking.now, rules=rules, settings=settings)
         ),
         "answers": answers(records),
@@ -252,14 +250,6 @@ def event_page(asking: PageRequest) -> Shown:
     }
     drawn = {"timeline": timeline(records, asking.now)}
     return Shown(template="event.html", title=f"Event {event}", values=values, drawn=drawn)
-
-
-def why_of(ledger: LedgerBrowser, asked: Question) -> EventExplained:
-    """Why each rule did or did not fire for the event, as the command ``explain`` says it: of every rule that looks at
-    it, or did; those that had something to do with it come first."""
-    found = explain(ledger, asked)
-    asking = [one for one in found.rules if one.standing not in ("disabled", "not_for_partner")]
-    return replace(found, rules=tuple(sorted(asking, key=lambda one: not (one.fired or one.held))))
 
 
 def events_page(asking: PageRequest) -> Shown:
@@ -275,11 +265,7 @@ def events_page(asking: PageRequest) -> Shown:
         "asked": asked,
         "events": [
             EventShown(
-                partner=one.partner,
-                event=one.event,
-                **{name: one.field(name) for name in EVENT_FIELDS_SHOWN},
-                unknown="" if isinstance(one.fact, Known) else one.fact.why,
-                since=one.since,
+                seen=one,
                 gone_since=gone[one.partner].get(one.event),
                 true=[rule for partner, event, rule in true if (partner, event) == (one.partner, one.event)],
                 writes=states.get((one.partner, one.event), {}),
@@ -414,27 +400,8 @@ def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object
 
 
 def _partner(name: str, said: Json, asking: PageRequest) -> dict[str, object]:
+    """What ``status`` says of a partner, and whether its last complete list is too old."""
     part: Mapping[str, Json] = said if isinstance(said, Mapping) else {}
-    used, budget = part.get("requests_per_minute"), part.get("budget")
-    share = used / budget if isinstance(used, int | float) and isinstance(budget, int | float) and budget else 0.0
     last = part.get("last_ok_at")
     late = not isinstance(last, str) or asking.now - datetime.fromisoformat(last) > 3 * asking.parts.interval
-    return {
-        "name": name,
-        "last": ago(last, asking.now) if isinstance(last, str) else first_list(part.get("first_list")),
-        "first_list": None if isinstance(last, str) else part.get("first_list"),
-        "late": late,
-        "error": part.get("last_error") or "",
-        "used": used if used is not None else "?",
-        "budget": budget if budget is not None else "?",
-        "share": round(100 * min(1.0, share), 1),
-    }
-
-
-def first_list(said: Json) -> str:
-    """How far the first list of a partner is."""
-    match said:
-        case [int(pages), int(of_pages)]:
-            return f"{pages} of {of_pages} pages of the first list"
-        case _:
-            return "never"
+    return {**part, "name": name, "late": late}

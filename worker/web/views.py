@@ -18,8 +18,8 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.whose import field_change
-from worker.model.commits import KINDS, REASONS, EventFilter, LogFilter, Observed, RuleNow
-from worker.model.facts import EventId, Json, Known, PartnerId, RuleId
+from worker.model.commits import KINDS, REASONS, EventFilter, EventSeen, LogFilter, RuleNow
+from worker.model.facts import Json, RuleId
 from worker.model.writes import State, Write, WriteFilter
 from worker.rules.durations import parse_moment
 from worker.writes.intents import Wanted, in_all
@@ -230,51 +230,10 @@ class EventShown:
     """An event in a list, as it was seen last. ``gone_since``: since when it is out of sight; ``true``: the rules whose
     condition is true; ``writes``: how many are in each state that is not final."""
 
-    partner: PartnerId
-    event: EventId
-    title: Json
-    status: Json
-    client_campaign_status: Json
-    start_date_time: Json
-    city: Json
-    unknown: str
-    since: datetime
+    seen: EventSeen
     gone_since: datetime | None
     true: Sequence[RuleId]
     writes: Mapping[State, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactShown:
-    """A fact as it was read last, of an event or of its partner, and ``since`` when it is so. ``unknown``: why it has
-    no value; ``gaps``: why fields of it have none."""
-
-    name: str
-    of_event: bool
-    value: Json
-    unknown: str
-    gaps: Mapping[str, str]
-    since: datetime
-    read_at: datetime | None
-
-
-def facts_shown(found: Iterable[Observed]) -> tuple[FactShown, ...]:
-    """The facts that people know: those of an event before those of its partner."""
-    ordered = sorted(
-        (one for one in found if not one.key.name.startswith("#")), key=lambda one: (not one.event, one.key.text)
-    )
-    return tuple(
-        FactShown(
-            name=one.key.text,
-            of_event=bool(one.event),
-            value=one.fact.value if isinstance(one.fact, Known) else None,
-            unknown="" if isinstance(one.fact, Known) else one.fact.why,
-            gaps=one.fact.gaps if isinstance(one.fact, Known) else {},
-            since=one.at,
-            read_at=one.fact.read_at,
-        )
-        for one in ordered
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
