@@ -7,6 +7,7 @@ and squeezes it itself, so that nothing else is needed. ``--dark`` takes them as
 import base64
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.virtual import EPOCH
 from tests.web.conftest import OPTIONS, found_browser
 from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, scene, status_of
 from tests.worlds import Town, draft, happening, town, world
+from worker.cli.page import RuleTestRun
+from worker.config import load_config
 from worker.web.pages import link
 
 RULES = """
@@ -39,6 +42,22 @@ rules:
     mode: shadow
     when: event.predicted_sales_share < 0.3 && event.status == 'active'
     do: [{optimisation: "OFF"}]
+"""
+TESTS = """
+tests:
+  - name: a cancelled event is paused once
+    rules: [pause-cancelled]
+    given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}
+    steps:
+      - at: 6s
+        set: {event: {status: cancelled}}
+        expect: [{rule: pause-cancelled, action: pause}]
+  - name: a draft in Hamburg waits for somebody
+    rules: [boost-hamburg]
+    given: {event: {id: e1, status: active, city: Hamburg}, setup: {state: DRAFT, total_budget: 500, goal: ROAS}}
+    steps:
+      - at: 0s
+        expect: [{rule: boost-hamburg, action: boost}]
 """
 VIEWS = {
     "now": "/",
@@ -76,6 +95,8 @@ def play(folder: Path) -> None:
     )
     (folder / "rules").mkdir(parents=True)
     (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
+    (folder / "rules" / "tests").mkdir()
+    (folder / "rules" / "tests" / "all.yaml").write_text(TESTS, encoding="utf-8")
     (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
     with town(folder, place, RULES) as (made, go):
         made.fault("answer_after", "POST", "/setup_processes/indie-weekend/boost", status=429)
@@ -129,7 +150,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         story = Path(made) / "story"
         play(story)
-        with sync_playwright() as driver, scene(story, keys=ANN, clock=FixedClock(EPOCH + ENDS)) as shown:
+        tested = RuleTestRun(load_config(story / "config.yaml"))
+        while tested("").state == "running":
+            time.sleep(0.1)
+        clock = FixedClock(EPOCH + ENDS)
+        with (
+            sync_playwright() as driver,
+            scene(story, keys=ANN, clock=clock, tested=lambda _rules: tested("")) as shown,
+        ):
             browser = driver.chromium.launch(executable_path=found_browser(), headless=True, args=list(OPTIONS))
             take(browser, shown.address, folder, **({"color_scheme": "dark"} if dark else {}))
             browser.close()

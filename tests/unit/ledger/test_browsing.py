@@ -1,6 +1,7 @@
 """What people leaf through: the newest first, in pages, with every filter, and counts that charts are drawn from."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import action_log
-from worker.model.commits import Change, Changes, Commit, EventFilter, LogFilter, Observed, Record
+from worker.model.commits import Baseline, Change, Changes, Commit, EventFilter, LogFilter, Observed, Record, RuleNow
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, FactKey, Known, PartnerId
 from worker.model.writes import Outcomes, Settled, WriteFilter
@@ -137,6 +138,26 @@ def test_events_are_found_by_a_part_of_their_id_or_title(ledger: SqlLedger, brow
     assert browser.titles([(ACME, "e77"), (ACME, "e70")]) == {(ACME, "e77"): "Summer % Night"}
     assert browser.rule_ids() == ("pause-cancelled",)
     assert [one.event for one in browser.memories_of("pause-cancelled", 9)] == ["e70", "x-e7"]
+
+
+def test_how_rules_stand_is_counted_over_all_events(ledger: SqlLedger, browser: LedgerBrowser) -> None:
+    three(ledger)
+    quiet = replace(memory(event="e2"), baselines={"event": Baseline(value={"open": True, "x": "\0"}, seen_at=NOW)})
+    memories = (
+        replace(memory(event="e1"), open=True, held="surge"),
+        quiet,
+        replace(memory(event="e3"), open=True),
+        replace(memory(event="e4"), stopped="a person rejected it"),
+    )
+    ledger.apply(Commit(at=NOW, memory=memories))
+    waiting, _ = planned(ledger, plan(key(1), state="waiting"), plan(key(2)))
+    become(ledger, waiting, "cancelled", after(20))
+    found = browser.rules_now(after(10))["pause-cancelled"]
+    assert found == RuleNow(2, 1, 1, NOW, {"cancelled": 1, "planned": 1})
+    assert browser.rules_now(after(30), "pause-cancelled")["pause-cancelled"].writes == {"planned": 1}
+    assert browser.rules_now(NOW, "another") == {}
+    assert [event for _, event, _ in browser.open_pairs(["e1", "e2", "e3", "e9"])] == ["e1", "e3"]
+    assert browser.open_states(["e1", "e2"]) == {(ACME, "e1"): {"planned": 1}}
 
 
 def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
