@@ -36,7 +36,7 @@ LEFT_ALONE = {
     "pause-when-sold-out": ("e5", "03", "three hours of 0.98 are no six"),
     "pause-where-the-return-is-poor": ("e12", "", "it earns a little more than it costs"),
     "publish-when-the-audience-grows": ("e2", "03", "another order, and then one cluster less"),
-    "put-back-what-did-not-help": ("e3", "", "what was raised there sells"),
+    "put-back-what-did-not-help": ("e12", "", "a person has raised it, and not the rule"),
     "raise-after-a-price-cut": ("e11", "", "it became dearer"),
     "raise-the-best-campaign": ("e11", "soul:1", "its neighbour is the best"),
     "raise-the-draft-each-morning": ("e10", "", "it sells well"),
