@@ -109,8 +109,9 @@ def seldom() -> None:
 
 
 def keep() -> None:
-    """Collects what of the younger is garbage; all the rest is not gone through any more."""
-    gc.collect(1)
+    """Collects what is garbage now; all the rest is not gone through any more. The first time only what is younger is
+    collected: the whole list is among the rest, and to go through it would hold everybody up."""
+    gc.collect(2 if gc.get_freeze_count() else 1)
     gc.freeze()
 
 

@@ -2,10 +2,11 @@
 
 import gc
 from collections.abc import Iterator
+from weakref import ref
 
 import pytest
 
-from worker.engine.daemon import AT_MOST_EVERY_S, FULL_AFTER, WORTH_IT, Lasting, seldom
+from worker.engine.daemon import AT_MOST_EVERY_S, FULL_AFTER, WORTH_IT, Lasting, keep, seldom
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +52,19 @@ def test_while_a_first_list_grows_hardly_any_collection_goes_through_all_of_it()
 
     assert gc.get_threshold()[2] == FULL_AFTER
     assert gc.get_stats()[2]["collections"] == full, f"of {len(grown)} events"
+
+
+def test_what_became_garbage_since_the_first_time_is_not_kept_for_ever() -> None:
+    class Ring:
+        def __init__(self) -> None:
+            self.itself = self
+
+    keep()
+    ring = Ring()
+    gone = ref(ring)
+    gc.collect()  # it is old now
+    del ring
+
+    keep()
+
+    assert gone() is None
