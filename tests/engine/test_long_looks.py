@@ -163,7 +163,7 @@ def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_next(
 def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> int:
+    def fail(_partner: object) -> int:
         raise LedgerUnwritable("the disk is failing")
 
     async def script(here: Town) -> None:
