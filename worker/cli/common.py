@@ -17,7 +17,7 @@ from worker.cli.output import counted, say
 from worker.config import Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
 from worker.guards.checks import Limits
-from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, unread
+from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, on_a_server, unread
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
@@ -79,6 +79,10 @@ def assumptions_of(config: Config) -> Assumptions:
     return assumptions_from(config.assumptions)[0]
 
 
+LAST_BYTE = timedelta(seconds=5)
+"""No byte of an attempt leaves later than this and twice `api.timeout` after it was recorded."""
+
+
 def engine_settings(config: Config) -> EngineSettings:
     """What the config means for the engine."""
     safety = config.safety
@@ -119,6 +123,7 @@ def engine_settings(config: Config) -> EngineSettings:
         only_partners=frozenset(config.partners) if config.partners is not None else None,
         shared=config.registry.shared,
         every=config.registry.every,
+        late_s=(2 * config.api.timeout + LAST_BYTE).total_seconds() if on_a_server(config.ledger) else 0.0,
         observations_kept=config.observations.keep,
     )
 

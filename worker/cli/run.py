@@ -7,7 +7,7 @@ manager is told without waiting. It ends before the ledger is closed.
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Annotated
@@ -18,11 +18,11 @@ from worker.api.transport import ready_the_kernel
 from worker.cli.common import config_of, duration, exposed_files, ledger_url, unvouched_lines
 from worker.cli.output import counted, say
 from worker.cli.signals import leave_process_1, stopping
-from worker.cli.wiring import FolderSource, running_daemon
+from worker.cli.wiring import FolderSource, running_daemon, state_dir
 from worker.config import Config, resolve
 from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport
-from worker.ledger.places import place_of
+from worker.ledger.places import files_of, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure, logger, tell
 from worker.messages.digest import Notice
@@ -30,7 +30,7 @@ from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
 from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
-from worker.model.facts import PartnerId
+from worker.model.facts import Json, PartnerId
 from worker.system import SystemClock, utc_now
 from worker.web.metrics import Meter
 
@@ -69,8 +69,8 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     loop, asked, numbers = asyncio.get_running_loop(), asyncio.Event(), stopping()
     for number in numbers:
         loop.add_signal_handler(number, asked.set)
-    source = FolderSource(config)
-    for line in unvouched_lines(config, (await source.load()).rules):
+    source = None if files_of(config.ledger, config.folder) is None else FolderSource(config)
+    for line in () if source is None else unvouched_lines(config, (await source.load()).rules):
         say(line)
     beside = Beside(config)
     async with running_daemon(config, source, reporter=beside, tell=beside.tell, meter=beside.meter) as daemon:
@@ -175,7 +175,7 @@ class Beside:
             with ExitStack() as stack:
                 self._log = stack.enter_context(open_reading(ledger_url(self._config)))
                 if self._subscribers:
-                    self._outbox = stack.enter_context(self._messages(stack))
+                    self._outbox = stack.enter_context(self._messages(stack, daemon.tells))
                 if self._page is not None:
                     page = self._page.served(lambda: daemon.rules, pulse.silence, self.meter, self.alarm)
                     stack.enter_context(page)
@@ -186,14 +186,16 @@ class Beside:
             self._log = None
             beating.cancel()
 
-    def _messages(self, stack: ExitStack) -> Outbox:
+    def _messages(self, stack: ExitStack, tells: Callable[[Mapping[str, Json]], bool]) -> Outbox:
         url = ledger_url(self._config)
+        place = files_of(url)
         return Outbox(
             self._subscribers,
             ledger=stack.enter_context(open_reading(url)),
-            place=place_of(url).file,
+            place=state_dir(self._config) / "messages" if place is None else place.file,
             seconds=SystemClock().monotonic,
             told=self._sent,
+            tells=tells,
         )
 
     def _sent(self, subscriber: Subscriber, notice: Notice) -> None:

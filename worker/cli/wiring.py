@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from worker.api.auth import Account
@@ -25,12 +26,13 @@ from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_look
+from worker.engine.fleet import Fleet
 from worker.engine.looks import sendings_reach
 from worker.engine.ports import Parts, RulesInUse
 from worker.engine.rehearsal import Rehearsal
 from worker.engine.remembered import Memory, Remembered, Tell, telling
 from worker.ledger.lock import SenderLock
-from worker.ledger.places import files_of, holder, named, place_of, unread
+from worker.ledger.places import files_of, holder, named, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
@@ -164,7 +166,7 @@ def fleets_ledger(config: Config) -> SqlLedger:
 @asynccontextmanager
 async def running_daemon(
     config: Config,
-    source: FolderSource,
+    source: FolderSource | None,
     *,
     reporter: Reporter,
     tell: Tell,
@@ -173,7 +175,7 @@ async def running_daemon(
 ) -> AsyncIterator[Daemon]:
     """A daemon with everything it needs, ready to `run`; everything is closed at the end of the block. ``address``: an
     embedded sandbox that runs already; without it one is started where the config asks for it. ``meter``: counts
-    requests and times commits.
+    requests and times commits. ``source``: of the rules; in a fleet they are those that were published.
 
     Raises `NotSafe` where the ledger is held, restored or cannot be written, and `UsageError` for missing credentials.
     """
@@ -181,15 +183,13 @@ async def running_daemon(
     async with AsyncExitStack() as stack:
         address = address or await _embedded(stack, config, clock)
         secrets = _credentials(config, sandbox=address is not None)
-        place = place_of(config.ledger, config.folder)
-        lock = stack.enter_context(SenderLock.acquire(place, now=clock.now()))
-        ledger = stack.enter_context(SqlLedger.open(ledger_url(config), clock_now=utc_now))
-        _require_service(ledger, config)
-        lock.note(place, in_force(config))
-        ledger.in_a_loop()
-        ledger.sends_under(lock.identity)
+        ledger, fleet = _held_ledger(stack, config, clock), None
         transports = transports_of(meter, reporter, clock)
-        service, pacer = await _client(stack, config, clock, secrets, _api_settings(config, address, transports))
+        settings = _api_settings(config, address, transports)
+        service, pacer, gate = await _client(stack, config, clock, secrets, settings)
+        if files_of(config.ledger, config.folder) is None:
+            fleet = Fleet(ledger.join(), SharedPaces(pacer, gate), clock)
+            pacer.struck = fleet.save_pace
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(
             clock=clock,
@@ -198,9 +198,11 @@ async def running_daemon(
             settings=engine_settings(config),
             scrubbed=service.scrubbed,
             notifier=LogNotifier(),
+            fleet=fleet,
         )
         patience = Patience(pacer, clock)
-        patience.take_over(ledger.status())
+        if fleet is None:
+            patience.take_over(ledger.status())
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
             return {"requests_per_minute": pacer.last_minute(partner), "budget": round(pacer.budget(partner))}
@@ -208,7 +210,53 @@ async def running_daemon(
         def more() -> Mapping[str, Json]:
             return {SERVICE: service_of(config.api.base_url), **patience.said()}
 
+        source = source or PublishedSource(config, ledger)
         yield Daemon(parts, source=source, reporter=reporter, pid=os.getpid(), budgets=budgets, waits=more)
+
+
+def _held_ledger(stack: AsyncExitStack, config: Config, clock: SystemClock) -> SqlLedger:
+    """The ledger for a daemon, closed with the stack: a file for this process alone, a database for any number."""
+    place = files_of(config.ledger, config.folder)
+    lock = None if place is None else stack.enter_context(SenderLock.acquire(place, now=clock.now()))
+    ledger = stack.enter_context(SqlLedger.open(ledger_url(config), clock_now=utc_now))
+    _require_service(ledger, config)
+    ledger.in_a_loop()
+    if lock is None or place is None:
+        ledger.remember_in(state_dir(config))
+    else:
+        lock.note(place, in_force(config))
+        ledger.sends_under(lock.identity)
+    return ledger
+
+
+def state_dir(config: Config) -> Path:
+    """The replica's own folder."""
+    return config.folder / (config.state_dir or ".")
+
+
+class SharedPaces:
+    """The paces and floors of the partners of a fleet, which go with them from replica to replica."""
+
+    def __init__(self, pacer: Pacer, gate: Gate[ReadResponse]) -> None:
+        self._pacer, self._gate = pacer, gate
+
+    def lease(self, until: float) -> None:
+        """No request leaves from this monotonic second on."""
+        self._pacer.leased_until = until
+
+    def said(self, partner: PartnerId) -> Mapping[str, Json]:
+        """What is known of a partner's pace."""
+        return self._pacer.said(partner)
+
+    def handed_over(self, partner: PartnerId) -> Mapping[str, Json]:
+        """The same, and which of its resources must not be asked yet; nothing is asked here any more."""
+        waits: dict[str, Json] = {**self._gate.handed_over(partner)}
+        return {**self._pacer.said(partner), "waits_s": waits}
+
+    def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None:
+        """Goes on with both."""
+        self._pacer.take_over(partner, said, ago_s=ago_s, goodbye=goodbye)
+        self._gate.take_over(partner, said.get("waits_s"), ago_s=ago_s)
 
 
 async def probe_of(config: Config, only: str) -> Probed:
@@ -223,7 +271,7 @@ async def probe_of(config: Config, only: str) -> Probed:
             stack.enter_context(SenderLock.acquire(place, now=clock.now()))
         secrets = _credentials(config, sandbox=config.embedded)
         address = await _embedded(stack, config, clock)
-        service, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
+        service, _, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
         settle = duration_text(config.safety.settle)
         return await probed(service, clock, assumptions_of(config), settle=settle, only=only)
 
@@ -261,7 +309,7 @@ async def rehearsing(
         remembered = beside or looked_at is not None
         secrets = _credentials(config, sandbox=config.embedded or remembered)
         address = (_nowhere() if config.embedded else None) if remembered else await _embedded(stack, config, clock)
-        client, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
+        client, _, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
         found = known if remembered else await client.partners()
         wanted = [one for one in found if settings.only_partners is None or one in settings.only_partners]
         rehearsals: list[Rehearsal] = []
@@ -293,7 +341,7 @@ def _nowhere() -> "Address":
 
 async def _client(
     stack: AsyncExitStack, config: Config, clock: SystemClock, secrets: Account, settings: ApiSettings
-) -> tuple[ApiService, Pacer]:
+) -> tuple[ApiService, Pacer, Gate[ReadResponse]]:
     """The client with its gate and its pace, closed with the stack."""
     chance, interval_s = new_random().random, config.poll.interval.total_seconds()
     pacer = Pacer(per_minute=config.requests.per_minute, clock=clock, chance=chance, interval_s=interval_s)
@@ -302,7 +350,7 @@ async def _client(
     stack.push_async_callback(gate.aclose)
     service = ApiService(settings=settings, account=secrets, gate=gate, pacing=pacer, clock=clock, chance=chance)
     stack.push_async_callback(service.aclose)
-    return service, pacer
+    return service, pacer, gate
 
 
 def _credentials(config: Config, *, sandbox: bool) -> Account:

@@ -18,6 +18,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
+from worker.engine.fleet import BEAT_S, Fleet
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
 from worker.engine.state import PartnerState
@@ -216,7 +217,10 @@ class Daemon:
         self._waits = waits
         self._cycle = Cycle(parts)
         self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
-        self._partners = Partners(self._cycle.load, parts.clock.now)
+        self._fleet = parts.fleet
+        self._named: tuple[PartnerId, ...] = ()
+        self._polls: dict[PartnerId, asyncio.Task[None]] = {}
+        self._partners = Partners(self._cycle.load, parts.clock.now, away=parts.fleet is None)
         self._identities = Identities(parts)
         self._held: dict[PartnerId, str] = {}
         self._since = parts.clock.now()
@@ -234,6 +238,14 @@ class Daemon:
         """The rules in force; may be asked from any thread."""
         return self._rules.current
 
+    def tells(self, record: Mapping[str, Json]) -> bool:
+        """Whether this process is the one to tell of a record: in a fleet, of its own partners' and of its own. May be
+        asked from any thread."""
+        if self._fleet is None:
+            return True
+        partner = record.get("partner")
+        return partner in self._fleet.mine if partner else record.get("replica") == self._fleet.replica
+
     def stop(self) -> None:
         """Asks the daemon to stop; what is in flight is awaited by `run`."""
         self._stop.set()
@@ -241,11 +253,14 @@ class Daemon:
     async def run(self, *, lasting: timedelta | None = None) -> None:
         """Runs until `stop`, or for ``lasting``. Raises `NotSafe` where credentials are refused or nothing is found."""
         seldom()
+        if self._fleet is not None:
+            self._fleet.beat(())
         files = self._source.files_hash()  # first: what is edited while it loads is seen by the next reload
         self._take_rules(await self._source.load(), files)
         self._record("started", f"pid {self._pid}")
         scheduler = AsyncIOScheduler(timezone="UTC")
         beside = [asyncio.ensure_future(self._keep_time(scheduler))]
+        sharing = None if self._fleet is None else asyncio.ensure_future(self._share(self._fleet, scheduler))
         if lasting is not None:
             beside.append(asyncio.ensure_future(self._end_after(lasting)))
         try:
@@ -253,7 +268,9 @@ class Daemon:
             await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))
             partners = await self._signed_in()
             if partners:
-                await self._or_stop(self._identities.ask(partners))
+                self._named = partners
+                if self._fleet is None:
+                    await self._or_stop(self._identities.ask(partners))
                 self._watch(scheduler, partners)
                 scheduler.start()
             await self._stop.wait()
@@ -267,6 +284,8 @@ class Daemon:
             if scheduler.running:
                 scheduler.shutdown(wait=False)
             await self._finish()
+            if sharing is not None:
+                sharing.cancel()
 
     def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
         """One job a partner, one for the rules, one for who the partners are."""
@@ -283,7 +302,9 @@ class Daemon:
         except WorkerError as problem:
             self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
             return  # who they are stays as it was; their own looks say what else is wrong
-        await self._identities.ask(named)
+        self._named = named
+        if self._fleet is None:
+            await self._identities.ask(named)
         renewed = self._renew(scheduler, named)
         for partner in renewed.found:
             self._reporter.note("partner_found", partner=partner)
@@ -293,14 +314,18 @@ class Daemon:
             self._reporter.alarm("ledger_unwritable", error=str(renewed.failed), hint=renewed.failed.hint)
 
     def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> Renewed:
+        watched, held = list(self._own(named)), self._held
         try:
-            watched, held = self._identities.apart(named, [state.partner for state in self._partners])
+            if self._fleet is None:
+                watched, held = self._identities.apart(named, [state.partner for state in self._partners])
         except LedgerUnwritable as problem:
             return Renewed(found=[], lost=[], failed=problem)
         renewed = self._partners.renew(watched)
         self._say_held(held)
         for partner in renewed.lost:
             scheduler.remove_job(f"cycle {partner}")
+            if self._fleet is not None and partner in self._polls:
+                self._polls[partner].cancel()  # whoever has it next asks the same
         for partner in renewed.found:
             state = self._partners.get(partner)
             if state is not None:
@@ -313,8 +338,46 @@ class Daemon:
                 next_run_time=self._clock.now(),
                 **JOB_OPTIONS,
             )
-        self._hold_gone(named)
+        if self._fleet is None:
+            self._hold_gone(named)
         return renewed
+
+    def _own(self, named: tuple[PartnerId, ...]) -> tuple[PartnerId, ...]:
+        """Those that this process watches: all, or in a fleet its share."""
+        return named if self._fleet is None else tuple(one for one in named if one in self._fleet.mine)
+
+    async def _share(self, fleet: Fleet, scheduler: AsyncIOScheduler) -> None:
+        """The beat of a fleet; it goes on while what is in flight is awaited at the end."""
+        asking: asyncio.Task[None] | None = None
+        while True:
+            try:
+                fleet.beat(self._named if self._rules.current.rules else ())
+                if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
+                    self._renew(scheduler, self._named)
+                fleet.give_back(self._busy)
+                if fleet.strangers and (asking is None or asking.done()):
+                    asking = asyncio.ensure_future(self._identify(fleet))
+            except LedgerUnwritable as problem:
+                self._unwritable(problem)
+            except StateConflict:
+                pass  # somebody else was faster; the next beat shows it
+            except Exception as defect:  # noqa: BLE001 - without a beat all partners are lost
+                self._reporter.alarm("defect", error=self._scrubbed(repr(defect)))
+            await self._clock.sleep(BEAT_S)
+
+    async def _identify(self, fleet: Fleet) -> None:
+        """Asks the service who each stranger is; one that is another partner by its record is held."""
+        held = dict(self._held)
+        for partner, record in (await self._identities.records(fleet.strangers)).items():
+            with suppress(LedgerUnwritable, StateConflict):
+                first = fleet.identify(partner, record)
+                if first != partner:
+                    held[partner] = f"it is the same partner as {first}: the record of both has the id {record}"
+        self._say_held(held)
+
+    def _busy(self, partner: PartnerId) -> bool:
+        """Whether anything of the partner is under way here."""
+        return partner in self._polls or self._partners.in_flight(partner)
 
     def _hold_gone(self, named: tuple[PartnerId, ...]) -> None:
         """The unsent writes of partners that are gone say so; what cannot be stored now is tried a minute later."""
@@ -335,7 +398,13 @@ class Daemon:
     async def _looks(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
         """One look, or as many as follow each other at once. The next is due when the list may be asked again, which is
         an interval after its answer: one that began sooner would wait for that, and the one after it for longer."""
-        await self._cycles(partner)
+        polling = asyncio.current_task()
+        if polling is not None:
+            self._polls[partner] = polling
+        try:
+            await self._cycles(partner)
+        finally:
+            self._polls.pop(partner, None)
         state = self._partners.get(partner)
         left_s = 0.0 if state is None else self._settings.interval.total_seconds() - self._listed_for_s(state)
         if left_s > 0.0:
@@ -355,8 +424,8 @@ class Daemon:
         try:
             report = await self._cycle.run(state)
         except asyncio.CancelledError:
-            if self._stop.is_set():
-                return False  # the scheduler ends the looks under way; the next start sees what they would have
+            if self._stop.is_set() or state.left:
+                return False  # the looks under way are ended; whoever is next sees what they would have
             raise
         except WorkerError as problem:
             state.last_error = str(problem)
@@ -553,6 +622,8 @@ class Daemon:
     async def _finish(self) -> None:
         """Awaits what is in flight, up to ``stop_within``; what is then still open is unknown at the next start."""
         self._stop.set()
+        if self._fleet is not None:
+            self._fleet.stop()
         flying, others = self._partners.tasks()
         for task in others:
             task.cancel()
@@ -563,3 +634,7 @@ class Daemon:
             limit.cancel()
         self._record("stopped", f"pid {self._pid}")
         self._save_status()
+        if self._fleet is not None:
+            with suppress(LedgerUnwritable, StateConflict):
+                self._fleet.give_back(self._partners.in_flight)
+                self._fleet.leave()

@@ -37,8 +37,8 @@ from worker.guards.checks import (
     too_old,
 )
 from worker.model.actions import ACTIONS
-from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending
-from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
+from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending, of_write
+from worker.model.errors import LedgerUnwritable, OwnershipLost, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
 from worker.model.writes import State, Write
@@ -320,11 +320,27 @@ class Executor:
                 self._ledger.apply(Commit(at=now, moves=(told,), partner=memory if memory != state.memory else None))
                 state.memory = memory
                 break
+            except OwnershipLost:
+                await self._testify(sending, outcome)
+                return
             except LedgerUnwritable:
                 if step.settling is not None:
                     state.settling[sending.id] = step.settling  # looks count as evidence from here on all the same
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
         self._remember(state, told.after, step.settling)
+
+    async def _testify(self, sending: Write, outcome: Outcome) -> None:
+        """What became of an attempt of a partner that is another replica's by now, for people to read: its owner goes
+        by what it reads itself."""
+        why = f"attempt {sending.attempt} of a replica to which the partner no longer belongs: {outcome.why}"
+        record = of_write(sending, at=self._clock.now(), kind="evidence", reason="takeover", why=why)
+        stored = False
+        while not stored:
+            try:
+                self._ledger.testify([replace(record, response=response_of(outcome))])
+                stored = True
+            except LedgerUnwritable:
+                await self._clock.sleep(RECORD_AGAIN.total_seconds())
 
     def _remember(self, state: PartnerState, write: Write, settling: Settling | None) -> None:
         if settling is not None:

@@ -397,6 +397,7 @@ class EngineSettings:
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
     ``every``: facts that are asked no more often.
+    ``late_s``: in a fleet, so long after a takeover a byte of the replica that is gone may still leave.
     ``observations_kept``: how long changes of facts are kept for `backtest`. ``looked_at_again``: every event is
     decided on again after this time, and at the latest after twice as long, not all at once.
     """
@@ -421,6 +422,7 @@ class EngineSettings:
     only_partners: frozenset[PartnerId] | None = None
     shared: frozenset[str] = BUILT_IN_REGISTRY.shared
     every: Mapping[str, timedelta] = field(default_factory=dict)
+    late_s: float = 0.0
     observations_kept: timedelta = timedelta(days=8)
     looked_at_again: timedelta = timedelta(minutes=30)
 

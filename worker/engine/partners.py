@@ -94,9 +94,16 @@ class Identities:
 
     async def ask(self, named: Collection[PartnerId]) -> None:
         """Asks each of several partners of whom it is not known yet, side by side, for no longer than one answer."""
-        unknown = [partner for partner in named if partner not in self._records] if len(named) > 1 else []
-        if not unknown:
-            return
+        await self.records(named if len(named) > 1 else ())
+
+    async def records(self, named: Collection[PartnerId]) -> dict[PartnerId, str]:
+        """The ids in these partners' records, as far as they are known after asking for those that were not."""
+        unknown = [partner for partner in named if partner not in self._records]
+        if unknown:
+            await self._ask(unknown)
+        return {partner: self._records[partner] for partner in named if partner in self._records}
+
+    async def _ask(self, unknown: Collection[PartnerId]) -> None:
         reads = {
             partner: asyncio.ensure_future(self._service.read(partner, None, PARTNER, urgency=Urgency.FACT))
             for partner in unknown
@@ -179,11 +186,15 @@ class Renewed:
 
 
 class Partners:
-    """The states of all partners by id. ``load`` gives what the ledger remembers of one."""
+    """The states of all partners by id. ``load`` gives what the ledger remembers of one. ``away``: who comes back was
+    watched by nobody meanwhile."""
 
-    def __init__(self, load: Callable[[PartnerId], PartnerState], now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, load: Callable[[PartnerId], PartnerState], now: Callable[[], datetime], *, away: bool = True
+    ) -> None:
         self._load = load
         self._now = now
+        self._away = away
         self._watched: dict[PartnerId, PartnerState] = {}
         self._left: dict[PartnerId, PartnerState] = {}
 
@@ -214,6 +225,11 @@ class Partners:
                 failed = problem  # the others are looked at all the same
         return Renewed(found=found, lost=lost, failed=failed)
 
+    def in_flight(self, partner: PartnerId) -> bool:
+        """Whether an attempt of the partner is under way, also of one that left."""
+        states = (self._watched.get(partner), self._left.get(partner))
+        return any(state is not None and state.in_flight for state in states)
+
     def tasks(self) -> tuple[list["asyncio.Task[None]"], list["asyncio.Task[None]"]]:
         """The running tasks of all partners, also of those that left: those that send, and those that only prepare."""
         flying: list[asyncio.Task[None]] = []
@@ -237,7 +253,8 @@ class Partners:
             return False
         state = self._load(partner)
         if before is not None:
-            state.memory = replace(state.memory, after_gap_at=self._now())
+            if self._away:
+                state.memory = replace(state.memory, after_gap_at=self._now())
             del self._left[partner]
         self._watched[partner] = state
         return True

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from worker.engine.decide import Decision
+from worker.engine.fleet import Fleet
 from worker.engine.looks import EngineSettings
 from worker.model.commits import (
     Brake,
@@ -20,6 +21,7 @@ from worker.model.commits import (
     LogFilter,
     Observed,
     PartnerMemory,
+    Record,
     RuleMemory,
     Sending,
     SendingView,
@@ -210,6 +212,10 @@ class Ledger(Protocol):
         """The facts since a time, or as far back as they are kept; of all events, or of these and the partner."""
         ...
 
+    def testify(self, records: Sequence[Record]) -> None:
+        """Stores what a replica of a fleet has to say of a partner that is another's by now."""
+        ...
+
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...
     def save_status(self, status: DaemonStatus) -> None: ...
     def mark_words(self) -> None:
@@ -247,7 +253,8 @@ class Parts:
     """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
     told of an exception that should not exist. ``scrubbed``: takes the secrets that the service's client has in hand
     out of a text. ``decided``: told of every decision once it is stored. ``instead``: takes every attempt in the place
-    of service and notifier, which send nothing then: what `plan` and rule tests have."""
+    of service and notifier, which send nothing then: what `plan` and rule tests have. ``fleet``: this process's
+    part in one."""
 
     clock: Clock
     service: Service
@@ -259,6 +266,7 @@ class Parts:
     defect: Callable[[Write, Exception], None] = _nobody
     scrubbed: Callable[[str], str] = str
     decided: Callable[[Decision], None] | None = None
+    fleet: Fleet | None = None
     instead: Callable[[Write, WriteRequest], Awaitable[Outcome]] | None = None
 
 

@@ -50,7 +50,8 @@ class Settler:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         settling = state.settling.get(write.id)
         if settling is None:
-            settling = Settling(ended=self._clock.monotonic(), looked_at=self._looked_at(write, policy))
+            looked_at, late_s = self._looked_at(write, policy), self._settings.late_s
+            settling = Settling(ended=self._clock.monotonic(), looked_at=looked_at, late_s=late_s)
             state.settling[write.id] = settling
         self._watch(state, write, settling)
         then: Then = "read"
@@ -141,7 +142,7 @@ class Settler:
 
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
-        step = self._advanced(state, write, FoundSending())
+        step = self._advanced(state, write, FoundSending(late_s=self._settings.late_s))
         self._store(state, _Weighed(write=write, step=step, record=None))
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Next:

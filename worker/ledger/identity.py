@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection, func, select, text, tuple_, update
@@ -20,10 +19,9 @@ from worker.ledger.mark import ACCEPT_HINT
 from worker.ledger.places import sync_folder
 from worker.ledger.tables import action_log, attempts, meta, replicas
 from worker.model.errors import LedgerUnwritable, NotSafe
+from worker.model.fleet import LEASE
 
 FILE = "ledger.json"
-LEASE = timedelta(seconds=5)
-"""A replica that was not heard of for so long may be gone."""
 _SERVER = text(
     "SELECT system_identifier || ', timeline ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) "
     "FROM pg_control_system()"

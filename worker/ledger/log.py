@@ -26,6 +26,7 @@ from worker.ledger.database import Store
 from worker.ledger.tables import action_log, millis_text, partners, upsert
 from worker.model.commits import ChainBreak, Record
 from worker.model.facts import Json
+from worker.model.fleet import Owner
 
 # The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
 #
@@ -187,14 +188,6 @@ _SAVE_END = upsert(partners, "partner", changed=("seq", "hash"))
 _ADD = insert(action_log)
 ALL_RECORDS = select(*(action_log.c[name] for name in FIELDS), action_log.c.id).order_by(action_log.c.id)
 """Every record, as they came; to be narrowed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The replica that may write a partner's records, and since which change of owners."""
-
-    replica: str | None
-    epoch: int
 
 
 @contextmanager

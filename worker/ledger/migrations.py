@@ -8,16 +8,17 @@ Rows stay where they are: columns that lack are added, and filled from what is t
 import os
 from typing import Final
 
-from sqlalchemy import Column, Connection, Table, bindparam, delete, func, insert, inspect, select, update
+from sqlalchemy import Column, Connection, Table, bindparam, delete, exists, func, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn, DropIndex, Index
 
 from worker.ledger.log import GENESIS, OF_ALL
 from worker.ledger.places import LedgerPlace, holder
-from worker.ledger.rows import EVENT_FACT
+from worker.ledger.rows import EVENT_FACT, OPEN, UNKNOWN
 from worker.ledger.tables import (
     REVISION,
     REVISIONS,
     action_log,
+    attempts,
     damaged,
     metadata,
     observed,
@@ -72,7 +73,7 @@ def migrate(connection: Connection, before: str = NOTHING) -> None:
     """Brings the tables from that revision to the program's, within the caller's transaction."""
     there = set(inspect(connection).get_table_names())
     if NOTHING < before < "0008":
-        _number_records(connection)
+        _prepare(connection)
     for table in metadata.sorted_tables:
         if table.name not in there:
             table.create(connection)
@@ -108,11 +109,14 @@ def _bring_up(connection: Connection, table: Table) -> None:
         index.create(connection)
 
 
-def _number_records(connection: Connection) -> None:
-    """What was a record's place in the only chain is its number in the log as well: now it has both."""
+def _prepare(connection: Connection) -> None:
+    """What was a record's place in the only chain is its number in the log as well: now it has both. And what a
+    restored ledger had in ``sending`` went to an operator, while its attempt stayed open."""
     connection.exec_driver_sql("ALTER TABLE action_log RENAME COLUMN seq TO id")
     _add(connection, action_log, action_log.c.seq)
     connection.execute(update(action_log).values(seq=action_log.c.id))
+    sending = exists().where(writes.c.id == attempts.c.write, writes.c.state == "sending")
+    connection.execute(update(attempts).where(attempts.c.outcome == OPEN, ~sending).values(outcome=UNKNOWN))
 
 
 def _add(connection: Connection, table: Table, column: Column[object]) -> None:

@@ -34,7 +34,6 @@ from sqlalchemy import (
 
 from worker.ledger import tables
 from worker.ledger.database import Store, Values
-from worker.ledger.identity import LEASE
 from worker.ledger.log import ALL_RECORDS, FIELDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
@@ -97,6 +96,7 @@ from worker.model.commits import (
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
+from worker.model.fleet import LEASE
 from worker.model.writes import UNSETTLED, State, Write
 
 # What a guard may look at before a write is recorded as sending. Everything is read in the caller's transaction, and

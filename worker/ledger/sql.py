@@ -7,8 +7,8 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,6 +31,7 @@ from sqlalchemy import (
     type_coerce,
     update,
 )
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import NullType
 
 from worker.ledger.database import Store
@@ -38,8 +39,10 @@ from worker.ledger.identity import Identity
 from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
 from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
+from worker.ledger.ownership import Membership
 from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
 from worker.ledger.reading import (
+    SERVICE,
     LedgerReader,
     active_halts,
     empty_store,
@@ -115,6 +118,7 @@ class SqlLedger(LedgerReader):
         self._lock: tuple[int, int] | None = None
         self._generation: int | None = None
         self._identity: Identity | None = None
+        self._membership: Membership | None = None
 
     def remember_in(self, folder: Path) -> None:
         """For a replica of a fleet: what it sends is remembered in this folder, and looked for at each connection.
@@ -134,6 +138,11 @@ class SqlLedger(LedgerReader):
     def decides_under(self, generation: int) -> None:
         """From now on no decision is stored and nothing is sent unless these rules of a fleet are in force."""
         self._generation = generation
+
+    def join(self) -> Membership:
+        """For a replica of a fleet: from now on nothing is stored of a partner that is not its own."""
+        self._membership = Membership(self._store)
+        return self._membership
 
     def sends_under(self, lock: tuple[int, int]) -> None:
         """From now on nothing is sent unless this file lies where the ledger's lock does: whoever cannot see it held
@@ -194,8 +203,12 @@ class SqlLedger(LedgerReader):
             brake = sending.check(view_of(connection, after, after.changed_at))
             if brake is not None:
                 return brake
-            _move(connection, journal, move)
-            record_attempt(connection, after, after.changed_at, sending.amount)
+            try:
+                _move(connection, journal, move)
+                record_attempt(connection, after, after.changed_at, sending.amount)
+            except IntegrityError as error:  # whatever the guards saw: the rows allow one
+                why = f"write {after.id}: another attempt of it, or on its target, is under way"
+                raise StateConflict(why, hint="look at both with `campaign-worker writes`") from error
         self._remember(after, journal.end(after.key.partner))
         return None
 
@@ -231,6 +244,9 @@ class SqlLedger(LedgerReader):
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
         row = {name: getattr(status, name) for name in ("pid", "since", "seen_at", "body")}
+        if self._membership is not None:
+            self._membership.say(status.body)
+            row["body"] = {SERVICE: status.body.get(SERVICE)}  # all say the same
         with self._store.writing() as connection:
             connection.execute(_SAVE_STATUS, {"id": 1, **row})
 
@@ -319,10 +335,21 @@ class SqlLedger(LedgerReader):
                 hint="nothing was stored; it is decided anew as soon as this worker has taken them up",
             )
 
+    def testify(self, records: Sequence[Record]) -> None:
+        """Stores what a replica has to say of a partner that is another's by now: evidence, which moves nothing."""
+        replica = "" if self._membership is None else self._membership.replica
+        with recording(self._store, {one.partner for one in records}, replica) as (_, journal):
+            journal.add(records)
+
+    @contextmanager
     def _recording(
         self, of: Iterable[str | None], begin: Callable[[Connection], None] | None = None
-    ) -> AbstractContextManager[tuple[Connection, Journal]]:
-        return recording(self._store, of, begin=begin)
+    ) -> Iterator[tuple[Connection, Journal]]:
+        replica = "" if self._membership is None else self._membership.replica
+        with recording(self._store, of, replica, begin) as (connection, journal):
+            if self._membership is not None:
+                self._membership.require(journal)
+            yield connection, journal
 
     def _remember(self, sent: Write, end: Head) -> None:
         """Keeps beside the ledger, or on the replica's own disk, how far it had come."""

@@ -260,6 +260,11 @@ writes = Table(
     UniqueConstraint("partner", "event", "rule", "episode", "position", "item", name="natural_key"),
     Index("ix_writes_open", "state", "partner"),
     Index("ix_writes_target", "partner", "event", "target"),
+    Index(
+        *("ix_writes_one_open", "partner", "event", "target", "stops"),
+        unique=True,
+        **only_where("state = 'sending' AND target <> ''"),
+    ),
 )
 
 attempts = Table(
@@ -278,6 +283,7 @@ attempts = Table(
     Column("outcome", Words, nullable=False),
     Column("task_reads", Number, nullable=False, server_default="0"),
     Index("ix_attempts_partner", "partner", "stops", "at"),
+    Index("ix_attempts_one_open", "write", unique=True, **only_where("outcome = 'open'")),
     Index("ix_attempts_money", "partner", "at", **only_where("amount IS NOT NULL")),
     Index("ix_attempts_money_event", "partner", "event", "at", **only_where("amount IS NOT NULL")),
     sqlite_with_rowid=False,
@@ -304,10 +310,13 @@ partners = Table(
     Column("epoch", Number, nullable=False, server_default="0"),
     Column("owned_since", UtcTime),
     Column("pace", Jsons),
+    Column("record", Words),
+    Index("ix_partners_record", "record", unique=True, **only_where("record IS NOT NULL")),
 )
 """A partner's memory. The row without a name is the ledger's own: the end of the log's chain, and what each transaction
 that writes takes hold of first. In a fleet each partner's row is that for the partner: the end of its chain, which
-replica it belongs to, after how many changes of owners and since when, and what the service asked of its pace."""
+replica it belongs to, after how many changes of owners and since when, what the service asked of its pace, and the id
+in the service's record of it, which is one partner's alone."""
 
 replicas = Table(
     "replicas",

@@ -22,7 +22,15 @@ from worker.ledger.mark import Mark, refusal, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, named, place_of
 from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
-from worker.ledger.rows import ALL_WRITES, body_of, partner_memory_of, rule_memory_of, update_write, write_of
+from worker.ledger.rows import (
+    ALL_WRITES,
+    body_of,
+    partner_memory_of,
+    rule_memory_of,
+    settle_attempt,
+    update_write,
+    write_of,
+)
 from worker.ledger.sql import check_mark, create, new_id, stored_revision
 from worker.ledger.sqlite import writing_store
 from worker.ledger.tables import (
@@ -150,6 +158,7 @@ def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update
             move = restored(write_of(row))
             journal.add(move.records)
             update_write(connection, move, journal.end(move.after.key.partner).seq)
+            settle_attempt(connection, move)
             needs_human.append(move.after.id)
         memories = _forget(connection)
         _remember_restoring(connection, record.at)

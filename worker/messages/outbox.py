@@ -56,12 +56,14 @@ class Outbox:
         place: Path,
         seconds: Callable[[], float],
         told: Callable[[Subscriber, Notice], None],
+        tells: Callable[[Mapping[str, Json]], bool] = lambda record: True,  # noqa: ARG005 - where one process tells all
     ) -> None:
         self._subscribers = subscribers
         self._ledger = ledger
         self._file = place.with_name(place.name + ".told")
         self._seconds = seconds
         self._told = told
+        self._tells = tells
         self._heard: deque[Note] = deque(maxlen=ALARMS_MAX)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
@@ -117,7 +119,7 @@ class Outbox:
                     one.digest.add(note, now)
         for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_A_LOOK)):
             wanted, to = self._wanted(record), self._to(record)
-            for one in self._subscribers:
+            for one in self._subscribers if self._tells(record) else ():
                 on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
                 found = note_of(record, on, wanted)
                 if found is not None:

@@ -135,6 +135,11 @@ class StateConflict(WorkerError):
     """A row was not in the state that the change expected; somebody else changed it first. Nothing was changed."""
 
 
+class OwnershipLost(StateConflict):
+    """In a fleet: the partner belongs to another replica, or to nobody. Nothing was changed, and nothing more is to be
+    done for it here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One finding in a text that a person wrote. ``line`` and ``column`` count from 1; 0 where there is none.

@@ -54,6 +54,8 @@ LOOK_AFTER = 3
 """So many requests may serve writes before one that looks leaves, where both wait."""
 CROWDED_WAIT_S = 0.25
 """How soon it is tried again where kept places alone fill the minute: they are used or given back within seconds."""
+UNLEASED_WAIT_S = 0.25
+"""The same where it is not known whose the partners are."""
 ALONE_WAIT_S = 0.05
 """The same where others wait for a pre-flight to be over."""
 AT_ONCE = 3
@@ -197,6 +199,10 @@ class Pacer:
         self._chance = chance
         self._doors: dict[PartnerId, PartnerPace] = {}
         self._number = count()
+        self.leased_until = float("inf")
+        """In a fleet: from this monotonic second on no request leaves, because the partners may be another's."""
+        self.struck: Callable[[PartnerId], object] = lambda partner: None  # noqa: ARG005 - nobody wants to know
+        """In a fleet: told of each 429."""
 
     async def turn(self, partner: PartnerId, urgency: Urgency) -> None:
         """Waits until a request of this urgency may leave, and counts it."""
@@ -235,6 +241,7 @@ class Pacer:
         now, door = self._clock.monotonic(), self._door(partner)
         close = began >= door.close_since
         door.pace = struck(door.pace, began=began, now=now, retry_after=retry_after, chance=self._chance(), close=close)
+        self.struck(partner)
 
     def answered(self, partner: PartnerId, *, began: float) -> None:
         """An answer that was no 429 came back."""
@@ -258,6 +265,33 @@ class Pacer:
         """No request of the partner leaves for so long: a process before this one was asked for patience."""
         door, until = self._door(partner), self._clock.monotonic() + wait.total_seconds()
         door.pace = replace(door.pace, blocked_until=max(door.pace.blocked_until, until))
+
+    def said(self, partner: PartnerId) -> dict[str, Json]:
+        """What another process must know that goes on with the partner: for how long a 429 forbids requests, what has
+        been learnt of the limit, and how long ago those of the last minute left."""
+        now, door = self._clock.monotonic(), self._door(partner)
+        blocked_s = max(0.0, door.pace.blocked_until - now)
+        left_s: list[Json] = [round(now - at, 3) for at in door.left if at > now - MINUTE_S]
+        return {"blocked_s": round(blocked_s, 3), "budget": round(door.pace.budget, 3), "left_s": left_s}
+
+    def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None:
+        """Goes on with the pace that another process left so long ago. Without a goodbye nobody knows what it has asked
+        since: the last minute counts as used up."""
+        now = self._clock.monotonic()
+        door = self._doors[partner] = PartnerPace(pace=fresh(self._per_minute, now))
+        blocked_s, budget, left_s = said.get("blocked_s"), said.get("budget"), said.get("left_s")
+        if isinstance(blocked_s, int | float):
+            wait_s = min(blocked_s - ago_s, LONGEST_RETRY_AFTER.total_seconds())
+            door.pace = replace(door.pace, blocked_until=now + max(0.0, wait_s))
+        if isinstance(budget, int | float) and 0.0 < budget < door.pace.nominal:
+            door.pace = replace(door.pace, budget=budget, low=budget, ceiling=budget)
+        if not goodbye:
+            places = int(door.pace.nominal)
+            left_s = [MINUTE_S * (places - number) / places for number in range(places)]
+            ago_s = 0.0
+        if isinstance(left_s, list):
+            door.left.extend(now - s - ago_s for s in left_s if isinstance(s, int | float))
+            door.pace = replace(door.pace, room=0.0, room_at=now)
 
     def budget(self, partner: PartnerId) -> float:
         """Requests per minute that the partner is allowed now; for `status`."""
@@ -300,6 +334,8 @@ class Pacer:
     def _serve_now(self, door: PartnerPace) -> float:
         """Lets leave whoever may leave now; the seconds until the next may, 0.0 where nobody waits any more."""
         while (line := door.next_line(now := self._clock.monotonic())) is not None:
+            if now >= self.leased_until:
+                return UNLEASED_WAIT_S
             if door.kept > 0 and now < door.alone_until:
                 return max(SHORTEST_SLEEP_S, min(door.alone_until - now, ALONE_WAIT_S))
             turn = line[0][2]
@@ -454,6 +490,26 @@ class Gate(Generic[ReplyT]):
         self._asked: dict[tuple[PartnerId, str], LastRequest[ReplyT]] = {}
         self._flights: dict[tuple[PartnerId, str], Flight[ReplyT]] = {}
         self._forget_at = MANY
+
+    def handed_over(self, partner: PartnerId) -> dict[str, Json]:
+        """Ends the partner's flights; for how long each of its resources must still not be asked, by anybody."""
+        for key, flight in self._flights.items():
+            if key[0] == partner:
+                flight.task.cancel()
+        now = self._clock.monotonic()
+        asked = {key: one for key, one in self._asked.items() if key[0] == partner}
+        waits = {key[1]: floor_until(one, self._floor_s) - now for key, one in asked.items()}
+        for key in asked:
+            del self._asked[key]
+        return {address: round(wait, 3) for address, wait in waits.items() if wait > 0.0}
+
+    def take_over(self, partner: PartnerId, waits: Json, *, ago_s: float) -> None:
+        """Goes on with the floors that another process left so long ago."""
+        now = self._clock.monotonic()
+        for address, wait in waits.items() if isinstance(waits, Mapping) else ():
+            if isinstance(wait, int | float) and wait > ago_s:
+                ended = now + wait - ago_s - self._floor_s
+                self._asked[partner, address] = LastRequest(reply=None, began=ended, ended=ended)
 
     async def ask(
         self,

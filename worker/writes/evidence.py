@@ -491,10 +491,12 @@ class Settling:
 
     Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
     row that said *not there*. ``looked_at``: when, by the ledger, a process before this one first read the target after
-    the time in which reads should have settled it; None where none did.
+    the time in which reads should have settled it; None where none did. ``late_s``: so long after ``ended`` a replica
+    that is gone may still let out a byte: until then a read can show the effect, and no absence.
     """
 
     ended: float
+    late_s: float = 0.0
     absent: int = 0
     last_read: float | None = None
     looked_at: datetime | None = None
@@ -524,7 +526,9 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSending:
-    """The row stood in ``sending`` when the process started."""
+    """The row stood in ``sending`` when the process started, or in a fleet took the partner over: see `Settling`."""
+
+    late_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,8 +178,12 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
     if isinstance(event, Looked):
         return _after_look(write, settling or Settling(ended=monotonic), event, policy, at)
     if isinstance(event, FoundSending):
-        why = "the process ended while this write was being sent; whether it took effect is not known"
-        return _became_unknown(write, "crash", why, policy, now, monotonic)
+        who = "process ended while this write was being sent"
+        if event.late_s:
+            who = "replica that was sending this write is gone"
+        why, reason = f"the {who}; whether it took effect is not known", "takeover" if event.late_s else "crash"
+        unknown = _became_unknown(write, reason, why, policy, now, monotonic)
+        return replace(unknown, settling=Settling(ended=monotonic, late_s=event.late_s))
     if isinstance(event, TaskFailed):
         return _task_failed(write, settling, event, now)
     if isinstance(event, Verdict):
@@ -331,7 +335,7 @@ def _undone(write: Write, settling: Settling, look: Looked, policy: Policy) -> b
     return (
         write.state == "applied"
         and _disagrees(look.evidence)
-        and look.began - settling.ended >= policy.settle.total_seconds()
+        and look.began - settling.ended - settling.late_s >= policy.settle.total_seconds()
     )
 
 
@@ -366,7 +370,7 @@ def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
 def _proved_absent(settling: Settling, policy: Policy) -> bool:
     if settling.absent < policy.evidence_reads or settling.last_read is None:
         return False
-    return settling.last_read - settling.ended >= policy.settle.total_seconds()
+    return settling.last_read - settling.ended - settling.late_s >= policy.settle.total_seconds()
 
 
 def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:

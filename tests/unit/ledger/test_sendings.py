@@ -122,13 +122,15 @@ def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: Sq
         plan(key(3)),
         plan(key(4), intent("run", target="setup")),
     )
-    rows = [sent(ledger, write, after(n)) for n, write in enumerate((busy, elsewhere, settled, otherwise), start=1)]
-    become(ledger, rows[2], "rejected", after(9))
+    unsettled = become(ledger, sent(ledger, busy, after(1)), "unknown", after(2))
+    sent(ledger, elsewhere, after(3))
+    become(ledger, sent(ledger, settled, after(4)), "rejected", after(5))
+    sent(ledger, otherwise, after(6))
     look = Look()
 
     record(ledger, to_sending(mine, after(10)), look, amount=None)
 
-    assert look.view.on_target == (rows[0],)
+    assert look.view.on_target == (unsettled,)
 
 
 def test_a_write_in_a_state_that_there_is_not_lets_nothing_pass_on_its_target(tmp_path: Path) -> None:

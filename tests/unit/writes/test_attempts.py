@@ -155,6 +155,21 @@ def test_a_row_found_in_sending_is_unknown() -> None:
     assert step.settling.ended == course.now_s, "settle begins with this process"
 
 
+def test_a_replica_that_is_gone_may_still_let_out_a_byte_for_a_while() -> None:
+    course = Course(a_write(), a_policy(settle=timedelta(seconds=60))).send()
+    step = course.take(FoundSending(late_s=25.0))
+    assert (course.state(), course.write.reason, step.then) == ("unknown", "takeover", "read")
+    assert course.absent(28).follows() == "read", "84 s after the takeover: it may have ended 25 s after it"
+    assert course.absent(1).follows() == "send"
+
+
+def test_what_such_a_replica_has_done_is_seen_at_once() -> None:
+    course = Course(a_write()).send()
+    course.take(FoundSending(late_s=25.0))
+    course.after(1.0).look("there")
+    assert course.state() == "confirmed"
+
+
 def test_a_toggle_found_in_sending_goes_to_a_person() -> None:
     course = Course(a_write(), a_policy(toggle=True)).send()
     course.take(FoundSending())

@@ -1,0 +1,136 @@
+"""Workers that share a ledger, as processes: one is killed, stopped or told to end, and another goes on with its work.
+
+Judged by the sandbox's own books, which know every request and every effect, whoever made it.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, Worker, sandbox, until
+from tests.contract.postgres import Server, running
+
+pytestmark = pytest.mark.timeout(300)
+FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
+TAKEN_OVER_S = 10.0
+HANDED_OVER_S = 4.0
+SLOW_S = 1.5
+"""What a busy machine may add to a gap; a fleet that loses its partners is behind by much more."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as found:
+        yield found
+
+
+@contextmanager
+def fleet(
+    folder: Path, server: Server, box: Sandbox, size: int, rules: str = PAUSE
+) -> Iterator[list[tuple[Home, Worker]]]:
+    """So many workers that share the partners, once each has its part."""
+    url, homes = server.ledger(), []
+    for number in range(size):
+        where = Home(folder=folder / f"replica{number}")
+        where.folder.mkdir()
+        where.config.write_text(
+            f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: 3s\n"
+            f"ledger: {url}\nstate_dir: state\nsafety: {{settle: 2s, evidence_within: 60s, confirm_within: 30s}}\n",
+            encoding="utf-8",
+        )
+        where.rule(rules)
+        homes.append(where)
+    homes[0].call("rules", "publish", str(homes[0].folder / "rules"))
+    with ExitStack() as stack:
+        found = [(where, stack.enter_context(where.worker())) for where in homes]
+        until(lambda: shared(homes[0], min(size, 2)), "the partners are shared out")
+        yield found
+
+
+def shared(where: Home, among: int) -> bool:
+    """Whether both partners belong to living workers, and to so many."""
+    found = where.json("fleet")
+    alive = {one["id"] for one in found["replicas"] if one["state"] == "running"}
+    owners = {one["owner"] for one in found["partners"]}
+    return len(found["partners"]) == 2 and owners <= alive and len(owners) == among
+
+
+def owner(found: list[tuple[Home, Worker]], partner: str) -> tuple[Home, Worker]:
+    """Whose a partner is."""
+    told = found[0][0].json("fleet")
+    (of,) = [one["owner"] for one in told["partners"] if one["partner"] == partner]
+    (pid,) = [one["pid"] for one in told["replicas"] if one["id"] == of]
+    return next(one for one in found if one[1].process.pid == pid)
+
+
+def lists(box: Sandbox, partner: str) -> list[dict[str, Any]]:
+    return [one for one in box.get("requests") if one["path"].endswith("/events/") and one["partner"] == partner]
+
+
+def gap_after(box: Sandbox, partner: str, seen: int) -> float:
+    """The longest time between two lists of a partner, from so many lists on."""
+    times = [float(one["at_s"]) for one in lists(box, partner)[max(0, seen - 1) :]]
+    return max(later - sooner for sooner, later in pairwise(times))
+
+
+@pytest.mark.parametrize("kind", ["hang_before", "hang_after"])
+def test_a_killed_workers_partner_is_taken_over_and_its_write_in_flight_is_settled_once(
+    tmp_path: Path, server: Server, kind: str
+) -> None:
+    with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 2, BOOST) as found:
+        box.fault(kind, "POST", "/boost$")
+        box.post("change", {"event": "e4", "partner": FIRST, "set": {"title": "boost me"}})
+        until(lambda: [one for one in box.get("requests") if one["path"].endswith("/boost")], "a boost in flight")
+        where, worker = owner(found, FIRST)
+        seen = len(lists(box, FIRST))
+        worker.kill()
+        other = next(one for one, _ in found if one is not where)
+        until(lambda: [one["state"] for one in other.writes()] == ["confirmed"], "the boost is settled")
+        until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
+        assert gap_after(box, FIRST, seen) < TAKEN_OVER_S
+        assert [one["operation"] for one in box.effects()].count("boost") == 1
+        assert box.get("books")["repeated"] == 0
+        kinds = [(one["kind"], one["reason"]) for one in other.log("--partner", FIRST)]
+        assert ("takeover", "takeover") in kinds
+        assert ("unknown", "takeover") in kinds
+        assert other.writes()[0]["attempt"] == (2 if kind == "hang_before" else 1)
+        assert "BROKEN" not in other.call("log", "--verify").stdout.upper().replace("IS BROKEN AT", "BROKEN")
+
+
+def test_a_stopped_workers_partner_is_taken_over_and_it_goes_on_as_another_when_it_wakes(
+    tmp_path: Path, server: Server
+) -> None:
+    with sandbox(tmp_path, forgiven=["floor"]) as box, fleet(tmp_path, server, box, 2) as found:
+        where, worker = owner(found, FIRST)
+        other = next(one for one, _ in found if one is not where)
+        before = {one["id"] for one in other.json("fleet")["replicas"]}
+        seen = len(lists(box, FIRST))
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        box.post("change", {"event": "e1", "partner": FIRST, "set": {"status": "cancelled"}})
+        until(lambda: [one["state"] for one in other.writes()] == ["confirmed"], "the other one paused the event")
+        assert gap_after(box, FIRST, seen) < TAKEN_OVER_S
+        os.kill(worker.process.pid, signal.SIGCONT)
+        until(lambda: shared(other, 2), "the one that woke has a partner again")
+        ids = {one["id"] for one in other.json("fleet")["replicas"] if one["pid"] == worker.process.pid}
+        assert ids - before, "under an id that nobody had"
+        assert box.get("books")["repeated"] == 0
+        assert len(box.effects()) == 1
+
+
+def test_a_worker_that_is_told_to_end_hands_its_partners_over(tmp_path: Path, server: Server) -> None:
+    with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 3) as found:
+        where, worker = owner(found, FIRST)
+        other = next(one for one, _ in found if one is not where)
+        seen, began = len(lists(box, FIRST)), time.monotonic()
+        assert worker.stop() == 0
+        assert time.monotonic() - began < TAKEN_OVER_S
+        until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
+        assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
+        assert "takeover" not in [one["kind"] for one in other.log("--partner", FIRST)]

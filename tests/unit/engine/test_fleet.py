@@ -1,0 +1,191 @@
+"""How workers that share a ledger share out its partners: alike for all who see the same, and evenly after a while."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from tests.unit.reading.virtual import VirtualClock
+from worker.engine.fleet import READS_FOR_S, Fleet, given, shares, surplus
+from worker.model.facts import Json, PartnerId
+from worker.model.fleet import LEASE, Owner, Shares, Taken
+
+HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
+
+
+def named(count: int) -> list[PartnerId]:
+    return [PartnerId(f"p{number:03}") for number in range(count)]
+
+
+def standing(alive: Iterable[str], owners: Mapping[PartnerId, str | None] | None = None) -> Shares:
+    found = {partner: Owner(replica=replica, epoch=1) for partner, replica in (owners or {}).items()}
+    return Shares(alive=frozenset(alive), owners=found)
+
+
+@for_all(st.integers(0, 60), st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=1, max_size=4))
+def test_whoever_comes_and_goes_nobody_has_more_than_one_partner_more_than_another(
+    count: int, lives: list[set[str]]
+) -> None:
+    partners, owners = named(count), dict[PartnerId, str | None]()
+    for alive in lives:
+        for _ in range(60):  # a beat a second, for a minute
+            now = standing(alive, owners)
+            taken = given(partners, now)
+            assert set(taken) == {one for one in partners if owners.get(one) not in alive}, "nothing waits for an owner"
+            back = [one for replica in alive for one in surplus(partners, now, replica)]
+            owners |= taken
+            owners |= dict.fromkeys(back)
+        sizes = [len(own) for own in shares(partners, standing(alive, owners)).values()]
+        assert max(sizes) - min(sizes) <= 1
+        assert sum(sizes) == count
+
+
+def test_a_thousand_partners_are_even_within_a_minute_of_a_new_replica() -> None:
+    partners, owners = named(1000), dict[PartnerId, str | None]()
+    owners |= {one: "ab"[number % 2] for number, one in enumerate(partners)}
+    for _ in range(55):
+        now = standing("abc", owners)
+        back = [one for replica in "abc" for one in surplus(partners, now, replica)]
+        owners |= given(partners, now)
+        owners |= dict.fromkeys(back)
+    sizes = [len(own) for own in shares(partners, standing("abc", owners)).values()]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_where_nobody_lives_nothing_is_given() -> None:
+    assert given([HALL], standing([])) == {}
+    assert surplus([HALL], standing([]), "a") == []
+
+
+class Rows:
+    """The rows of a fleet, in which only this replica writes."""
+
+    def __init__(self) -> None:
+        self.replica = ""
+        self.epochs: Mapping[PartnerId, int] = {}
+        self.ids = iter("abcdef")
+        self.given_up = True
+        self.records = dict[PartnerId, str]()
+        self.said: list[Any] = []
+
+    def beat(self, state: str) -> Shares:
+        if self.given_up:
+            self.replica, self.epochs, self.given_up = next(self.ids), {}, False
+        self.said.append(state)
+        return standing([self.replica] if state == "running" else [], dict.fromkeys(self.epochs, self.replica))
+
+    def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
+        self.epochs = {**self.epochs, partner: seen.epoch + 1}
+        return Taken(goodbye=False, record=self.records.get(partner))
+
+    def identify(self, partner: PartnerId, record: str) -> PartnerId:
+        first = next((one for one, other in self.records.items() if other == record), partner)
+        if first == partner:
+            self.records[partner] = record
+        return first
+
+    def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
+        self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
+        self.said.append((partner, pace))
+
+    def save_pace(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
+        self.said.append((partner, pace))
+
+    def leave(self) -> None:
+        self.said.append("left")
+
+
+class Paces:
+    """What is done with the paces."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.taken: list[PartnerId] = []
+        self.ended: list[PartnerId] = []
+
+    def lease(self, until: float) -> None:
+        self.until = until
+
+    def said(self, partner: PartnerId) -> Mapping[str, Json]:
+        return {"of": partner}
+
+    def handed_over(self, partner: PartnerId) -> Mapping[str, Json]:
+        self.ended.append(partner)
+        return {"of": partner, "over": True}
+
+    def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None:
+        assert (said, ago_s, goodbye) == ({}, 0.0, False)
+        self.taken.append(partner)
+
+
+def a_fleet() -> tuple[Fleet, Rows, Paces, VirtualClock]:
+    rows, paces, clock = Rows(), Paces(), VirtualClock()
+    return Fleet(rows, paces, clock), rows, paces, clock
+
+
+def test_nothing_is_taken_before_there_are_rules_and_partners() -> None:
+    fleet, rows, _, _ = a_fleet()
+    fleet.beat([])
+    assert (rows.said, set(fleet.mine)) == (["starting"], set())
+    fleet.beat([HALL])
+    assert (rows.said[-1], set(fleet.mine)) == ("running", {HALL})
+
+
+def test_a_beat_lets_read_for_less_than_the_lease_lasts() -> None:
+    fleet, _, paces, clock = a_fleet()
+    clock.seconds = 100.0
+    fleet.beat([])
+    assert paces.until == 100.0 + READS_FOR_S
+    assert LEASE.total_seconds() >= READS_FOR_S + 3.0, "whoever takes over then need not wait for the floor"
+
+
+def test_of_several_partners_none_is_watched_before_it_is_known_who_it_is() -> None:
+    fleet, rows, paces, _ = a_fleet()
+    rows.records[HALL] = "1"
+    fleet.beat([HALL, CLUB])
+    assert (set(fleet.mine), set(fleet.strangers), paces.taken) == ({HALL}, {CLUB}, [CLUB, HALL])
+    assert fleet.identify(CLUB, "1") == HALL
+    fleet.beat([HALL, CLUB])
+    assert (set(fleet.mine), set(fleet.strangers)) == ({HALL}, {CLUB}), "everything would be done twice"
+    assert fleet.identify(CLUB, "2") == CLUB
+    fleet.beat([HALL, CLUB])
+    assert (set(fleet.mine), set(fleet.strangers)) == ({HALL, CLUB}, set())
+
+
+def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
+    fleet, rows, paces, _ = a_fleet()
+    fleet.beat([HALL])
+    rows.given_up = True
+    fleet.beat([HALL])
+    assert (fleet.replica, set(fleet.mine)) == ("b", set())
+    assert paces.ended == [HALL], "what still waits to leave is asked by another"
+    fleet.beat([HALL])
+    assert fleet.mine == {HALL}
+
+
+def test_what_leaves_is_given_back_once_nothing_of_it_is_under_way() -> None:
+    fleet, rows, _, _ = a_fleet()
+    fleet.beat([HALL])
+    fleet.save_pace(HALL)
+    fleet.save_pace(CLUB)
+    assert rows.said[-1] == (HALL, {"of": HALL}), "and of another's nothing"
+    fleet.stop()
+    assert fleet.mine == frozenset()
+    fleet.give_back(lambda _: True)
+    assert HALL in rows.epochs
+    fleet.beat([HALL])
+    assert fleet.mine == frozenset(), "nothing is taken again"
+    fleet.give_back(lambda _: False)
+    assert (rows.epochs, rows.said[-1]) == ({}, (HALL, {"of": HALL, "over": True}))
+    fleet.leave()
+    assert rows.said[-1] == "left"
+
+
+def test_a_partner_that_the_service_names_no_more_is_given_back() -> None:
+    fleet, rows, _, _ = a_fleet()
+    fleet.beat([HALL])
+    fleet.beat([CLUB])
+    assert (set(fleet.mine), fleet.leaving) == ({CLUB}, {HALL})
+    fleet.give_back(lambda _: False)
+    assert set(rows.epochs) == {CLUB}

@@ -1,0 +1,120 @@
+"""In a fleet the pace and the floor go with a partner from one process to the next."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.reading.test_gate import CLUB, FLOOR_S, HALL, World
+from tests.unit.reading.virtual import VirtualClock, no_chance
+from worker.model.exchange import Urgency
+from worker.model.facts import Json, PartnerId
+from worker.reading.gate import MINUTE_S, Pacer
+
+
+def pacer(clock: VirtualClock, per_minute: float = 60) -> Pacer:
+    return Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
+
+
+async def turns(clock: VirtualClock, pace: Pacer, count: int) -> list[float]:
+    left = []
+    for _ in range(count):
+        await pace.turn(HALL, Urgency.LISTING)
+        left.append(clock.monotonic())
+    return left
+
+
+def test_the_quota_holds_over_two_processes() -> None:
+    clock = VirtualClock()
+    first, second = pacer(clock), pacer(clock)
+
+    async def story() -> list[float]:
+        before = await turns(clock, first, 30)
+        second.take_over(HALL, first.said(HALL), ago_s=0.0, goodbye=True)
+        return [*before, *await turns(clock, second, 90)]
+
+    left = clock.run(story())
+    for begin in left:
+        assert sum(begin <= at < begin + MINUTE_S for at in left) <= 60
+
+
+def test_without_a_goodbye_the_quota_counts_as_used_up_and_is_not_forbidden() -> None:
+    clock = VirtualClock()
+    pace = pacer(clock)
+    pace.take_over(HALL, {}, ago_s=0.0, goodbye=False)
+    left = clock.run(turns(clock, pace, 60))
+    assert 0.0 < left[0] <= 2.0, "a partner that was taken over is asked for again"
+    assert left[-1] >= MINUTE_S - 2.0, "at the pace of a minute that was used up"
+    assert pace.last_minute(HALL) <= 60
+
+
+@pytest.mark.parametrize(("goodbye", "ago_s"), [(True, 0.0), (True, 40.0), (False, 40.0), (False, 700.0)])
+def test_a_wait_that_the_service_asked_for_goes_on(goodbye: bool, ago_s: float) -> None:
+    clock = VirtualClock()
+    first, second = pacer(clock), pacer(clock)
+    first.throttled(HALL, began=0.0, retry_after=timedelta(seconds=90))
+    second.take_over(HALL, first.said(HALL), ago_s=ago_s, goodbye=goodbye)
+    assert second.blocked_until(HALL) == pytest.approx(max(0.0, 90.0 - ago_s))
+    assert second.budget(HALL) == pytest.approx(first.budget(HALL)), "and what was learnt of the limit"
+
+
+def test_who_asks_is_told_of_each_429() -> None:
+    clock = VirtualClock()
+    pace = pacer(clock)
+    told: list[PartnerId] = []
+    pace.struck = told.append
+    pace.throttled(HALL, began=0.0, retry_after=None)
+    assert told == [HALL]
+
+
+def test_no_request_leaves_while_nobody_knows_whose_the_partner_is() -> None:
+    clock = VirtualClock()
+    pace = pacer(clock)
+    pace.leased_until = 5.0
+
+    async def story() -> list[float]:
+        (soon,) = await turns(clock, pace, 1)
+        clock.seconds = 6.0
+        turn = pace.queue(HALL, Urgency.EVIDENCE)
+        await clock.sleep(10.0)
+        assert not turn.granted.done()
+        pace.leased_until = 100.0
+        await pace.granted(turn)
+        return [soon, clock.monotonic()]
+
+    assert clock.run(story()) == [0.0, pytest.approx(16.0, abs=0.5)]
+
+
+def test_the_floor_of_each_resource_goes_with_its_partner() -> None:
+    first, second = World(), World()
+    second.clock = first.clock
+    second = World()
+
+    async def before() -> dict[str, Json]:
+        await first.gate.ask(HALL, "/events/", first.fetch("list"), urgency=Urgency.LISTING)
+        await first.gate.ask(CLUB, "/events/", first.fetch("list"), urgency=Urgency.LISTING)
+        await first.clock.sleep(1.0)
+        return first.gate.handed_over(HALL)
+
+    waits = first.clock.run(before())
+    assert waits == {"/events/": pytest.approx(FLOOR_S - 1.0, abs=0.2)}
+    second.gate.take_over(HALL, dict(waits), ago_s=0.5)
+    assert second.gate.opens_at(HALL, "/events/") == pytest.approx(float(str(waits["/events/"])) - 0.5)
+    assert second.gate.opens_at(HALL, "/other") == 0.0
+    second.gate.take_over(HALL, None, ago_s=0.0)
+    assert first.gate.opens_at(CLUB, "/events/") > first.clock.monotonic(), "of another's nothing is forgotten"
+
+
+def test_what_is_under_way_of_a_partner_that_is_handed_over_ends() -> None:
+    world = World(slow_s=50.0)
+
+    async def story() -> float:
+        asked = world.gate.ask(HALL, "/events/", world.fetch("list"), urgency=Urgency.LISTING)
+        task = asyncio.ensure_future(asked)
+        await world.clock.sleep(1.0)
+        world.gate.handed_over(HALL)
+        with pytest.raises(BaseException):  # noqa: B017, PT011 - whoever waited is cancelled
+            await task
+        return world.clock.monotonic()
+
+    assert world.clock.run(story()) == 1.0

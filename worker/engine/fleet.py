@@ -1,0 +1,164 @@
+"""Which partners of a fleet this replica watches: a beat a second, and what follows from who else lives.
+
+Each replica sees the same rows and comes to the same sharing: what is free goes to whoever has least, in an order that
+is a hash of partner and replica; who has two more than another gives one back, once nothing of it is under way. The
+beat runs in the loop that polls, so that a replica whose loop stands loses its partners. Of two that differ all the
+same, the partner's row lets one have it.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from worker.model.exchange import Clock
+from worker.model.facts import Json, PartnerId
+from worker.model.fleet import Owner, Shares, Taken
+
+BEAT_S = 1.0
+READS_FOR_S = 2.0
+"""So long after its last beat a replica still asks the service: long enough before its lease is over that whoever takes
+its partners then need not wait for the floor."""
+AT_ONCE = 20
+"""Of so many partners too many one is handed over in each beat, and of fewer one."""
+NOBODY = Owner()
+
+
+class FleetRows(Protocol):
+    """The rows of the fleet in the ledger. ``epochs``: the partners that are this replica's own."""
+
+    replica: str
+    epochs: Mapping[PartnerId, int]
+
+    def beat(self, state: str, /) -> Shares: ...
+    def take(self, partner: PartnerId, seen: Owner, /) -> Taken | None: ...
+    def identify(self, partner: PartnerId, record: str, /) -> PartnerId: ...
+    def release(self, partner: PartnerId, pace: Mapping[str, Json], /) -> None: ...
+    def save_pace(self, partner: PartnerId, pace: Mapping[str, Json], /) -> None: ...
+    def leave(self) -> None: ...
+
+
+class Paces(Protocol):
+    """The paces of the partners, which go with them. ``lease``: until when requests may leave."""
+
+    def lease(self, until: float) -> None: ...
+    def said(self, partner: PartnerId) -> Mapping[str, Json]: ...
+    def handed_over(self, partner: PartnerId) -> Mapping[str, Json]: ...
+    def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None: ...
+
+
+def shares(named: Collection[PartnerId], standing: Shares) -> dict[str, list[PartnerId]]:
+    """What each replica that lives has now of the partners that are named. Pure."""
+    found: dict[str, list[PartnerId]] = {replica: [] for replica in sorted(standing.alive)}
+    for partner in sorted(named):
+        owner = standing.owners.get(partner, NOBODY).replica
+        if owner in found:
+            found[owner].append(partner)
+    return found
+
+
+def given(named: Collection[PartnerId], standing: Shares) -> dict[PartnerId, str]:
+    """Who is to take each partner that nobody has: whoever has least by then. Pure."""
+    counts = {replica: len(own) for replica, own in shares(named, standing).items()}
+    taken: dict[PartnerId, str] = {}
+    for partner in sorted(named) if counts else ():
+        if standing.owners.get(partner, NOBODY).replica not in counts:
+            taken[partner] = min(counts, key=lambda replica: (counts[replica], weight(partner, replica)))
+            counts[taken[partner]] += 1
+    return taken
+
+
+def surplus(named: Collection[PartnerId], standing: Shares, replica: str) -> list[PartnerId]:
+    """What a replica gives back now, so that another that has two fewer can have it. Pure."""
+    found = shares(named, standing)
+    own, least = found.get(replica, []), min(map(len, found.values()), default=0)
+    if len(own) < least + 2:
+        return []
+    beyond = (len(own) - least) // 2
+    return sorted(own, key=lambda partner: weight(partner, replica), reverse=True)[: max(1, beyond // AT_ONCE)]
+
+
+def weight(partner: PartnerId, replica: str) -> bytes:
+    """The least of a partner's is that of the replica which is to have it."""
+    return hashlib.sha256(f"{partner} {replica}".encode()).digest()
+
+
+class Fleet:
+    """This replica's part. ``mine``: the partners to watch now; ``leaving``: those that are still its own and are
+    given back as soon as nothing of them is under way; ``strangers``: those that are its own, and of which nobody knows
+    yet whether they are another partner under a second name."""
+
+    def __init__(self, membership: FleetRows, paces: Paces, clock: Clock) -> None:
+        self._membership = membership
+        self._paces = paces
+        self._clock = clock
+        self._state = "starting"
+        self._known: set[PartnerId] = set()
+        self.mine: frozenset[PartnerId] = frozenset()
+        self.leaving: set[PartnerId] = set()
+        self.strangers: frozenset[PartnerId] = frozenset()
+
+    @property
+    def replica(self) -> str:
+        """The id under which it lives; another one after it had been given up."""
+        return self._membership.replica
+
+    def beat(self, named: Collection[PartnerId]) -> None:
+        """Says that this replica lives, takes what is for it to take, and chooses what it gives back. ``named``: by the
+        service, and none before there are rules. Raises `LedgerUnwritable`, and then what it has is its own for a
+        moment only."""
+        before, began = self.replica, self._clock.monotonic()
+        if named and self._state == "starting":
+            self._state = "running"
+        owned = set(self._membership.epochs)
+        standing = self._membership.beat(self._state)
+        for partner in owned - set(self._membership.epochs):  # what of it still waits to leave is asked by another
+            self._paces.handed_over(partner)
+        self._paces.lease(began + READS_FOR_S)
+        self.leaving &= set(self._membership.epochs)
+        if before not in ("", self.replica):  # it was given up: what it knows of its partners ends here
+            self.mine = frozenset()
+            return
+        for partner, replica in given(named, standing).items():
+            if replica == self.replica:
+                self._take(partner, standing)
+        if not self.leaving:
+            self.leaving.update(surplus(named, standing, self.replica))
+        self.leaving.update(set(self._membership.epochs) - set(named))
+        own = frozenset(self._membership.epochs) - self.leaving
+        self.mine = own if len(named) == 1 else own & self._known
+        self.strangers = own - self._known
+
+    def identify(self, partner: PartnerId, record: str) -> PartnerId:
+        """Who a stranger is by the service's word: itself, or another partner that is watched already."""
+        first = self._membership.identify(partner, record)
+        if first == partner:
+            self._known.add(partner)
+        return first
+
+    def stop(self) -> None:
+        """Everything is to be given back, and nothing is taken."""
+        self._state = "stopping"
+        self.leaving.update(self._membership.epochs)
+        self.mine = frozenset()
+
+    def give_back(self, busy: Callable[[PartnerId], bool]) -> None:
+        """Gives back what is leaving and of which nothing is under way."""
+        for partner in [one for one in self.leaving if not busy(one)]:
+            self._membership.release(partner, self._paces.handed_over(partner))
+            self.leaving.discard(partner)
+
+    def leave(self) -> None:
+        """Says goodbye."""
+        self._membership.leave()
+
+    def save_pace(self, partner: PartnerId) -> None:
+        """Stores what the service has just asked of the partner's pace, for whoever takes it without a goodbye."""
+        if partner in self._membership.epochs:
+            self._membership.save_pace(partner, self._paces.said(partner))
+
+    def _take(self, partner: PartnerId, standing: Shares) -> None:
+        taken = self._membership.take(partner, standing.owners.get(partner, NOBODY))
+        if taken is not None:
+            if taken.record is not None:
+                self._known.add(partner)
+            self._paces.take_over(partner, taken.pace, ago_s=taken.ago.total_seconds(), goodbye=taken.goodbye)

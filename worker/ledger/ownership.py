@@ -1,0 +1,146 @@
+"""Which replica of a fleet a partner belongs to: rows that say who lives, and whose each partner is.
+
+Nothing here makes a write safe: that is the row of the open attempt, the state in which a move finds its write, and the
+last byte. This shares out the work. A replica says each second that it lives, by the server's clock; who was not heard
+of for `LEASE` has lost its partners to whoever takes them first. Each change of owners counts up the partner's epoch,
+and what is stored of a partner is stored only under the epoch in which it was begun (see `SqlLedger`).
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, Update, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from worker import __version__
+from worker.ledger.database import Store
+from worker.ledger.log import OF_ALL, Journal, recording
+from worker.ledger.tables import partners, replicas, time_of, time_text
+from worker.model.commits import Record
+from worker.model.errors import OwnershipLost, StateConflict
+from worker.model.facts import Json, PartnerId
+from worker.model.fleet import LEASE, Owner, Shares, Taken
+
+KEPT = timedelta(minutes=10)
+"""The row of a replica that is gone is shown for so long."""
+_P, _R = partners.c, replicas.c
+
+
+class Membership:
+    """One process's place in the fleet. ``replica``: its id, a new one each time that it had been given up.
+    ``epochs``: the partners that are its own, and since which change of owners."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.replica = ""
+        self.epochs: Mapping[PartnerId, int] = {}
+
+    def beat(self, state: str) -> Shares:
+        """Says that this replica lives and how it is, and looks who else runs. One that was not heard of for too long,
+        or was never, goes on as another, which owns nothing."""
+        with self._store.writing() as connection:
+            now = _now(connection)
+            lives = (_R.id == self.replica, _R.beat > now - LEASE)
+            if connection.execute(update(replicas).where(*lives).values(beat=now, state=state)).rowcount == 0:
+                self._join(connection, now, state)
+            connection.execute(delete(replicas).where(_R.beat < now - KEPT))
+            alive = connection.execute(select(_R.id).where(_R.beat > now - LEASE, _R.state == "running")).scalars()
+            rows = connection.execute(select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)).all()
+            owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
+            standing = Shares(alive=frozenset(alive), owners=owners)
+        self.epochs = {one: owner.epoch for one, owner in owners.items() if owner.replica == self.replica}
+        return standing
+
+    def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
+        """Makes a partner this replica's own, where it still belongs to whom it was seen with, and nobody has heard of
+        that one since; None where not."""
+        with recording(self._store, [partner], self.replica) as (connection, journal):
+            now = _now(connection)
+            if journal.owners[partner] != seen or _lives(connection, seen.replica, now):
+                return None
+            if not _lives(connection, self.replica, now):
+                return None
+            here = _P.partner == partner
+            own = update(partners).where(here).values(owner=self.replica, epoch=seen.epoch + 1, owned_since=now)
+            connection.execute(own)
+            found = connection.execute(select(_P.pace, _P.record).where(here)).one()
+            if seen.replica is not None:
+                why = f"replica {seen.replica} was not heard of for {LEASE.total_seconds():g} s"
+                journal.add([Record(at=now, kind="takeover", reason="takeover", why=why, partner=partner)])
+        self.epochs = {**self.epochs, partner: seen.epoch + 1}
+        pace = found.pace or {}
+        ago = now - time_of(pace["at"]) if "at" in pace else timedelta(0)
+        return Taken(goodbye=seen.replica is None, record=found.record, pace=pace, ago=ago)
+
+    def identify(self, partner: PartnerId, record: str) -> PartnerId:
+        """Which partner has this record: this one, unless another came first. One record under two names would have
+        everything done twice, so the rows allow one."""
+        with recording(self._store, [partner], self.replica) as (connection, journal):
+            self.require(journal)
+            first = connection.execute(select(_P.partner).where(_P.record == record)).scalar()
+            if first is not None:
+                return PartnerId(first)
+            try:
+                connection.execute(update(partners).where(_P.partner == partner).values(record=record))
+            except IntegrityError as error:
+                raise StateConflict(f"another partner has just shown the record {record}", hint="see below") from error
+        return partner
+
+    def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
+        """Gives a partner back, with what the next one must know of its pace. Nothing of it may be under way."""
+        with recording(self._store, [partner], self.replica) as (connection, journal):
+            self.require(journal)
+            connection.execute(_paced(connection, partner, pace).values(owner=None))
+        self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
+
+    def save_pace(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
+        """Stores what the service asked of the partner's pace, for whoever owns it next."""
+        with recording(self._store, [partner], self.replica) as (connection, journal):
+            self.require(journal)
+            connection.execute(_paced(connection, partner, pace))
+
+    def say(self, body: Mapping[str, Json]) -> None:
+        """What this replica says of itself, in place of what it said before."""
+        with self._store.writing() as connection:
+            connection.execute(update(replicas).where(_R.id == self.replica).values(body=dict(body)))
+
+    def leave(self) -> None:
+        """Says goodbye; what is not given back by then is anybody's at once."""
+        with self._store.writing() as connection:
+            connection.execute(delete(replicas).where(_R.id == self.replica))
+        self.epochs = {}
+
+    def require(self, journal: Journal) -> None:
+        """Raises `OwnershipLost` unless every partner that is held in this transaction is this replica's own."""
+        for partner, owner in journal.owners.items():
+            own = Owner(replica=self.replica, epoch=self.epochs.get(PartnerId(partner), -1))
+            if partner != OF_ALL and owner != own:
+                raise OwnershipLost(
+                    f"{partner} is not this replica's any more: it belongs to {owner.replica or 'nobody'}",
+                    hint="nothing was stored; its owner goes on with it",
+                )
+
+    def _join(self, connection: Connection, now: datetime, state: str) -> None:
+        self.replica = str(connection.execute(select(func.gen_random_uuid())).scalar_one())
+        self.epochs = {}
+        row = {"id": self.replica, "host": socket.gethostname(), "pid": os.getpid(), "version": __version__}
+        connection.execute(insert(replicas).values(**row, state=state, since=now, beat=now))
+
+
+def _now(connection: Connection) -> datetime:
+    """By the server's clock, which is the same for all."""
+    now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+    return now
+
+
+def _paced(connection: Connection, partner: PartnerId, pace: Mapping[str, Json]) -> Update:
+    """Its times count from when it is stored."""
+    return update(partners).where(_P.partner == partner).values(pace={**pace, "at": time_text(_now(connection))})
+
+
+def _lives(connection: Connection, replica: str | None, now: datetime) -> bool:
+    """Whether a replica has been heard of."""
+    lives = select(_R.id).where(_R.id == replica, _R.beat > now - LEASE)
+    return replica is not None and connection.execute(lives).first() is not None
