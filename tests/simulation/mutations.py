@@ -240,7 +240,10 @@ _ALL: tuple[Mutant, ...] = (
         why="absence is believed before the latest moment at which an effect may land",
         applied=flaw(
             f"{LIFE}:_proved_absent",
-            ("return settling.last_read - settling.ended >= policy.settle.total_seconds()", "return True"),
+            (
+                "return settling.last_read - settling.ended - settling.late_s >= policy.settle.total_seconds()",
+                "return True",
+            ),
         ),
         shown_by=(at("pause", "write", "cut before"), at("pause", "write", "504 applied after 8 s")),
     ),
@@ -256,7 +259,7 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             f"{LIFE}:advance",
             (
-                'return _became_unknown(write, "crash", why, policy, now, monotonic)',
+                "unknown = _became_unknown(write, reason, why, policy, now, monotonic)",
                 AS_IF_NOT_SENT,
             ),
         ),
@@ -474,7 +477,7 @@ _ALL: tuple[Mutant, ...] = (
         why="a row found in sending is as old as if this process had watched it all the time",
         applied=flaw(
             f"{LIFE}:advance",
-            ('"crash", why, policy, now, monotonic)', '"crash", why, policy, now, monotonic - 12.0)'),
+            ("Settling(ended=monotonic, late_s=event.late_s)", "Settling(ended=monotonic - 12.0)"),
         ),
         shown_by=(at("pause", "write", "killed before the first byte"),),
     ),
