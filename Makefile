@@ -31,7 +31,7 @@ UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test lint format types core unmeasured tests cover tools prove bench docs screens site schema golden lock audit sbom pin clean
+.PHONY: help .venv demo fleet test lint format types core unmeasured tests cover tools prove bench docs screens site schema golden lock audit sbom pin clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -60,6 +60,9 @@ $(READY): requirements-dev.lock pyproject.toml
 
 demo: $(READY) ## the whole story on the embedded twin: events change, rules fire, answers get lost
 	@$(BIN)/campaign-worker demo
+
+fleet: $(READY) ## three workers on one PostgreSQL, one killed, one frozen; ends with the simulator's books
+	@$(BIN)/python -m tests.fleet
 
 test: lint tools ## the whole gate: style, types, layers, every test, coverage of the core
 	$(SAY) 'types, the tests of the core and all others side by side; each is shown when it is done, in about seven minutes'
