@@ -37,7 +37,7 @@ api: {{base_url: "http://127.0.0.1:{service}/api/v3", timeout: 5s}}
 credentials: {{username: sandbox, password: sandbox}}
 ledger: {ledger}
 state_dir: state-{name}
-safety: {{settle: 8s, evidence_within: 2m, confirm_within: 30s}}
+safety: {{settle: 8s, evidence_within: 2m, confirm_within: 30s, max_attempts: 6}}
 """
 STORY_S = 72.0
 READY_S = 90.0
