@@ -9,9 +9,10 @@ from sqlalchemy import insert, text, update
 from tests.calling import Called, call, settle_in
 from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW
+from worker.engine.ports import unhealthy
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import partners, replicas
-from worker.model.commits import Commit, PartnerMemory
+from worker.model.commits import Commit, DaemonStatus, PartnerMemory
 from worker.model.facts import Json, PartnerId, spelled
 
 CONFIG = """
@@ -20,6 +21,7 @@ credentials: {{username: ann, password: secret}}
 ledger: {url}
 state_dir: state
 """
+SERVICE = "http://127.0.0.1:1/api/v3"
 OTHER = PartnerId("partner-id-other")
 
 
@@ -31,6 +33,7 @@ class Fleet:
         self.ledger = SqlLedger.open(url, clock_now=lambda: NOW)
         with self.ledger._store.reading() as connection:
             self.now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+        self.ledger.save_status(DaemonStatus(pid=7, since=NOW, seen_at=self.now, body={"service": SERVICE}))
         for partner in (ACME, OTHER):
             self.ledger.apply(Commit(at=NOW, partner=PartnerMemory(partner=partner, listed_at=NOW)))
 
@@ -93,6 +96,18 @@ def test_nobody_is_healthy_where_no_replica_runs(fleet: Fleet) -> None:
     fleet.replica("a1", fleet.now - timedelta(minutes=1))
     done = fleet("status", "--healthy")
     assert (done.code, "no replica runs" in done.err) == (1, True)
+
+
+def test_the_page_is_ready_by_what_all_say(fleet: Fleet) -> None:
+    fleet.replica("a1", fleet.now, partners={ACME: {"last_ok_at": spelled(fleet.now)}})
+    fleet.own(ACME, "a1")
+    fleet.replica("b2", fleet.now, partners={OTHER: {"last_ok_at": spelled(fleet.now)}})
+    fleet.own(OTHER, "b2")
+    said = fleet.ledger.status()
+    assert said is not None
+    assert unhealthy(said.body, fleet.now, timedelta(seconds=3)) is None
+    assert fleet.ledger.refused_for(SERVICE) is None
+    assert fleet.ledger.refused_for("https://other.example/api/v3") is not None
 
 
 def test_a_probe_asks_nothing_beside_a_replica(fleet: Fleet) -> None:

@@ -1,6 +1,6 @@
 """``fleet``: who works on a ledger that several workers share, and whose each partner is; `status` says it in short."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 
 import typer
@@ -8,7 +8,7 @@ import typer
 from worker.cli.common import config_of, ledger_url, say_no_ledger
 from worker.cli.output import Format, print_json, print_table, when
 from worker.cli.wiring import require_fleet
-from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.reading import LedgerReader, open_reading, part_of, together
 from worker.model.commits import Owned, SeenReplica
 from worker.model.facts import Json, spelled
 from worker.rules.load import hash_of
@@ -35,10 +35,14 @@ def fleet(context: typer.Context, output: Format = "table") -> None:
     with open_reading(url) as ledger:
         say_no_ledger(ledger, url)
         replicas, owned = ledger.replicas(), ledger.owned()
-    told = said_of_partners(replicas, owned)
+    told = part_of(together(replicas, owned), "partners")
+
+    def listed(one: Owned) -> Json:
+        return part_of(told, one.partner).get("last_ok_at")
+
     if output == "json":
         partners: list[Json] = [
-            {"partner": one.partner, "owner": one.owner, "since": spelled(one.since), "listed_at": _listed(told, one)}
+            {"partner": one.partner, "owner": one.owner, "since": spelled(one.since), "listed_at": listed(one)}
             for one in owned
         ]
         print_json({"replicas": [replica_said(one) for one in replicas], "partners": partners})
@@ -48,7 +52,7 @@ def fleet(context: typer.Context, output: Format = "table") -> None:
         for one in replicas
     )
     print_table("replicas", REPLICAS, rows)
-    shown = ([one.partner, one.owner or "nobody", spelled(one.since), _listed(told, one)] for one in owned)
+    shown = ([one.partner, one.owner or "nobody", spelled(one.since), listed(one)] for one in owned)
     print_table("partners", PARTNERS, shown)
 
 
@@ -61,50 +65,20 @@ def replica_said(one: SeenReplica) -> dict[str, Json]:
 
 def said_of_all(ledger: LedgerReader) -> dict[str, Json]:
     """What stands in `status` of a fleet for what one process says of itself."""
-    replicas, published = ledger.replicas(), ledger.published()
-    alive = [one for one in replicas if one.alive]
-    rules: dict[str, Json] = {}
-    for one in alive:
-        rules = {**_mapping(one.said.get("rules")), **{name: value for name, value in rules.items() if value}}
+    replicas, published, status = ledger.replicas(), ledger.published(), ledger.status()
+    said: dict[str, Json] = {} if status is None else {**status.body}
+    rules = {**part_of(said, "rules")}
     if published is not None:
         loaded_at, generation = spelled(published.at), published.generation
         rules |= {"hash": hash_of(published.files), "loaded_at": loaded_at, "generation": generation}
     return {
-        "running": bool(alive),
+        **{name: said.get(name) for name in ("cycle_ms", "unreachable")},
+        **{name: {**part_of(said, name)} for name in ("partners", "partners_held")},
+        "running": any(one.alive for one in replicas),
         "replicas": [replica_said(one) for one in replicas],
-        "cycle_ms": max((ms for ms in _of(alive, "cycle_ms") if isinstance(ms, int)), default=None),
-        "unreachable": next(_of(alive, "unreachable"), None),
         "rules": rules,
-        "partners": said_of_partners(replicas, ledger.owned()),
-        "partners_held": {name: why for held in _of(alive, "partners_held") for name, why in _mapping(held).items()},
     }
-
-
-def said_of_partners(replicas: tuple[SeenReplica, ...], owned: tuple[Owned, ...]) -> dict[str, Json]:
-    """Of each partner what its owner says of it; of one that nobody has, when its list was last complete."""
-    said = {one.id: _mapping(one.said.get("partners")) for one in replicas}
-    nothing = dict.fromkeys(("last_error", "requests_per_minute", "budget"))
-    return {
-        one.partner: {
-            "last_ok_at": spelled(one.listed_at),
-            **nothing,
-            **_mapping(said.get(one.owner or "", {}).get(one.partner)),
-        }
-        for one in owned
-    }
-
-
-def _listed(told: Mapping[str, Json], one: Owned) -> Json:
-    return _mapping(told[one.partner]).get("last_ok_at")
 
 
 def _state(one: SeenReplica) -> str:
     return one.state if one.alive else GONE
-
-
-def _of(replicas: list[SeenReplica], name: str) -> Iterator[Json]:
-    return (one.said[name] for one in replicas if one.said.get(name))
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}

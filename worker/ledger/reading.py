@@ -8,7 +8,7 @@ disk; a ledger that does not exist reads as an empty one. Nothing here writes, l
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import merge
@@ -95,7 +95,7 @@ from worker.model.commits import (
     SendingView,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
-from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId
+from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId, spelled
 from worker.model.fleet import LEASE
 from worker.model.writes import UNSETTLED, State, Write
 
@@ -532,9 +532,11 @@ class LedgerReader:
             return newest_generation(connection)
 
     def status(self) -> DaemonStatus | None:
-        """What the daemon last said of itself, None before its first word."""
+        """What the daemon last said of itself, in a fleet what all say together; None before the first word."""
         for row in self._store.rows(select(daemon_status)):
-            return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body=row.body)
+            replicas = self.replicas()
+            body = together(replicas, self.owned()) if replicas else {}
+            return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body={**row.body, **body})
         return None
 
     def backup(self, target: Path) -> None:
@@ -569,6 +571,35 @@ class LedgerReader:
     def _writes(self, query: Select[tuple[object, ...]], values: Values | None = None) -> tuple[Write, ...]:
         with self._store.reading() as connection:
             return tuple(map(write_of, connection.execute(query, values).mappings()))
+
+
+def together(replicas: Sequence[SeenReplica], owned: Iterable[Owned]) -> dict[str, Json]:
+    """What a fleet says of itself: of each partner what its owner says, or where nobody has it, when its list was last
+    complete; of all else what any says that runs."""
+    said = [one.said for one in replicas if one.alive]
+    by_owner = {one.id: part_of(one.said, "partners") for one in replicas}
+    nothing = dict.fromkeys(("last_error", "requests_per_minute", "budget"))
+    partners: dict[str, Json] = {
+        one.partner: {
+            "last_ok_at": spelled(one.listed_at),
+            **nothing,
+            **part_of(by_owner.get(one.owner or "", {}), one.partner),
+        }
+        for one in owned
+    }
+    return {
+        "cycle_ms": max((ms for body in said if isinstance(ms := body.get("cycle_ms"), int)), default=None),
+        "unreachable": next((body["unreachable"] for body in said if body.get("unreachable")), None),
+        "rules": {name: value for body in said for name, value in part_of(body, "rules").items() if value},
+        "partners": partners,
+        "partners_held": {name: why for body in said for name, why in part_of(body, "partners_held").items()},
+    }
+
+
+def part_of(body: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+    """A part of what was said, empty where there is none."""
+    part = body.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:

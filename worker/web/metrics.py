@@ -189,15 +189,16 @@ class _Stored(Collector):
         yield _gauge("log_records", [((), head.seq)])
         yield _gauge("log_head", [((), int(head.hash[:HEAD_DIGITS], 16))])
         yield _gauge("ledger_refused", [((), int(self._ledger.refused() is not None))])
-        status, replicas = self._ledger.status(), self._ledger.replicas()
-        said = [one.said for one in replicas if one.alive] if replicas else [{} if status is None else status.body]
-        rules = [body.get("rules") for body in said]
-        refused = any(isinstance(one, Mapping) and one.get("error") for one in rules)
+        status = self._ledger.status()
+        body: Mapping[str, Json] = {} if status is None else status.body
+        rules = body.get("rules")
+        refused = isinstance(rules, Mapping) and bool(rules.get("error"))
         yield _gauge("rules_refused", [((), int(refused))])
-        yield _gauge("budget_requests_per_minute", _said_of_partners(said, "budget"), "partner")
-        yield _gauge("used_requests_per_minute", _said_of_partners(said, "requests_per_minute"), "partner")
+        yield _gauge("budget_requests_per_minute", _said_of_partners(body, "budget"), "partner")
+        yield _gauge("used_requests_per_minute", _said_of_partners(body, "requests_per_minute"), "partner")
+        replicas = self._ledger.replicas()
         free = [one for one in self._ledger.owned() if one.owner is None] if replicas else []
-        yield _gauge("replicas", [((), len(said) if replicas else 0)])
+        yield _gauge("replicas", [((), sum(one.alive for one in replicas))])
         yield _gauge("partners_unowned", [((), len(free))])
 
     def _age(self, state: State) -> float:
@@ -205,14 +206,13 @@ class _Stored(Collector):
         return 0.0 if since is None else max(0.0, (self._now - since).total_seconds())
 
 
-def _said_of_partners(bodies: Iterable[Mapping[str, Json]], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
-    """What the last word of each worker says of its partners' pace."""
-    for body in bodies:
-        partners = body.get("partners")
-        for partner, said in partners.items() if isinstance(partners, Mapping) else ():
-            value = said.get(name) if isinstance(said, Mapping) else None
-            if isinstance(value, int | float):
-                yield (partner,), float(value)
+def _said_of_partners(body: Mapping[str, Json], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    """What the daemon's last word says of each partner's pace."""
+    partners = body.get("partners")
+    for partner, said in partners.items() if isinstance(partners, Mapping) else ():
+        value = said.get(name) if isinstance(said, Mapping) else None
+        if isinstance(value, int | float):
+            yield (partner,), float(value)
 
 
 def _gauge(name: str, values: Iterable[tuple[tuple[str, ...], float]], *labels: str) -> Metric:
