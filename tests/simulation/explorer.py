@@ -120,7 +120,7 @@ class World:
         return (
             one.state, one.attempt, one.uncounted, one.denied, one.extra_attempts, one.absent_proved, one.before,
             *(None if time is None else self._age((time - NOW).total_seconds()) for time in times),
-            known and (self._age(known.ended), known.absent, self._age(known.last_read)),
+            known and (self._age(known.ended), known.late_s, known.absent, self._age(known.last_read)),
             life.then, tuple(until - self.tick for until in life.late), life.landed, life.covered, life.wanted,
         )  # fmt: skip
 
@@ -233,7 +233,7 @@ class _Walk:
         place = _sending(world)
         if place is not None:
             world = self._take(_fated(world, place, fate, self.last_byte), place, FoundSending())
-        ended = Settling(ended=world.at[1] + self.last_byte * TICK_S)
+        ended = Settling(ended=world.at[1], late_s=float(self.last_byte * TICK_S))
         lives = (replace(one, settling=ended if one.write.state in UNSETTLED else None) for one in world.lives)
         return replace(world, lives=tuple(replace(one, then="rest") for one in lives))
 
