@@ -1,14 +1,14 @@
 """The words themselves: closed lists, stable spellings, and tables that agree with each other."""
 
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, replace
 from typing import get_args
 
 import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_rule, a_step, a_write, an_observation, event_fact
 from worker.model.actions import ACTIONS, Spends
-from worker.model.commits import KINDS, REASONS, Commit, PartnerMemory, Record, RuleMemory, of_write
+from worker.model.commits import KINDS, REASONS, Commit, EventSeen, PartnerMemory, Record, RuleMemory, of_write
 from worker.model.endpoints import endpoint
 from worker.model.errors import (
     InputErrors,
@@ -31,6 +31,7 @@ from worker.model.facts import (
     Fact,
     FactKey,
     Json,
+    Known,
     RuleId,
     WriteId,
 )
@@ -328,3 +329,11 @@ def test_a_secret_shows_itself_only_where_it_is_asked_for() -> None:
     secret = SecretValue("hunter2 and more")
     assert secret.reveal() == "hunter2 and more"
     assert "hunter2" not in f"{secret} {secret!r}"
+
+
+def test_a_field_of_an_event_that_is_not_known_is_none() -> None:
+    known = Known(value={"status": "active"}, read_at=NOW)
+    for fact, status in ((known, "active"), (replace(known, value=[]), None), (UNREAD, None)):
+        seen = EventSeen(partner=PARTNER, event=EVENT, fact=fact, since=NOW)
+        assert seen.field("status") == status
+        assert seen.field("title") is None

@@ -109,7 +109,11 @@ def test_of_an_action_of_two_calls_it_is_said_which_one_and_what_no_read_shows_h
 def test_what_a_write_changes_is_said_field_by_field(
     action: str, params: dict[str, Json], before: Json, changes: list[tuple[str, str, str]]
 ) -> None:
-    assert list(wanted(an_intent(action, params), "", before).changes) == changes
+    found = wanted(an_intent(action, params), "", before)
+    assert list(found.changes) == changes
+    told = found.told
+    assert (told["wants"], told["now"], told["spends"]) == (found.does, found.before, found.spends)
+    assert told["changes"] == [{"field": name, "now": now, "then": then} for name, now, then in changes]
 
 
 @pytest.mark.parametrize(
