@@ -68,7 +68,11 @@ def unix(path: str) -> Callable[[], socket.socket]:
 
     def connected() -> socket.socket:
         far = socket.socket(socket.AF_UNIX)
-        far.connect(path)
+        try:
+            far.connect(path)
+        except OSError:
+            far.close()
+            raise
         return far
 
     return connected
