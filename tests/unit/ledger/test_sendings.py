@@ -26,19 +26,25 @@ from tests.unit.ledger.examples import (
     older_mark,
     open_ledger,
     place_in,
-    plan,
     planned,
     record,
     sent,
     to_sending,
 )
+from tests.unit.ledger.examples import plan as on_one_target
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark, write_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, LogFilter, Move, SendingView
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.facts import EventId, RuleId
-from worker.model.writes import State, Write
+from worker.model.writes import Intent, Plan, State, Write, WriteKey
+
+
+def plan(write_key: WriteKey | None = None, wanted: Intent | None = None) -> Plan:
+    """One whose target no other has: of one target one attempt is open."""
+    found = on_one_target(write_key, wanted)
+    return replace(found, intent=replace(found.intent, target=f"{found.intent.target} {found.key}"))
 
 
 def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedger, tmp_path: Path) -> None:
@@ -116,11 +122,11 @@ def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_
 def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: SqlLedger) -> None:
     busy, mine, elsewhere, settled, otherwise = planned(
         ledger,
-        plan(key(1)),
-        plan(key(2)),
-        plan(key(1, event="e2")),
-        plan(key(3)),
-        plan(key(4), intent("run", target="setup")),
+        on_one_target(key(1)),
+        on_one_target(key(2)),
+        on_one_target(key(1, event="e2")),
+        on_one_target(key(3)),
+        on_one_target(key(4), intent("run", target="setup")),
     )
     unsettled = become(ledger, sent(ledger, busy, after(1)), "unknown", after(2))
     sent(ledger, elsewhere, after(3))
@@ -135,7 +141,7 @@ def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: Sq
 
 def test_a_write_in_a_state_that_there_is_not_lets_nothing_pass_on_its_target(tmp_path: Path) -> None:
     ledger = open_ledger(tmp_path)
-    busy, mine = planned(ledger, plan(key(1)), plan(key(2)))
+    busy, mine = planned(ledger, on_one_target(key(1)), on_one_target(key(2)))
     sent(ledger, busy, after(1))
     with closing(sqlite3.connect(place_in(tmp_path).file)) as other, other:
         other.execute("UPDATE writes SET state = 'sendinG' WHERE id = ?", (busy.id,))

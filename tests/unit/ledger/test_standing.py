@@ -26,7 +26,7 @@ def test_a_daemon_that_sends_while_the_mark_is_looked_at_makes_no_ledger_look_re
     with open_ledger(tmp_path) as daemon, open_reading(URL, tmp_path) as reader:
 
         def send() -> None:
-            (write,) = planned(daemon, plan(key(next(numbers))))
+            (write,) = planned(daemon, plan(key(event=f"e{next(numbers)}")))
             sent(daemon, write, NOW)
 
         send()
