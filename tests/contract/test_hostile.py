@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.contract.hostile import HOLD_S, LISTED, QUESTIONS, serving
-from worker.api.classify import codes_in
+from worker.api.exchanges import codes_in
 from worker.api.listing import leaf_of
 
 ROOT = Path(__file__).resolve().parents[2]

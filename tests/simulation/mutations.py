@@ -197,14 +197,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="429 is a no",
         why="a 429 is taken for a refusal",
-        applied=flaw("worker.api.classify:outcome_of_answer", ("status in REFUSALS", "status in REFUSALS | {429}")),
+        applied=flaw("worker.api.exchanges:outcome_of_answer", ("status in REFUSALS", "status in REFUSALS | {429}")),
         shown_by=(HIDDEN,),
     ),
     Mutant(
         name="5xx is a no",
         why="an error of the service is taken for a refusal",
         applied=flaw(
-            "worker.api.classify:outcome_of_answer", ("status in REFUSALS", "status in REFUSALS or status >= 500")
+            "worker.api.exchanges:outcome_of_answer", ("status in REFUSALS", "status in REFUSALS or status >= 500")
         ),
         shown_by=(at("pause", "write", "500 applied"),),
     ),
@@ -212,7 +212,7 @@ _ALL: tuple[Mutant, ...] = (
         name="429 was not sent",
         why="a 429 is taken for a request that never happened",
         applied=flaw(
-            "worker.api.classify:outcome_of_answer",
+            "worker.api.exchanges:outcome_of_answer",
             (
                 "if status in REFUSALS:",
                 "if status == 429:\n        return NotSent(cause='connect', why='429')\n    if status in REFUSALS:",
@@ -224,7 +224,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a cut was not sent",
         why="a broken connection is taken for one that never was",
         applied=flaw(
-            "worker.api.classify:outcome_of_error",
+            "worker.api.exchanges:outcome_of_error",
             ("    return Uncertain(why=", "    return NotSent(cause='connect', why="),
         ),
         shown_by=(at("pause", "write", "cut after"),),
@@ -425,7 +425,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="Retry-After is not heard",
         why="the wait that the service asks for is not kept",
-        applied=flaw("worker.api.classify:retry_after", ("text = header.strip()", 'text = ""')),
+        applied=flaw("worker.api.exchanges:retry_after", ("text = header.strip()", 'text = ""')),
         shown_by=(at("pause", "read", "429, Retry-After ten years", 4),),
     ),
     Mutant(
@@ -621,7 +621,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a header that breaks the look",
         why="a Retry-After that nobody can read ends the task that reads",
         applied=flaw(
-            "worker.api.classify:retry_after",
+            "worker.api.exchanges:retry_after",
             ("    except (ValueError, TypeError, IndexError, OverflowError):", "    except KeyError:"),
         ),
         shown_by=(at("pause", "read", "429, Retry-After words", 4),),

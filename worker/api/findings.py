@@ -13,8 +13,7 @@ from typing import Literal
 
 from worker.api.answers import EventPage, Malformed, found_at, number_from, run_id_from
 from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions
-from worker.api.classify import AMBIGUOUS, REFUSALS, codes_in
-from worker.api.exchanges import ReadResponse
+from worker.api.exchanges import AMBIGUOUS, REFUSALS, ReadResponse, codes_in
 from worker.api.facts import SHARES, SURELY_PERCENT
 from worker.model.facts import EventId, Json
 

@@ -31,7 +31,6 @@ from typing import cast
 import h11
 import httpx
 
-from worker.api.classify import Unreadable
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 
@@ -78,6 +77,11 @@ TransportFactory = Callable[[], httpx.AsyncBaseTransport]
 Counted = Callable[[str, str, str, str | None], None]
 """Told of each request on the wire: read, write or sign_in, for which partner (empty where it is for none), the status,
 ``none`` where there was no answer, and the Retry-After. It must not raise."""
+
+
+class Unreadable(Exception):
+    """A body beyond a bound, or packed otherwise than asked for; what it would have said is not known. Its text is
+    ours, and holds nothing of the body."""
 
 
 @contextmanager

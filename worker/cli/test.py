@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 import typer
 
-from worker.api.classify import outcome_of_answer
+from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
 from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, Progress, counted, print_json, say

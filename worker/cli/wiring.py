@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from worker.api.auth import Account
-from worker.api.classify import retry_after
 from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import ReadResponse
+from worker.api.exchanges import ReadResponse, retry_after
 from worker.api.probe import Probed, probed
 from worker.api.requests import Hosts
 from worker.api.transport import Transports

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from worker.api.assumptions import assumptions_from
-from worker.api.classify import outcome_of_answer
+from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
 from worker.engine.looks import EngineSettings, Settings
 from worker.engine.playing import Bench

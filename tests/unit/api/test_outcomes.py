@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.api import classify
-from worker.api import classify as breaks
+from worker.api import exchanges
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 
@@ -17,7 +16,7 @@ CODE = b'{"error": {"code": "error.unauthorized"}}'
 
 
 def outcome(status: int, content: bytes = b"", assumptions: Assumptions | None = None) -> Outcome:
-    return classify.outcome_of_answer(Answered(status=status), content, assumptions or Assumptions())
+    return exchanges.outcome_of_answer(Answered(status=status), content, assumptions or Assumptions())
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_what_a_whole_answer_tells(status: int, content: bytes, expected: type, 
 def test_only_listed_statuses_are_ever_harmless(status: int, content: bytes) -> None:
     found = outcome(status, content)
     if not isinstance(found, Uncertain):
-        assert 200 <= status <= 299 or status in classify.REFUSALS | {401, 403}
+        assert 200 <= status <= 299 or status in exchanges.REFUSALS | {401, 403}
 
 
 def test_what_denies_is_an_assumption() -> None:
@@ -96,7 +95,7 @@ def test_a_refusal_is_kept_in_the_services_words_on_one_line() -> None:
     ],
 )
 def test_only_a_failed_connection_is_known_to_be_harmless(error: Exception, expected: type, reason: str) -> None:
-    found = breaks.outcome_of_error(error)
+    found = exchanges.outcome_of_error(error)
 
     assert isinstance(found, expected), reason
     if isinstance(found, NotSent):
@@ -108,7 +107,7 @@ def test_only_a_failed_connection_is_known_to_be_harmless(error: Exception, expe
     [httpx.LocalProtocolError("Illegal header value b'Bearer s3cret'"), ValueError("s3cret"), OSError("s3cret")],
 )
 def test_a_failure_is_told_without_what_it_may_hold(error: Exception) -> None:
-    assert "s3cret" not in repr(breaks.outcome_of_error(error))
+    assert "s3cret" not in repr(exchanges.outcome_of_error(error))
 
 
 @pytest.mark.parametrize(
@@ -136,12 +135,12 @@ def test_a_failure_is_told_without_what_it_may_hold(error: Exception) -> None:
     ],
 )
 def test_the_wait_that_the_service_asks_for(header: str | None, expected: timedelta | None, reason: str) -> None:
-    assert classify.retry_after(header, NOW) == expected, reason
+    assert exchanges.retry_after(header, NOW) == expected, reason
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=40))
 def test_any_header_is_a_wait_ahead_or_none(header: str) -> None:
-    found = classify.retry_after(header, NOW)
+    found = exchanges.retry_after(header, NOW)
 
-    assert found is None or timedelta(0) < found <= classify.LONGEST_WAIT
+    assert found is None or timedelta(0) < found <= exchanges.LONGEST_WAIT
