@@ -19,7 +19,7 @@ from worker.model.actions import ACTIONS
 from worker.model.errors import Code, Problem
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
-from worker.reading.plan import facts_per_look, look_s
+from worker.reading.pacing import facts_per_look, look_s
 from worker.rules.durations import duration_text
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
@@ -33,7 +33,7 @@ from worker.writes.intents import wishes_of
 # How many requests a minute a rule set asks of a partner's budget, told by `check` before anything runs.
 #
 # The list of events is read every cycle, facts of the partner at the pace that rules name them, and what is left of
-# the budget goes to facts that cost a request per event (`worker.reading.plan`). How many events pass the parts of a
+# the budget goes to facts that cost a request per event (`worker.reading.pacing`). How many events pass the parts of a
 # condition that cost nothing cannot be known here: the estimate takes all of them, and says so. What the budget does
 # not give is not lost, only later: the daemon reads in rotation. It is pure.
 

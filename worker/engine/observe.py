@@ -22,7 +22,7 @@ from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
 from worker.model.commits import PartnerMemory, Record
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
-from worker.reading.plan import Want, choose, delays, facts_per_look
+from worker.reading.pacing import Want, choose, delays, facts_per_look
 from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days, worth_keeping
 
 ACCOUNT = frozenset({"permissions", "features"})

@@ -48,7 +48,7 @@ from worker.model.facts import (
 )
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import State, Write
-from worker.reading.plan import Delays, Habits
+from worker.reading.pacing import Delays, Habits
 from worker.rules.facts import Fields, looked_at, narrowed, windows_of, worth_keeping
 from worker.rules.registry import BUILT_IN_REGISTRY, MADE
 from worker.writes.life import Settling

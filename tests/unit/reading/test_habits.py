@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.reading.test_plan import INTERVAL, SETUP
 from worker.model.facts import EventId, FactKey
-from worker.reading.plan import Habits, Want, choose
+from worker.reading.pacing import Habits, Want, choose
 
 OTHER = FactKey(name="lookout")
 HOUR = 3600.0

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from worker.model.facts import EventId, FactKey
-from worker.reading.plan import Want, choose, delays, expected_delay_s, facts_per_look, look_s
+from worker.reading.pacing import Want, choose, delays, expected_delay_s, facts_per_look, look_s
 
 INTERVAL = timedelta(seconds=3)
 SETUP = FactKey(name="setup")
