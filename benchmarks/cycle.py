@@ -17,10 +17,10 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
+from tests.twin import BASE_URLS, TwinTransport
 from tests.virtual import VirtualClock, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, rule_set, world
 from worker.sandbox.service import Twin
-from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 RUNS = int(os.environ.get("RUNS", "5"))
 PAGE = 1000

@@ -26,6 +26,7 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
+from tests.twin import BASE_URLS, TwinTransport
 from tests.virtual import VirtualLoop
 from tests.worlds import PAUSE, QUICK, Town, happening, rule_set, tenant
 from worker.engine.daemon import Daemon
@@ -34,7 +35,6 @@ from worker.ledger.sql import SqlLedger
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.sandbox.service import Twin
-from worker.sandbox.transport import BASE_URLS, TwinTransport
 from worker.sandbox.world import TwinWorld
 from worker.system import SystemClock
 

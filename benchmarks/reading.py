@@ -37,6 +37,7 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
+from tests.twin import TwinTransport
 from tests.virtual import EPOCH, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, rule_set, world
 from worker.engine.looks import Settings as Deciding
@@ -44,7 +45,6 @@ from worker.model.rules import Surge
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange
 from worker.sandbox.service import Twin
-from worker.sandbox.transport import TwinTransport
 
 EVENTS, PAGE = 10_000, 100
 REQUESTS = int(os.environ.get("REQUESTS", "12000"))

@@ -31,13 +31,13 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
 from benchmarks.rivals import origin
+from tests.twin import BASE_URLS, TwinTransport
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.daemon import keep
 from worker.engine.looks import Settings as Deciding
 from worker.engine.state import PartnerState
 from worker.sandbox.service import Twin
-from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))
 RUNS = int(os.environ.get("RUNS", "5"))

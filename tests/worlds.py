@@ -15,6 +15,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.twin import BASE_URLS, TwinTransport
 from tests.virtual import EPOCH, VirtualClock, VirtualLoop, run_virtually
 from worker.api.assumptions import assumptions_from
 from worker.api.auth import Account
@@ -43,7 +44,6 @@ from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings
-from worker.sandbox.transport import BASE_URLS, TwinTransport
 from worker.sandbox.world import Happening, Tenant, TwinWorld
 
 PARTNER = PartnerId("partner-id-one")

@@ -51,7 +51,6 @@ CLOCK_CALLS: Final = frozenset(
 
 ENTRANCES: Final = {
     "worker/__main__.py": "where a process begins",
-    "worker/sandbox/transport.py": "the tests' way into the twin, over the client's own code",
 }
 
 NO_CODE: Final = frozenset(
@@ -329,8 +328,8 @@ def test_only_one_file_reads_clocks_sleeps_or_draws_randomness() -> None:
         ({"alembic", "sqlalchemy"}, ("worker/ledger/",), "the ledger is a port, and SQL is one adapter's affair"),
         (
             {"httpx"},
-            ("worker/api/", "worker/sandbox/transport.py"),
-            "one client sends, and the tests' transport answers",
+            ("worker/api/",),
+            "one client sends",
         ),
     ],
     ids=["apscheduler", "re2", "sqlalchemy", "httpx"],

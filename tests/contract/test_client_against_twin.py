@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from tests.twin import BASE_URLS, TwinTransport
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from tests.virtual import last
 from worker.api.assumptions import Assumptions, assumptions_from
@@ -28,7 +29,6 @@ from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
-from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 FIRST = PartnerId(FIRST_PARTNER)
 RUNNING = EventId("e1")

@@ -18,12 +18,12 @@ import anyio
 import httpx
 import pytest
 
+from tests.twin import BASE_URLS, TwinTransport
 from worker.sandbox.app import SandboxError, serving
 from worker.sandbox.exchange import Host
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Twin
 from worker.sandbox.start import FIRST_PARTNER, demo_world
-from worker.sandbox.transport import BASE_URLS, TwinTransport
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"
 WIRES = ("in-process", "socket")

@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from tests.prove.play import Complaint, Played
 from tests.prove.proofs import AT_ONCE, PROOFS
+from tests.twin import BASE_URLS
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import FINAL, Write
-from worker.sandbox.transport import BASE_URLS
 from worker.sandbox.world import BookedEffect, SeenRequest, Violation
 
 START_S = 1000.0

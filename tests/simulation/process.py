@@ -17,6 +17,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.kernel import socket_of
 from tests.simulation.loop import SimLoop
 from tests.simulation.wire import Around, SimTransport
+from tests.twin import BASE_URLS
 from worker.api.assumptions import Assumptions
 from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
@@ -36,7 +37,6 @@ from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.reading.gate import Gate, Pacer, Patience
-from worker.sandbox.transport import BASE_URLS
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL + 1)  # a killed process rolls nothing back

@@ -32,6 +32,7 @@ from tests.simulation.points import DENIED_S, FULL_S, SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
 from tests.simulation.scenes import OWN_MIND, Law, Scene, Turn, spelled
 from tests.simulation.wire import Cache, Tapped
+from tests.twin import BASE_URLS
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
 from worker.api.assumptions import Assumptions, assumptions_from
@@ -43,7 +44,6 @@ from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, Sig
 from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings, User
-from worker.sandbox.transport import BASE_URLS
 from worker.sandbox.world import Happening
 
 USUAL: EngineSettings = replace(

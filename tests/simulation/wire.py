@@ -19,13 +19,13 @@ from tests.simulation.history import Read
 from tests.simulation.kernel import KEPT_S, Kept, Socket, Timers
 from tests.simulation.loop import OWNER, START_S, Killed, SimLoop
 from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
+from tests.twin import BASE_URLS, TwinTransport, twin_request
 from worker.api.transport import HAND_OVER
 from worker.ledger.mark import read_mark
 from worker.ledger.places import LedgerPlace
 from worker.sandbox.exchange import Delivery, Hang, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Twin
-from worker.sandbox.transport import BASE_URLS, TwinTransport, twin_request
 from worker.sandbox.world import SeenRequest
 
 BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full", "cache", "moved"})

@@ -12,7 +12,7 @@ Public, by module:
 - `changes`: what happens without a request (`EventChange` and the others), and stories of it (`read_story`).
 - `start.built`: a twin with its dialect and story; `start.demo_world`: the built-in world.
 - `world.TwinWorld`, `Tenant`, `Happening`: worlds of one's own; `TwinBooks`, `Violation`: what it says of its client.
-- `transport.TwinTransport`: the twin under an httpx client; `app.serving`, `app.serve`: on a socket.
+- `app.serving`, `app.serve`: the twin on a socket.
 
 Never says anything about how the real service is; it says what the document says, and what was set.
 """
