@@ -30,8 +30,8 @@ from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import replicas
 from worker.model.commits import Brake, Commit, LogFilter, Sending, SendingView
 from worker.model.errors import OwnershipLost, StateConflict
+from worker.model.exchange import LEASE, Owner, Taken
 from worker.model.facts import PartnerId, RuleId
-from worker.model.fleet import LEASE, Owner, Taken
 from worker.model.writes import Write
 
 _numbers = count(1)

@@ -10,9 +10,8 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from worker.model.exchange import Clock
+from worker.model.exchange import Clock, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
-from worker.model.fleet import Owner, Shares, Taken
 
 BEAT_S = 1.0
 READS_FOR_S = 2.0

@@ -19,7 +19,7 @@ from worker.ledger.mark import ACCEPT_HINT
 from worker.ledger.places import sync_folder
 from worker.ledger.tables import action_log, attempts, meta, replicas
 from worker.model.errors import LedgerUnwritable, NotSafe
-from worker.model.fleet import LEASE
+from worker.model.exchange import LEASE
 
 FILE = "ledger.json"
 _SERVER = text(

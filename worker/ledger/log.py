@@ -25,8 +25,8 @@ from sqlalchemy.dialects.postgresql import insert
 from worker.ledger.database import Store
 from worker.ledger.tables import action_log, millis_text, partners, upsert
 from worker.model.commits import ChainBreak, Record
+from worker.model.exchange import Owner
 from worker.model.facts import Json
-from worker.model.fleet import Owner
 
 # The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
 #

@@ -20,8 +20,8 @@ from worker.ledger.log import OF_ALL, Journal, recording
 from worker.ledger.tables import partners, replicas, time_of, time_text
 from worker.model.commits import Record
 from worker.model.errors import OwnershipLost, StateConflict
+from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
-from worker.model.fleet import LEASE, Owner, Shares, Taken
 
 KEPT = timedelta(minutes=10)
 """The row of a replica that is gone is shown for so long."""

@@ -95,8 +95,8 @@ from worker.model.commits import (
     SendingView,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
+from worker.model.exchange import LEASE
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId, spelled
-from worker.model.fleet import LEASE
 from worker.model.writes import UNSETTLED, State, Write
 
 # What a guard may look at before a write is recorded as sending. Everything is read in the caller's transaction, and

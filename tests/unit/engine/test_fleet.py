@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.reading.virtual import VirtualClock
 from worker.engine.fleet import READS_FOR_S, Fleet, given, shares, surplus
+from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
-from worker.model.fleet import LEASE, Owner, Shares, Taken
 
 HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
 
