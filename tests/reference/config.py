@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from tests.reference.spelling import flow
 from worker.config.models import Config, schema
 from worker.model.facts import Json
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 
 Section = Mapping[str, Any]
 

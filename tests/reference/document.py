@@ -36,10 +36,10 @@ from worker.model.facts import (
 )
 from worker.model.writes import UNSETTLED
 from worker.rules.calls import HOSTS, METHODS
-from worker.rules.durations import duration_text
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.models import RuleText, WithText
 from worker.rules.registry import BUILT_IN, WORDS, FactName, of_field
+from worker.rules.spelling import duration_text
 from worker.rules.tests import Answer, RuleTest, StepOfTest
 from worker.writes.life import MOVES
 

@@ -23,9 +23,8 @@ from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
 from worker.model.facts import Json
 from worker.model.rules import Rule, SpendLimits, Surge
-from worker.rules.durations import duration_text, parse_duration, parse_moment
-from worker.rules.nearest import meant
 from worker.rules.registry import BUILT_IN
+from worker.rules.spelling import duration_text, meant, parse_duration, parse_moment
 from worker.system import utc_now
 
 if TYPE_CHECKING:

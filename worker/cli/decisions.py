@@ -49,7 +49,7 @@ from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
 from worker.model.facts import Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
-from worker.rules.nearest import instead, meant
+from worker.rules.spelling import instead, meant
 from worker.system import utc_now
 from worker.writes.intents import in_all
 from worker.writes.undo import Undo, may_have_effect

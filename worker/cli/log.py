@@ -34,7 +34,7 @@ from worker.model.commits import KINDS, WORKER, ChainBreak, LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.writes import State
-from worker.rules.nearest import meant
+from worker.rules.spelling import meant
 from worker.system import pause, utc_now
 from worker.writes.life import MOVES
 

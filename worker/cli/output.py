@@ -18,7 +18,7 @@ from rich.text import Text
 
 from worker.model.errors import printable
 from worker.model.facts import Json
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 from worker.system import SystemClock
 
 WIDTH = 200

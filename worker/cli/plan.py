@@ -18,9 +18,8 @@ from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
-from worker.rules.durations import duration_text
 from worker.rules.load import load_rules
-from worker.rules.nearest import meant
+from worker.rules.spelling import duration_text, meant
 from worker.system import utc_now
 
 app = typer.Typer()

@@ -13,7 +13,7 @@ from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.model.errors import printable
 from worker.model.facts import Json
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 
 app = typer.Typer()
 

@@ -23,7 +23,7 @@ from worker.logs import configure
 from worker.model.commits import LogFilter, Record
 from worker.model.errors import UsageError, WorkerError
 from worker.model.facts import Json
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 from worker.sandbox.app import DEFAULT_PORT, SandboxError, serve
 from worker.sandbox.changes import MAX_EVENTS
 from worker.sandbox.service import Twin

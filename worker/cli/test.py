@@ -30,8 +30,8 @@ from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
-from worker.rules.durations import duration_text
 from worker.rules.load import TESTS, load_rules, read_files
+from worker.rules.spelling import duration_text
 from worker.rules.tests import read_tests
 from worker.system import SystemClock
 

@@ -41,8 +41,8 @@ from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate, Pacer, Patience
 from worker.reading.pacing import LONGEST_RETRY_AFTER
-from worker.rules.durations import duration_text
 from worker.rules.load import examined, files_hash, hash_of, texts_of
+from worker.rules.spelling import duration_text
 from worker.system import SystemClock, new_random, utc_now
 
 if TYPE_CHECKING:  # what only some commands need in memory: a whole service with a web server, and figures

@@ -17,7 +17,7 @@ from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue
 from worker.rules.binding import WHAT, Loc, Mistake, Slip, bind, mistake_at
-from worker.rules.nearest import nearest
+from worker.rules.spelling import nearest
 from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 
 FILE_BYTES_MAX = 1_000_000

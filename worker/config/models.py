@@ -54,8 +54,8 @@ from worker.rules.binding import (
 )
 from worker.rules.calls import HIDDEN_HINT, PLACEHOLDERS, hidden_in
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
-from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, Registry, with_custom
+from worker.rules.spelling import instead, meant, nearest
 from worker.rules.yaml import Scalar
 
 INTERVAL_MIN = timedelta(seconds=3)

@@ -20,13 +20,13 @@ from worker.model.errors import Code, Problem
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.reading.pacing import facts_per_look, look_s
-from worker.rules.durations import duration_text
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
 from worker.rules.lint import Answer, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
 from worker.rules.registry import Registry
+from worker.rules.spelling import duration_text
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of
 

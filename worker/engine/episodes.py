@@ -28,7 +28,7 @@ from worker.model.facts import Known
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import ENDED, UNSENT, Intent, Write
 from worker.rules.cel import WRITE
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import NotComputable, plan_steps, reads_back
 

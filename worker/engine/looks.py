@@ -14,8 +14,8 @@ from worker.model.commits import REASONS, Brake, PartnerMemory, Record, RuleMemo
 from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
 from worker.model.rules import Judgement, Rule, Scope, Surge
 from worker.model.writes import Mode, Write
-from worker.rules.durations import duration_text
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
+from worker.rules.spelling import duration_text
 from worker.writes.intents import Planned, reads_back
 from worker.writes.life import Policy
 from worker.writes.undo import Undo

@@ -14,7 +14,7 @@ from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
 from worker.model.writes import ENDED, UNDOES, UNSENT, Mode, Plan, Write, WriteKey
 from worker.rules.cel import WRITE
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 from worker.writes.evidence import Wish, wish_of
 from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, wishes_of
 from worker.writes.life import and_then, move, note

@@ -35,7 +35,7 @@ from worker.model.errors import UsageError
 from worker.model.facts import GOALS, EventId, Json, PartnerId, RuleId
 from worker.model.rules import Judgement, Rule, RuleSet, Truth
 from worker.model.writes import Write, WriteKey
-from worker.rules.durations import duration_text
+from worker.rules.spelling import duration_text
 from worker.rules.tests import Expected, Held, RuleTest, Stands, StepOfTest
 
 MESSAGES_LATER = frozenset({"remind", "ended"})

@@ -47,8 +47,8 @@ from worker.rules.binding import (
     Text,
     Tree,
 )
-from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import CHANGE, EACH, ITEM, Registry
+from worker.rules.spelling import instead, meant, nearest
 from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 
 EVENT = "eid"

@@ -27,8 +27,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from worker.model.errors import Code, Problem
 from worker.model.facts import Json
-from worker.rules.durations import EXAMPLES, duration_meant, duration_text, parse_duration
-from worker.rules.nearest import instead, meant, nearest
+from worker.rules.spelling import EXAMPLES, duration_meant, duration_text, instead, meant, nearest, parse_duration
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 TEXT_LENGTH_MAX = 10_000

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import Host, row_called, row_of
 from worker.rules.binding import WHAT, Slip, Tree
-from worker.rules.nearest import instead, meant
+from worker.rules.spelling import instead, meant
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 PLACEHOLDERS = ("eid", "partner_id", "client_id")

@@ -13,7 +13,6 @@ from typing import Literal, get_args
 from worker.model.errors import Code
 from worker.rules import remedies
 from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, path_of, walk
-from worker.rules.durations import duration_meant
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.functions import (
     ARITHMETIC,
@@ -41,6 +40,7 @@ from worker.rules.registry import (
     comparable,
     ordered,
 )
+from worker.rules.spelling import duration_meant
 
 _FIELDS = frozenset({"ident", "select", "index"})
 _NOTHING: frozenset[str] = frozenset()

@@ -29,7 +29,6 @@ from worker.rules.cel import (
     path_of,
     walk,
 )
-from worker.rules.durations import duration_text
 from worker.rules.facts import NOT_READ, gaps, missing_words, short, shown, values_of
 from worker.rules.functions import (
     COMPARED,
@@ -49,6 +48,7 @@ from worker.rules.functions import (
     words_of,
 )
 from worker.rules.registry import ANY, BUILT_IN, LOCAL, MADE, Type
+from worker.rules.spelling import duration_text
 
 SHOWN_PATHS_MAX: Final = 6
 ERRORS: Final = (CannotEvaluate, TooCostly, RecursionError)

@@ -14,8 +14,8 @@ from typing import Any
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
-from worker.rules.durations import parse_duration
 from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS
+from worker.rules.spelling import parse_duration
 
 # The parameters with which facts are asked for: what ``with`` says of them, and where the others come from. Pure.
 #

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
-from worker.rules.durations import parse_duration
 from worker.rules.registry import (
     ANY,
     BOOL,
@@ -31,6 +30,7 @@ from worker.rules.registry import (
     Kind,
     Type,
 )
+from worker.rules.spelling import parse_duration
 
 STEPS_MAX: Final = 250_000
 """What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of

@@ -29,8 +29,8 @@ from worker.rules.cron import CronTimes
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, SpendText, WithText
-from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
+from worker.rules.spelling import instead, meant, nearest
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)

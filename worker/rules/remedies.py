@@ -10,10 +10,9 @@ from contextlib import suppress
 
 from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import WRITE, Node, path_of
-from worker.rules.durations import parse_duration
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
-from worker.rules.nearest import meant, nearest
 from worker.rules.registry import NUMERIC, Type
+from worker.rules.spelling import meant, nearest, parse_duration
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
 _RECORDS: Mapping[str, Mapping[str, Field]] = {"event": EVENT_FIELDS, "partner": PARTNER_FIELDS, "setup": SETUP_FIELDS}

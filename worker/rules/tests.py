@@ -60,11 +60,10 @@ from worker.rules.binding import (
     with_later,
 )
 from worker.rules.cel import fields_in
-from worker.rules.durations import duration_meant, parse_duration
 from worker.rules.evaluate import Expression
 from worker.rules.models import DIALECT, about_fact
-from worker.rules.nearest import instead, meant, nearest
 from worker.rules.registry import BUILT_IN_REGISTRY, LOCAL, MADE, FactName, Registry
+from worker.rules.spelling import duration_meant, instead, meant, nearest, parse_duration
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 STATES: tuple[State, ...] = get_args(State)

@@ -33,7 +33,7 @@ from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
 from worker.model.facts import EVENT_FIELDS
-from worker.rules.durations import parse_duration
+from worker.rules.spelling import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
 from worker.web.news import NEWS, Watchers
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link

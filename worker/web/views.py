@@ -21,7 +21,7 @@ from worker.engine.whose import field_change
 from worker.model.commits import KINDS, REASONS, EventFilter, EventSeen, LogFilter, RuleNow
 from worker.model.facts import Json, RuleId
 from worker.model.writes import State, Write, WriteFilter
-from worker.rules.durations import parse_moment
+from worker.rules.spelling import parse_moment
 from worker.writes.intents import Wanted, in_all
 from worker.writes.life import MOVES
 

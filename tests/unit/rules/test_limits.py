@@ -13,11 +13,11 @@ from worker.rules import load
 from worker.rules.binding import Form
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, parse
 from worker.rules.check import check_condition
-from worker.rules.durations import duration_text, parse_duration, parse_moment
 from worker.rules.evaluate import expression
 from worker.rules.models import RULES_MAX
 from worker.rules.registry import BUILT_IN, CustomFact, with_custom
 from worker.rules.remedies import ONE_KIND
+from worker.rules.spelling import duration_text, parse_duration, parse_moment
 from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose, offsets_of
 
 NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
