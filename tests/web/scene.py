@@ -28,9 +28,8 @@ from worker.system import SystemClock
 from worker.web.app import application
 from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
-from worker.web.news import LOOK_EVERY_S
 from worker.web.pages import PageParts
-from worker.web.server import PageServer
+from worker.web.server import LOOK_EVERY_S, PageServer
 from worker.web.views import SeenByTests
 
 HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""

@@ -35,8 +35,8 @@ from worker.model.exchange import Clock
 from worker.model.facts import EVENT_FIELDS
 from worker.rules.spelling import parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
-from worker.web.news import NEWS, Watchers
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link
+from worker.web.server import NEWS, Watchers
 from worker.web.views import (
     EVENT_FIELDS_ASKED,
     ago,
