@@ -51,7 +51,7 @@ def test_after_the_backup_is_put_back_accept_restore_goes_on(config: Path) -> No
     place = place_in(config.parent)
     assert call("ledger", "backup", str(config.parent / "backup.db"), config=config).code == 0
     with open_ledger(config.parent) as ledger:
-        sent(ledger, planned(ledger, plan(key(2)))[0], NOW)
+        sent(ledger, planned(ledger, plan(key(2, event="e2")))[0], NOW)
     place.file.write_bytes(place.file.read_bytes()[:600])
     assert call("status", config=config).code == 3
 

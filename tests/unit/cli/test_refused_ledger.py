@@ -35,7 +35,7 @@ def another(folder: Path) -> Path:
     other = folder / "other"
     other.mkdir()
     with open_ledger(other) as ledger:
-        sent(ledger, planned(ledger, plan(key(7)))[0], NOW)
+        sent(ledger, planned(ledger, plan(key(7, event="e7")))[0], NOW)
     return other
 
 
@@ -53,12 +53,12 @@ def put_back_and_gone_on_with(folder: Path) -> None:
     backup = folder / "backup.db"
     assert call("ledger", "backup", str(backup), config=folder / "config.yaml").code == 0
     with open_ledger(folder) as ledger:
-        sent(ledger, planned(ledger, plan(key(2)))[0], after(1))
+        sent(ledger, planned(ledger, plan(key(2, event="e2")))[0], after(1))
     newer = place.mark.read_bytes()
     backup.replace(place.file)
     place.mark.write_bytes(mark)
     with open_ledger(folder) as ledger:
-        sent(ledger, planned(ledger, plan(key(3)))[0], after(2))
+        sent(ledger, planned(ledger, plan(key(3, event="e3")))[0], after(2))
     place.mark.write_bytes(newer)
 
 
@@ -108,7 +108,7 @@ def test_a_running_daemon_whose_ledger_it_could_not_be_started_on_again_is_not_h
 
 def test_a_log_that_was_cut_off_with_its_mark_taken_away_is_not_said_to_hold(config: Path) -> None:
     with open_ledger(config.parent) as ledger:
-        sent(ledger, planned(ledger, plan(key(2)))[0], after(1))
+        sent(ledger, planned(ledger, plan(key(2, event="e2")))[0], after(1))
     run_sql(config, "DELETE FROM action_log WHERE seq > 2")
     assert "the log ends at seq 2, and it had reached seq 4" in call("log", "--verify", config=config).out
     without_mark(config.parent)
@@ -123,7 +123,7 @@ def test_a_log_that_was_cut_off_with_its_mark_taken_away_is_not_said_to_hold(con
 def test_a_backup_in_the_place_of_the_ledger_is_said_by_status_to_be_one(config: Path) -> None:
     assert call("ledger", "backup", str(config.parent / "backup.db"), config=config).code == 0
     with open_ledger(config.parent) as ledger:
-        sent(ledger, planned(ledger, plan(key(2)))[0], after(1))
+        sent(ledger, planned(ledger, plan(key(2, event="e2")))[0], after(1))
     (config.parent / "backup.db").replace(place_in(config.parent).file)
 
     assert "was restored or lost records" in call("status", "--format", "json", config=config).json["ledger_refused"]
@@ -154,7 +154,7 @@ def test_of_a_ledger_that_run_would_take_nothing_more_is_said(config: Path) -> N
 def test_a_daemon_that_goes_on_meanwhile_makes_no_ledger_look_restored(config: Path) -> None:
     with open_ledger(config.parent) as ledger:
         for number in range(2, 6):
-            sent(ledger, planned(ledger, plan(key(number)))[0], after(number))
+            sent(ledger, planned(ledger, plan(key(number, event=f"e{number}")))[0], after(number))
             planned(ledger, plan(key(number + 10)))
             assert call("log", "--verify", config=config).code == 0
             assert call("status", "--format", "json", config=config).json["ledger_refused"] is None
