@@ -110,7 +110,8 @@ class Fleet:
             self._state = "running"
         owned = set(self._membership.epochs)
         standing = self._membership.beat(self._state)
-        for partner in owned - set(self._membership.epochs):  # what of it still waits to leave is asked by another
+        lost = owned - set(self._membership.epochs)
+        for partner in lost:  # what of it still waits to leave is asked by another
             self._paces.handed_over(partner)
         self._paces.lease(began + READS_FOR_S)
         self.leaving &= set(self._membership.epochs)
@@ -118,7 +119,7 @@ class Fleet:
             self.mine = frozenset()
             return
         for partner, replica in given(named, standing).items():
-            if replica == self.replica:
+            if replica == self.replica and partner not in lost:  # what was known of it ends first
                 self._take(partner, standing)
         if not self.leaving:
             self.leaving.update(surplus(named, standing, self.replica))

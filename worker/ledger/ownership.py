@@ -40,16 +40,18 @@ class Membership:
     def beat(self, state: str) -> Shares:
         """Says that this replica lives and how it is, and looks who else runs. One that was not heard of for too long,
         or was never, goes on as another, which owns nothing."""
+        replica = self.replica
         with self._store.writing() as connection:
             now = _now(connection)
-            lives = (_R.id == self.replica, _R.beat > now - LEASE)
+            lives = (_R.id == replica, _R.beat > now - LEASE)
             if connection.execute(update(replicas).where(*lives).values(beat=now, state=state)).rowcount == 0:
-                self._join(connection, now, state)
+                replica = _joined(connection, now, state)
             connection.execute(delete(replicas).where(_R.beat < now - KEPT))
             alive = connection.execute(select(_R.id).where(_R.beat > now - LEASE, _R.state == "running")).scalars()
             rows = connection.execute(select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)).all()
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
             standing = Shares(alive=frozenset(alive), owners=owners)
+        self.replica = replica  # only now: whoever hears no answer joins again, and is told that it was given up
         self.epochs = {one: owner.epoch for one, owner in owners.items() if owner.replica == self.replica}
         return standing
 
@@ -122,11 +124,13 @@ class Membership:
                     hint="nothing was stored; its owner goes on with it",
                 )
 
-    def _join(self, connection: Connection, now: datetime, state: str) -> None:
-        self.replica = str(connection.execute(select(func.gen_random_uuid())).scalar_one())
-        self.epochs = {}
-        row = {"id": self.replica, "host": socket.gethostname(), "pid": os.getpid(), "version": __version__}
-        connection.execute(insert(replicas).values(**row, state=state, since=now, beat=now))
+
+def _joined(connection: Connection, now: datetime, state: str) -> str:
+    """The id of a replica that begins to live."""
+    replica = str(connection.execute(select(func.gen_random_uuid())).scalar_one())
+    row = {"id": replica, "host": socket.gethostname(), "pid": os.getpid(), "version": __version__}
+    connection.execute(insert(replicas).values(**row, state=state, since=now, beat=now))
+    return replica
 
 
 def _now(connection: Connection) -> datetime:

@@ -66,12 +66,15 @@ class Rows:
         self.epochs: Mapping[PartnerId, int] = {}
         self.ids = iter("abcdef")
         self.given_up = True
+        self.taken_away = False
         self.records = dict[PartnerId, str]()
         self.said: list[Any] = []
 
     def beat(self, state: str) -> Shares:
         if self.given_up:
             self.replica, self.epochs, self.given_up = next(self.ids), {}, False
+        if self.taken_away:
+            self.epochs, self.taken_away = {}, False
         self.said.append(state)
         return standing([self.replica] if state == "running" else [], dict.fromkeys(self.epochs, self.replica))
 
@@ -162,6 +165,17 @@ def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
     assert paces.ended == [HALL], "what still waits to leave is asked by another"
     fleet.beat([HALL])
     assert fleet.mine == {HALL}
+
+
+def test_what_was_taken_away_is_watched_anew_and_not_gone_on_with() -> None:
+    """`accept-restore` takes every partner from its owner, with all that the owner remembers of it."""
+    fleet, rows, paces, _ = a_fleet()
+    fleet.beat([HALL])
+    rows.taken_away = True
+    fleet.beat([HALL])
+    assert (set(fleet.mine), paces.ended) == (set(), [HALL]), "its state would outlive what it was made of"
+    fleet.beat([HALL])
+    assert (set(fleet.mine), paces.taken) == ({HALL}, [HALL, HALL])
 
 
 def test_what_leaves_is_given_back_once_nothing_of_it_is_under_way() -> None:
