@@ -115,7 +115,8 @@ def _prepare(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE action_log RENAME COLUMN seq TO id")
     _add(connection, action_log, action_log.c.seq)
     connection.execute(update(action_log).values(seq=action_log.c.id))
-    sending = exists().where(writes.c.id == attempts.c.write, writes.c.state == "sending")
+    last = (writes.c.id == attempts.c.write, writes.c.attempt == attempts.c.attempt)
+    sending = exists().where(*last, writes.c.state == "sending")
     connection.execute(update(attempts).where(attempts.c.outcome == OPEN, ~sending).values(outcome=UNKNOWN))
 
 

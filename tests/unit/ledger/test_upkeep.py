@@ -279,6 +279,21 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
         assert sent_again(ledger, settled).attempt == 2
 
 
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_an_attempt_that_a_restore_left_open_stops_no_upgrade(tmp_path: Path, revision: str) -> None:
+    """A program of before left it so; a person then let the write be sent again, and that attempt was cut short."""
+    older_ledger(tmp_path, revision)
+    with closing(sqlite3.connect(tmp_path / "worker.db")) as connection, connection:
+        names = ", ".join(f'"{column[1]}"' for column in connection.execute("PRAGMA table_info(attempts)"))
+        second = names.replace('"attempt"', "2")
+        connection.execute(f"INSERT INTO attempts ({names}) SELECT {second} FROM attempts WHERE write = 5")  # noqa: S608
+        connection.execute("UPDATE writes SET attempt = 2 WHERE id = 5")
+    upgrade(URL, now=NOW, folder=tmp_path)
+    with closing(sqlite3.connect(tmp_path / "worker.db")) as connection:
+        found = connection.execute("SELECT attempt, outcome FROM attempts WHERE write = 5").fetchall()
+    assert found == [(1, "unknown"), (2, "open")]
+
+
 def sent_again(ledger: SqlLedger, write: Write) -> Write:
     return sent(ledger, write, after(8))
 
