@@ -15,6 +15,7 @@ from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport, Parts, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
+from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.rules.load import read_rules
@@ -190,6 +191,33 @@ def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_wh
         edited = await rules_after(10)
         assert edited["hash"] == edited["files_hash"] == source.files_hash()
         assert str(edited["loaded_at"]) > str(broken["refused_at"])
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_path: Path) -> None:
+    """The ledger would store nothing under the rules before: a replica that stayed with them did nothing for ever."""
+
+    class Published(Edited):
+        cut_off = True
+
+        async def load(self) -> RuleSet:
+            if self.cut_off:
+                raise LedgerUnwritable("no answer within 10 s")
+            return await super().load()
+
+    source, told = Published("rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]"), Told()
+
+    async def script(here: Town) -> None:
+        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=source, reporter=told, pid=1, budgets=no_budget)
+        await daemon._reload()
+        assert not daemon.rules.rules
+        source.cut_off = False
+        await daemon._reload()
+        assert [rule.id for rule in daemon.rules.rules] == ["a"]
+        assert told.said == [], "nobody is told of a ledger that was away for a moment, or that the rules are wrong"
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

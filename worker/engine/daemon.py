@@ -510,6 +510,9 @@ class Daemon:
             return
         try:
             rules = await self._source.load()
+        except LedgerUnwritable as problem:  # where they are published: that says nothing of them, and is tried again
+            self._unwritable(problem)
+            return
         except WorkerError as problem:
             status = self._rules_status
             status.files_hash, status.error = files, str(problem)
