@@ -10,6 +10,7 @@ from worker.model.commits import Brake, Commit, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.writes import Write
 from worker.rules.load import read_rules
+from worker.writes.life import move
 
 CAMPAIGN = "/client_campaign_status$"
 PAUSE = """
@@ -154,6 +155,33 @@ def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be_store
         await here.run(120)
         assert here.only.state == "confirmed", here.story()
         assert [one.after for one in here.effects()] == ["PAUSED"], "it took effect, and is not made twice"
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
+
+
+def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(tmp_path: Path) -> None:
+    """A replica that was frozen has its partner back before the answer is there: another one had it meanwhile."""
+
+    async def script(here: Town) -> None:
+        await here.run(10)
+        sent, found = here.ledger.record_sending, list[Write]()
+
+        def record_sending(sending: Sending) -> Brake | None:
+            brake = sent(sending)
+            if not found:
+                lost = move(sending.move.after, "unknown", at=here.clock.now(), reason="takeover", why="found so")
+                here.ledger.apply(Commit(at=here.clock.now(), moves=(lost,)))
+                found.append(lost.after)
+            return brake
+
+        here.ledger.record_sending = record_sending  # type: ignore[method-assign]
+        here.set("e1", status="cancelled")
+        await here.run(120)
+        assert here.only.state == "confirmed", here.story()
+        told = [one for one in here.log("evidence") if one["reason"] == "takeover"]
+        assert [(one["attempt"], one["response"]["status"]) for one in told] == [(1, 204)], here.story()
+        assert [one.after for one in here.effects()] == ["PAUSED"]
 
     with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
         play(script)

@@ -38,7 +38,7 @@ from worker.guards.checks import (
 )
 from worker.model.actions import ACTIONS
 from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending, of_write
-from worker.model.errors import LedgerUnwritable, OwnershipLost, SendingUnmarked, StateConflict
+from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
 from worker.model.writes import State, Write
@@ -320,7 +320,7 @@ class Executor:
                 self._ledger.apply(Commit(at=now, moves=(told,), partner=memory if memory != state.memory else None))
                 state.memory = memory
                 break
-            except OwnershipLost:
+            except StateConflict:  # another replica has moved it, whether or not the partner came back since
                 await self._testify(sending, outcome)
                 return
             except LedgerUnwritable:
@@ -330,9 +330,9 @@ class Executor:
         self._remember(state, told.after, step.settling)
 
     async def _testify(self, sending: Write, outcome: Outcome) -> None:
-        """What became of an attempt of a partner that is another replica's by now, for people to read: its owner goes
+        """What became of an attempt that another replica has found since, for people to read: the partner's owner goes
         by what it reads itself."""
-        why = f"attempt {sending.attempt} of a replica to which the partner no longer belongs: {outcome.why}"
+        why = f"attempt {sending.attempt} of a replica that had lost the partner meanwhile: {outcome.why or 'accepted'}"
         record = of_write(sending, at=self._clock.now(), kind="evidence", reason="takeover", why=why)
         stored = False
         while not stored:
