@@ -28,7 +28,7 @@ from worker.ledger.ownership import Membership
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import replicas
-from worker.model.commits import Brake, Commit, LogFilter, Sending, SendingView
+from worker.model.commits import Brake, Commit, LogFilter, PartnerMemory, Sending, SendingView
 from worker.model.errors import OwnershipLost, StateConflict
 from worker.model.exchange import LEASE, Owner, Taken
 from worker.model.facts import PartnerId, RuleId
@@ -121,6 +121,23 @@ def test_who_was_not_heard_of_goes_on_as_another_that_owns_nothing(url: str) -> 
     assert not taken.goodbye, "nobody knows what it asked"
     planned(ledger)
     ledger.close()
+
+
+def test_nobody_new_has_a_record_before_it_is_known_who_was_watched_already(url: str) -> None:
+    """The only partner is watched whoever it is; the second name that it is given must not do all of it again."""
+    one, first = owning(url)
+    one.apply(Commit(at=NOW, partner=PartnerMemory(partner=ACME)))
+    other, second = joined(url)
+    second_name = one_more()
+    both = (ACME, second_name)
+    assert second.take(second_name, Owner()) is not None
+    with pytest.raises(StateConflict, match=f"may be the same as another partner: the record of {ACME}"):
+        second.identify(second_name, "1", both)
+    assert first.identify(ACME, "1", both) == ACME
+    assert second.identify(second_name, "1", both) == ACME
+    assert second.identify(second_name, "2", both) == second_name
+    one.close()
+    other.close()
 
 
 def test_of_two_that_take_a_partner_over_one_has_it(url: str, postgres: Server) -> None:

@@ -14,8 +14,8 @@ from tests.worlds import PARTNER, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.ports import CycleReport, Parts, Service
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import DaemonStatus
-from worker.model.errors import LedgerUnwritable
+from worker.model.commits import Commit, DaemonStatus
+from worker.model.errors import LedgerUnwritable, OwnershipLost
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.rules.load import read_rules
@@ -218,6 +218,31 @@ def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_pa
         await daemon._reload()
         assert [rule.id for rule in daemon.rules.rules] == ["a"]
         assert told.said == [], "nobody is told of a ledger that was away for a moment, or that the rules are wrong"
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    """It could not be stored at once, and when it could, the partner was another's: each status after it failed."""
+
+    async def script(here: Town) -> None:
+        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
+        apply, away = here.ledger.apply, LedgerUnwritable("no answer within 10 s")
+        answers: list[Exception] = [away, OwnershipLost("it is another's")]
+
+        def lost(commit: Commit) -> object:
+            if PARTNER in commit.partners and answers:
+                raise answers.pop(0)
+            return apply(commit)
+
+        here.ledger.apply = lost  # type: ignore[assignment,method-assign]
+        daemon._say_held({PARTNER: "it is the same partner as another"})
+        daemon._save_status()
+        daemon._save_status()
+        assert [one["why"] for one in here.log("held")] == ["it is the same partner as another"]
+        assert here.ledger.status() is not None
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -23,7 +23,7 @@ from worker.engine.partners import Identities, Partners, Renewed, held_while_gon
 from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus, Record
-from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict, WorkerError
+from worker.model.errors import LedgerUnwritable, NotSafe, OwnershipLost, StateConflict, WorkerError
 from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -355,7 +355,7 @@ class Daemon:
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
-                if fleet.strangers and (asking is None or asking.done()):
+                if (fleet.strangers or self._held) and (asking is None or asking.done()):
                     asking = asyncio.ensure_future(self._identify(fleet))
             except LedgerUnwritable as problem:
                 self._unwritable(problem)
@@ -366,13 +366,23 @@ class Daemon:
             await self._clock.sleep(BEAT_S)
 
     async def _identify(self, fleet: Fleet) -> None:
-        """Asks the service who each stranger is; one that is another partner by its record is held."""
-        held = dict(self._held)
-        for partner, record in (await self._identities.records(fleet.strangers)).items():
-            with suppress(LedgerUnwritable, StateConflict):
+        """Asks the service who each stranger is; one that is another partner by its record is held, and one of which
+        that cannot be told."""
+        strangers, held = fleet.strangers, dict[PartnerId, str]()
+        records = await self._identities.records(strangers)
+        for partner in sorted(strangers):
+            record = records.get(partner)
+            if record is None:
+                held[partner] = self._identities.unsure(partner)
+                continue
+            try:
                 first = fleet.identify(partner, record)
                 if first != partner:
                     held[partner] = f"it is the same partner as {first}: the record of both has the id {record}"
+            except (LedgerUnwritable, OwnershipLost):
+                continue
+            except StateConflict as problem:
+                held[partner] = str(problem)
         self._say_held(held)
 
     def _busy(self, partner: PartnerId) -> bool:
@@ -546,7 +556,11 @@ class Daemon:
             self._unwritable(problem)
 
     def _record_owed(self, now: datetime) -> None:
-        self._ledger.apply(Commit(at=now, records=tuple(self._owed)))
+        owed = tuple(self._owed)
+        try:
+            self._ledger.apply(Commit(at=now, records=owed))
+        except OwnershipLost:  # of a partner that is another's by now: said all the same
+            self._ledger.testify(owed)
         self._owed.clear()
 
     def _unwritable(self, problem: LedgerUnwritable) -> None:

@@ -30,7 +30,7 @@ class FleetRows(Protocol):
 
     def beat(self, state: str, /) -> Shares: ...
     def take(self, partner: PartnerId, seen: Owner, /) -> Taken | None: ...
-    def identify(self, partner: PartnerId, record: str, /) -> PartnerId: ...
+    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId], /) -> PartnerId: ...
     def release(self, partner: PartnerId, pace: Mapping[str, Json], /) -> None: ...
     def save_pace(self, partner: PartnerId, pace: Mapping[str, Json], /) -> None: ...
     def leave(self) -> None: ...
@@ -91,6 +91,7 @@ class Fleet:
         self._paces = paces
         self._clock = clock
         self._state = "starting"
+        self._named: Collection[PartnerId] = ()
         self._known: set[PartnerId] = set()
         self.mine: frozenset[PartnerId] = frozenset()
         self.leaving: set[PartnerId] = set()
@@ -105,6 +106,7 @@ class Fleet:
         """Says that this replica lives, takes what is for it to take, and chooses what it gives back. ``named``: by the
         service, and none before there are rules. Raises `LedgerUnwritable`, and then what it has is its own for a
         moment only."""
+        self._named = named
         before, began = self.replica, self._clock.monotonic()
         if named and self._state == "starting":
             self._state = "running"
@@ -130,7 +132,7 @@ class Fleet:
 
     def identify(self, partner: PartnerId, record: str) -> PartnerId:
         """Who a stranger is by the service's word: itself, or another partner that is watched already."""
-        first = self._membership.identify(partner, record)
+        first = self._membership.identify(partner, record, self._named)
         if first == partner:
             self._known.add(partner)
         return first

@@ -68,8 +68,7 @@ def told_apart(
         elif partner in watched or len(order) == 1:
             chosen.append(partner)
         elif unsure is not None or record is None:
-            of = partner if unsure is None else unsure
-            held[partner] = f"it may be the same as another partner: the record of {of} {unreadable.get(of, UNASKED)}"
+            held[partner] = _unsure(partner if unsure is None else unsure, unreadable)
             continue
         else:
             chosen.append(partner)
@@ -79,6 +78,10 @@ def told_apart(
         chosen = [next(iter(order))]
         held.pop(chosen[0], None)
     return chosen, held
+
+
+def _unsure(of: PartnerId, unreadable: Mapping[PartnerId, str]) -> str:
+    return f"it may be the same as another partner: the record of {of} {unreadable.get(of, UNASKED)}"
 
 
 class Identities:
@@ -102,6 +105,10 @@ class Identities:
         if unknown:
             await self._ask(unknown)
         return {partner: self._records[partner] for partner in named if partner in self._records}
+
+    def unsure(self, partner: PartnerId) -> str:
+        """Why a partner of which it is not known who it is cannot be watched beside others."""
+        return _unsure(partner, self._unreadable)
 
     async def _ask(self, unknown: Collection[PartnerId]) -> None:
         reads = {

@@ -8,7 +8,7 @@ and what is stored of a partner is stored only under the epoch in which it was b
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Update, delete, func, insert, select, update
@@ -76,14 +76,21 @@ class Membership:
         ago = now - time_of(pace["at"]) if "at" in pace else timedelta(0)
         return Taken(goodbye=seen.replica is None, record=found.record, pace=pace, ago=ago)
 
-    def identify(self, partner: PartnerId, record: str) -> PartnerId:
+    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId]) -> PartnerId:
         """Which partner has this record: this one, unless another came first. One record under two names would have
-        everything done twice, so the rows allow one."""
+        everything done twice, so the rows allow one; and nobody new has it before it is known who those are of all
+        that are ``named`` that were watched already."""
         with recording(self._store, [partner], self.replica) as (connection, journal):
             self.require(journal)
             first = connection.execute(select(_P.partner).where(_P.record == record)).scalar()
             if first is not None:
                 return PartnerId(first)
+            new = connection.execute(select(_P.body).where(_P.partner == partner)).scalar() is None
+            earlier = select(_P.partner).where(_P.partner.in_(named), _P.body.is_not(None), _P.record.is_(None))
+            unsure = connection.execute(earlier).scalar() if new else None
+            if unsure is not None:
+                why = f"it may be the same as another partner: the record of {unsure} has not been read yet"
+                raise StateConflict(why, hint="it is held until that is known")
             try:
                 connection.execute(update(partners).where(_P.partner == partner).values(record=record))
             except IntegrityError as error:

@@ -1,6 +1,6 @@
 """How workers that share a ledger share out its partners: alike for all who see the same, and evenly after a while."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from hypothesis import given as for_all
@@ -82,7 +82,8 @@ class Rows:
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
         return Taken(goodbye=False, record=self.records.get(partner))
 
-    def identify(self, partner: PartnerId, record: str) -> PartnerId:
+    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId]) -> PartnerId:
+        assert partner in named
         first = next((one for one, other in self.records.items() if other == record), partner)
         if first == partner:
             self.records[partner] = record
