@@ -28,6 +28,9 @@ ASKING = ("waiting", "needs_human")
 """Kinds of records that ask a person for a decision."""
 RECORDS_A_LOOK = 2_000
 ALARMS_MAX = 1_000
+OTHERS_S = 60.0
+"""So long what another worker of a fleet is to tell of is kept: whoever has its partner by then tells of it. It may
+have ended before it read of it, or while it gathered what belongs to it."""
 STOP_WITHIN_S = 10.0
 """How long a stop waits for a message that is on its way."""
 
@@ -69,6 +72,7 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to: dict[str, int] = {}
         self._saved: dict[str, int] | None = None
+        self._others: list[tuple[float, Mapping[str, Json]]] = []
 
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
         """The daemon cries out. From any thread; never waits."""
@@ -105,7 +109,8 @@ class Outbox:
                 one.digest.failed(now)
             self._told(one, notice)
         if not any(one.digest.owing for one in self._subscribers):
-            self._save(self._read_up_to)
+            kept = {str(record["chain"]): cast(int, record["seq"]) - 1 for _, record in reversed(self._others)}
+            self._save({**self._read_up_to, **kept})
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_EVERY_S):
@@ -117,14 +122,23 @@ class Outbox:
             for one in self._subscribers:
                 if note.topic in one.on:
                     one.digest.add(note, now)
+        self._others = [(since, record) for since, record in self._others if not self._settled(record, since, now)]
         for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_A_LOOK)):
-            wanted, to = self._wanted(record), self._to(record)
-            for one in self._subscribers if self._tells(record) else ():
-                on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
-                found = note_of(record, on, wanted)
-                if found is not None:
-                    one.digest.add(found, now)
+            if not self._settled(record, now, now):
+                self._others.append((now, record))
             self._read_up_to[str(record["chain"])] = cast(int, record["seq"])
+
+    def _settled(self, record: Mapping[str, Json], since: float, now: float) -> bool:
+        """Tells of a record those who asked for it, or leaves it to whose it is; whether that is all."""
+        if not self._tells(record):
+            return now - since >= OTHERS_S
+        wanted, to = self._wanted(record), self._to(record)
+        for one in self._subscribers:
+            on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
+            found = note_of(record, on, wanted)
+            if found is not None:
+                one.digest.add(found, now)
+        return True
 
     def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
         """What the write does and spends about which a record asks a person."""

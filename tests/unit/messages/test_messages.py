@@ -27,7 +27,7 @@ from worker.messages.digest import (
     note_of,
     words_of,
 )
-from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
+from worker.messages.outbox import OTHERS_S, AppriseChannel, Outbox, Subscriber
 from worker.model.commits import ALARMS, HANDED_OVER, MESSAGE, TOPICS, Commit, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
@@ -204,6 +204,7 @@ class Place:
     wire: Wire = field(default_factory=Wire)
     now: float = 0.0
     taken: list[bool] = field(default_factory=list)
+    mine: bool = True
 
     def outbox(self) -> Outbox:
         subscriber = Subscriber(key="notify[0].url", send=self.wire.send, on=ASKED)
@@ -214,6 +215,7 @@ class Place:
             place=self.folder / "worker.db",
             seconds=lambda: self.now,
             told=lambda one, _: self.taken.append(not one.digest.failing),
+            tells=lambda _: self.mine,
         )
         made.begin()
         return made
@@ -275,6 +277,33 @@ def test_a_restart_repeats_nothing_and_loses_nothing(place: Place) -> None:
     (message,) = place.look(again, GATHER_S)
     assert "write 2" in message.body, "although the rule's group was quiet when the process ended"
     assert "write 1" not in message.body
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_the_owner_of_a_partner_did_not_live_to_tell_is_told_by_the_next(place: Place, restarted: bool) -> None:
+    """Before it has the partner it has read the record already; and a worker that starts has no partner at first."""
+    place.mine = False
+    outbox = place.outbox()
+    place.say("look at it")
+    place.look(outbox, 1)
+    if restarted:
+        outbox = place.outbox()
+        place.look(outbox, 1)
+    place.mine = True
+    place.look(outbox, 10)
+    (message,) = place.look(outbox, GATHER_S)
+    assert "look at it" in message.body
+    assert place.look(outbox, GATHER_S) == []
+
+
+def test_what_another_worker_has_had_the_time_to_tell_is_left_to_it(place: Place) -> None:
+    place.mine = False
+    outbox = place.outbox()
+    place.say("look at it")
+    place.look(outbox, 1)
+    place.look(outbox, OTHERS_S)
+    place.mine = True
+    assert place.look(outbox, 1) + place.look(outbox, GATHER_S) == []
 
 
 def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
