@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.worlds import PARTNER, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
+from worker.engine.fleet import Fleet
 from worker.engine.ports import CycleReport, Parts, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus
@@ -243,6 +245,26 @@ def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_stops_
         daemon._save_status()
         assert [one["why"] for one in here.log("held")] == ["it is the same partner as another"]
         assert here.ledger.status() is not None
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_in_a_fleet_each_record_is_told_by_one(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        fleet = SimpleNamespace(mine={PARTNER}, replica="a", speaks=True)
+        parts = Parts(
+            clock=here.clock,
+            service=here.worker.service,
+            ledger=here.worker.ledger,
+            settings=here.settings,
+            fleet=cast("Fleet", fleet),
+        )
+        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
+        assert [daemon.tells({"partner": one, "replica": "b"}) for one in (PARTNER, "another")] == [True, False]
+        assert [daemon.tells({"partner": None, "replica": one}) for one in ("a", "b", "")] == [True, False, True]
+        fleet.speaks = False
+        assert not daemon.tells({"partner": None, "replica": ""})
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
         play(script)

@@ -239,12 +239,14 @@ class Daemon:
         return self._rules.current
 
     def tells(self, record: Mapping[str, Json]) -> bool:
-        """Whether this process is the one to tell of a record: in a fleet, of its own partners' and of its own. May be
-        asked from any thread."""
+        """Whether this process is the one to tell of a record: in a fleet, of its own partners' and of its own, and one
+        of all also of what operators do that concerns all. May be asked from any thread."""
         if self._fleet is None:
             return True
-        partner = record.get("partner")
-        return partner in self._fleet.mine if partner else record.get("replica") == self._fleet.replica
+        partner, replica = record.get("partner"), record.get("replica")
+        if partner:
+            return partner in self._fleet.mine
+        return replica == self._fleet.replica if replica else self._fleet.speaks
 
     def stop(self) -> None:
         """Asks the daemon to stop; what is in flight is awaited by `run`."""

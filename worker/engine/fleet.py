@@ -84,7 +84,7 @@ def weight(partner: PartnerId, replica: str) -> bytes:
 class Fleet:
     """This replica's part. ``mine``: the partners to watch now; ``leaving``: those that are still its own and are
     given back as soon as nothing of them is under way; ``strangers``: those that are its own, and of which nobody knows
-    yet whether they are another partner under a second name."""
+    yet whether they are another partner under a second name. ``speaks``: it tells of what no replica has recorded."""
 
     def __init__(self, membership: FleetRows, paces: Paces, clock: Clock) -> None:
         self._membership = membership
@@ -96,6 +96,7 @@ class Fleet:
         self.mine: frozenset[PartnerId] = frozenset()
         self.leaving: set[PartnerId] = set()
         self.strangers: frozenset[PartnerId] = frozenset()
+        self.speaks = False
 
     @property
     def replica(self) -> str:
@@ -112,6 +113,7 @@ class Fleet:
             self._state = "running"
         owned = set(self._membership.epochs)
         standing = self._membership.beat(self._state)
+        self.speaks = self.replica == min(standing.alive, default="")
         lost = owned - set(self._membership.epochs)
         for partner in lost:  # what of it still waits to leave is asked by another
             self._paces.handed_over(partner)

@@ -67,6 +67,7 @@ class Rows:
         self.ids = iter("abcdef")
         self.given_up = True
         self.taken_away = False
+        self.others: list[str] = []
         self.records = dict[PartnerId, str]()
         self.said: list[Any] = []
 
@@ -76,7 +77,9 @@ class Rows:
         if self.taken_away:
             self.epochs, self.taken_away = {}, False
         self.said.append(state)
-        return standing([self.replica] if state == "running" else [], dict.fromkeys(self.epochs, self.replica))
+        return standing(
+            [self.replica, *self.others] if state == "running" else [], dict.fromkeys(self.epochs, self.replica)
+        )
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
@@ -177,6 +180,17 @@ def test_what_was_taken_away_is_watched_anew_and_not_gone_on_with() -> None:
     assert (set(fleet.mine), paces.ended) == (set(), [HALL]), "its state would outlive what it was made of"
     fleet.beat([HALL])
     assert (set(fleet.mine), paces.taken) == ({HALL}, [HALL, HALL])
+
+
+def test_one_of_all_speaks_for_the_operators() -> None:
+    """A halt of everything is no replica's own: whoever asked to be told of halts was told of none."""
+    fleet, rows, _, _ = a_fleet()
+    spoke: list[bool] = []
+    for named, others in (([], []), ([HALL], []), ([HALL], ["0"])):
+        rows.others = others
+        fleet.beat(named)
+        spoke.append(fleet.speaks)
+    assert spoke == [False, True, False]
 
 
 def test_what_leaves_is_given_back_once_nothing_of_it_is_under_way() -> None:
