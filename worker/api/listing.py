@@ -66,8 +66,8 @@ class EventLists:
                     found.add(page, read, reply)
             number, pages = batch.stop, min(found.pages_expected(), PAGES_MAX)
             if number <= pages and found.worth_going_on:
-                yield found.so_far(self.clock.now(), left=pages - number + 1)
-        listing = found.whole(self.clock.now())
+                yield found.so_far(left=pages - number + 1)
+        listing = found.whole()
         self._whole[partner] = pages if listing.complete else 0
         self._pages[partner] = {page: kept for page, kept in self._pages[partner].items() if page <= pages}
         yield listing
@@ -148,12 +148,12 @@ class Assembly:
             return 1
         return -(-self.first.total // self.first.limit)
 
-    def so_far(self, now: datetime, left: int) -> Listing:
+    def so_far(self, left: int) -> Listing:
         """The list while pages are left to be read."""
         pages = min(self.pages_expected(), PAGES_MAX)
-        return Listing(events=self.events, complete=False, began_at=self.began_at, ended_at=now, pages=pages, left=left)
+        return Listing(events=self.events, complete=False, began_at=self.began_at, pages=pages, left=left)
 
-    def whole(self, now: datetime) -> Listing:
+    def whole(self) -> Listing:
         """The list, complete only if nothing whatever speaks against it."""
         if (pages := self.pages_expected()) > PAGES_MAX:
             self.faults.append(f"the list has {pages} pages; {PAGES_MAX} are read")
@@ -162,7 +162,7 @@ class Assembly:
             self.faults.append(f"{len(self.events)} events where the total is {total}")
         shown = "; ".join(self.faults[:FAULTS_SHOWN])
         more = f"; and {len(self.faults) - FAULTS_SHOWN} more" if len(self.faults) > FAULTS_SHOWN else ""
-        listing = self.so_far(now, left=0)
+        listing = self.so_far(left=0)
         return replace(listing, complete=not self.faults, why=shown + more, code=self.code)
 
 

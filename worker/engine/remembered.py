@@ -104,7 +104,7 @@ class Remembered(WorldService):
         fact = await cast(Service, self._ask).read(partner, event, EVENT, urgency=Urgency.FACT)
         events = {event: fact} if isinstance(fact, Known) else {}
         why = fact.why if isinstance(fact, Unknown) else ""
-        yield Listing(events=events, complete=False, why=why, began_at=now, ended_at=self._clock.now())
+        yield Listing(events=events, complete=False, why=why, began_at=now)
 
     async def read(
         self,

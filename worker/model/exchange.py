@@ -75,7 +75,6 @@ class Listing:
     why: str = ""
     code: UnknownCode | None = None
     began_at: datetime
-    ended_at: datetime
     pages: int = 1
     left: int = 0
 
