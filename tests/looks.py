@@ -44,7 +44,6 @@ def a_rule(rule_id: str, when: str | None = None, *do: str, on_change: str | Ite
         when=expression(when) if when is not None else None,
         on_change=watches,
         do=steps,
-        when_hash=when or "",
         do_hash=f"{do} {keys.get('parameters')}",
     )
     return replace(rule, **keys)

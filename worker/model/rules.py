@@ -164,7 +164,7 @@ class SpendLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule. ``when`` None is always true. ``after``: the rule of which a write must stand on the event; ``when``
-    says so itself. Hashes are of the texts: ``when_hash`` of the condition, ``do_hash`` of ``do`` and ``with``."""
+    says so itself. ``do_hash``: of the texts of ``do`` and ``with``."""
 
     id: RuleId
     file: str
@@ -189,7 +189,6 @@ class Rule:
     parameters: Mapping[str, "str | float | int"] = field(default_factory=dict)
     do: tuple[RuleStep, ...] = ()
     on_unknown: Literal["settle", "ask"] = "settle"
-    when_hash: str = ""
     do_hash: str = ""
     names: frozenset[str] = field(init=False, repr=False, compare=False)
     """Every fact that the rule names: in ``when``, ``on_change`` and computed values. Asked for at every look."""

@@ -285,7 +285,6 @@ class _RuleReader:
             parameters=text.asked_with,
             do=steps,
             on_unknown=text.on_unknown or "settle",
-            when_hash=_digest("" if when is None else when.source, *filter(None, [text.after])),
             do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with")), *self._expressions.named),
         )
         self._asked(rule)

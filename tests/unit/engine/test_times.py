@@ -209,8 +209,8 @@ def test_with_for_it_is_known_at_the_time_since_when_it_holds() -> None:
 
 def test_an_episode_lasts_until_its_writes_are_final_and_so_does_its_wish() -> None:
     rules = (
-        a_rule("night", None, "pause", at=CronTimes(source="5 12 * * *"), when_hash=""),
-        a_rule("morning", None, "run", at=CronTimes(source="30 12 * * *"), when_hash=""),
+        a_rule("night", None, "pause", at=CronTimes(source="5 12 * * *")),
+        a_rule("morning", None, "run", at=CronTimes(source="30 12 * * *")),
     )
     story = started(*rules)
     assert story.fires(to(story, 5)) == ["night"]

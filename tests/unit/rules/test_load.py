@@ -243,7 +243,7 @@ def test_anchors_and_merged_keys_are_understood() -> None:
 
 def test_hashes_follow_what_they_are_of() -> None:
     plain, other = one(), one(do="[run]")
-    assert plain.when_hash == other.when_hash
+    assert plain.when == other.when
     assert plain.do_hash != other.do_hash
     assert plain.do_hash != one("    with: {budget: 5}").do_hash, "parameters are part of what is done"
     assert plain.do_hash == one("    description: x\n", "[ pause ]").do_hash, "spacing is not"
