@@ -14,6 +14,7 @@ from tests.unit.ledger.examples import (
     after,
     become,
     fired,
+    in_memory_ledger,
     intent,
     key,
     memory,
@@ -28,7 +29,7 @@ from tests.unit.ledger.examples import (
 )
 from worker.engine.ports import Ledger
 from worker.ledger.log import hash_of
-from worker.ledger.sql import SqlLedger, in_memory_ledger
+from worker.ledger.sql import SqlLedger
 from worker.model.commits import Brake, Commit, DaemonStatus, LogFilter, PartnerMemory
 from worker.model.errors import StateConflict
 from worker.model.facts import PartnerId, WriteId

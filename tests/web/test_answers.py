@@ -16,7 +16,7 @@ from sqlalchemy import Connection, event
 
 from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
-from tests.unit.ledger.examples import open_ledger
+from tests.unit.ledger.examples import in_memory_ledger, open_ledger
 from tests.web.scene import PASSWORD, FixedClock, Scene, scene
 from tests.worlds import Town, draft, town, world
 from worker.cli.common import ledger_url
@@ -24,7 +24,6 @@ from worker.cli.run import Pulse
 from worker.engine.ports import CycleReport
 from worker.ledger.log import Head, read_export, verified
 from worker.ledger.places import place_of
-from worker.ledger.sql import in_memory_ledger
 from worker.model.commits import Commit, DaemonStatus, Move, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import Json, PartnerId, RuleId

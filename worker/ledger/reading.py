@@ -602,9 +602,9 @@ def part_of(body: Mapping[str, Json], name: str) -> Mapping[str, Json]:
     return part if isinstance(part, dict) else {}
 
 
-def open_for_backup(url: str, folder: Path | None = None) -> LedgerReader:
+def open_for_backup(url: str) -> LedgerReader:
     """The ledger for nothing but `backup`, of whatever revision it is: a backup is what comes before an upgrade."""
-    place = files_of(url, folder)
+    place = files_of(url)
     if place is None:
         return LedgerReader(server_store(url))
     if not place.file.exists() and place.mark.exists():

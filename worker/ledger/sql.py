@@ -63,7 +63,7 @@ from worker.ledger.rows import (
     stored_memory,
     update_write,
 )
-from worker.ledger.sqlite import create_file, memory_store, reading_store, writing_store
+from worker.ledger.sqlite import create_file, reading_store, writing_store
 from worker.ledger.tables import (
     action_log,
     attempts,
@@ -109,7 +109,7 @@ _SAVE_STATUS = upsert(daemon_status, "id")
 
 
 class SqlLedger(LedgerReader):
-    """The `Ledger` port on a database. Made by `open`, or in memory by `in_memory_ledger`."""
+    """The `Ledger` port on a database. Made by `open`, or in memory, to rehearse on, by `draft_of`."""
 
     def __init__(self, store: Store, *, mark: Mark) -> None:
         super().__init__(store)
@@ -498,20 +498,6 @@ def _move(connection: Connection, journal: Journal, move: Move) -> None:
     settle_attempt(connection, move)
 
 
-# A ledger in memory, for fast tests and the simulation: the real one's code on a database that ends with the process.
-#
-# Not a second implementation, so nothing can hold here and fail on a disk but the disk itself: no file, no mark, no
-# lock. Never used by the daemon.
-
-
-def in_memory_ledger(now: datetime) -> SqlLedger:
-    """A new, empty ledger, created at ``now``."""
-    store = memory_store()
-    with store.writing() as connection:
-        set_up(connection, now)
-    return SqlLedger(store, mark=first_mark("in-memory"))
-
-
 # A ledger to rehearse on: what deciding and guarding look at, copied into memory, with the real ledger's code on top.
 #
 # `plan` runs the daemon's own cycle over it. The file is opened for reading only, so it cannot be changed by a slip,
@@ -528,10 +514,7 @@ class ScratchLedger(SqlLedger):
     @classmethod
     def new(cls) -> Self:
         """An empty one."""
-        store = memory_store()
-        with store.writing() as target:
-            metadata.create_all(target)
-        return cls(store, mark=first_mark("scratch"))
+        return cls(empty_store(), mark=first_mark("scratch"))
 
     def clear(self) -> None:
         """Forgets everything: numbers begin at 1 again."""
@@ -540,12 +523,12 @@ class ScratchLedger(SqlLedger):
                 connection.execute(delete(table))
 
 
-def draft_of(url: str, *, now: datetime, reach: timedelta, folder: Path | None = None) -> SqlLedger:
+def draft_of(url: str, *, now: datetime, reach: timedelta) -> SqlLedger:
     """The copy of a ledger; of none yet, an empty one. ``reach``: how far back first attempts matter.
 
     Raises `NotSafe` where the daemon would not start on it either: restored, lost, newer or older.
     """
-    draft, stored = empty_store(), store_of(url, folder)
+    draft, stored = empty_store(), store_of(url)
     if stored is not None:
         with closing(stored):
             _copy(stored, draft, now=now, reach=reach)

@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from worker.engine.ports import Ledger
-from worker.ledger.mark import Mark, read_mark, write_mark
+from worker.ledger.mark import Mark, first_mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
-from worker.ledger.sql import SqlLedger
-from worker.ledger.sqlite import SqliteStore
+from worker.ledger.sql import SqlLedger, set_up
+from worker.ledger.sqlite import SqliteStore, memory_store
 from worker.model.commits import Brake, Commit, Move, Record, RuleMemory, Sending, SendingView, of_write
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
@@ -37,6 +37,15 @@ def after(seconds: float) -> datetime:
 
 def place_in(folder: Path) -> LedgerPlace:
     return LedgerPlace(file=folder / "worker.db")
+
+
+def in_memory_ledger(now: datetime) -> SqlLedger:
+    """A new, empty ledger, created at ``now``, on a database that ends with the process: the real one's code, so that
+    nothing can hold here and fail on a disk but the disk itself."""
+    store = memory_store()
+    with store.writing() as connection:
+        set_up(connection, now)
+    return SqlLedger(store, mark=first_mark("in-memory"))
 
 
 def open_ledger(folder: Path, now: datetime = NOW) -> SqlLedger:

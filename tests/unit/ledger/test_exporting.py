@@ -9,9 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.ledger.examples import ACME, NOW, fired
+from tests.unit.ledger.examples import ACME, NOW, fired, in_memory_ledger
 from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
-from worker.ledger.sql import in_memory_ledger
 from worker.model.commits import Commit, LogFilter, Record
 from worker.model.facts import EventId, Json
 

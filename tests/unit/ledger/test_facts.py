@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.ledger.examples import ACME, E1, NOW, after, open_ledger, place_in
+from tests.unit.ledger.examples import ACME, E1, NOW, after, in_memory_ledger, open_ledger, place_in
 from worker.ledger.rows import FORGET_AT_ONCE
-from worker.ledger.sql import SqlLedger, in_memory_ledger
+from worker.ledger.sql import SqlLedger
 from worker.model.commits import OF_PARTNER, Change, Changes, Commit, Observed
 from worker.model.errors import LedgerDamaged
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Unknown

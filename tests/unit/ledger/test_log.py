@@ -16,6 +16,7 @@ from tests.unit.ledger.examples import (
     after,
     become,
     fired,
+    in_memory_ledger,
     key,
     open_ledger,
     plan,
@@ -24,7 +25,7 @@ from tests.unit.ledger.examples import (
 )
 from worker.ledger.log import hash_of, verified
 from worker.ledger.reading import FIELDS, PAGE_RECORDS, open_reading
-from worker.ledger.sql import SqlLedger, in_memory_ledger
+from worker.ledger.sql import SqlLedger
 from worker.model.commits import ChainBreak, Commit, LogFilter, Record
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import a_policy
-from tests.unit.ledger.examples import NOW, as_stored, key, no_brake, plan
+from tests.unit.ledger.examples import NOW, as_stored, in_memory_ledger, key, no_brake, plan
 from tests.unit.writes.course import Course
 from tests.unit.writes.test_properties import LOOKS, OTHERS, ROWS, VERDICTS, Happening, Life
-from worker.ledger.sql import SqlLedger, in_memory_ledger
+from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, LogFilter, Sending
 from worker.model.facts import Json
 from worker.model.writes import FINAL, Write
