@@ -190,7 +190,7 @@ def test_the_log_shows_a_tampered_record_and_every_format_reads(tmp_path: Path) 
         assert [one["seq"] for one in records] == list(range(1, len(records) + 1))
         assert [one["kind"] for one in where.log("--write", "1")][:2] == ["planned", "sending"]
         assert len(json.loads(where.call("log", "--format", "json").stdout)) == len(records)
-        assert where.call("log", "--format", "csv").stdout.startswith("seq,at,partner,")
+        assert where.call("log", "--format", "csv").stdout.startswith("chain,replica,seq,at,partner,")
         assert "confirmed" in where.call("log", "--event", "e3").stdout
         assert where.call("log", "--since", "1h", "--rule", "nobody", check=1).stdout.count("pause") == 0
         with sqlite3.connect(where.folder / "worker.db") as ledger:

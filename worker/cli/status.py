@@ -7,16 +7,16 @@ from typing import Annotated, cast
 import typer
 
 from worker.cli.common import amiss_with, config_of, in_force, ledger_url, say_no_ledger
-from worker.cli.fleet import GONE, said_of_all
 from worker.cli.output import Format, counted, print_json, print_table, say, when
 from worker.config import Config
 from worker.config.addresses import service_of
 from worker.engine.ports import RELOAD_EVERY, unhealthy
 from worker.ledger.places import LedgerPlace, files_of, held_since, holder, said_by_holder, unread, unseen
-from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.reading import LedgerReader, open_reading, part_of
+from worker.model.commits import SeenReplica
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
-from worker.rules.load import UNREADABLE, files_hash
+from worker.rules.load import UNREADABLE, files_hash, hash_of
 from worker.system import utc_now
 
 app = typer.Typer()
@@ -25,6 +25,9 @@ NO_RULES: Mapping[str, Json] = {
     **dict.fromkeys(("hash", "files_hash", "loaded_at", "error", "refused_at")),
     "ids": [],
 }
+GONE = "gone"
+"""The state of a replica that was not heard of for longer than a lease."""
+MS = timedelta(milliseconds=1)
 PARTNER_COLUMNS = ("partner", "last complete poll", "changes seen after", "requests a minute", "budget", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
 
@@ -84,6 +87,35 @@ def _found(config: Config, now: datetime) -> dict[str, Json]:
         raise NotSafe(f"{error}{still}", hint=f"stop it (kill {pid}); then {error.hint}") from error
     found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files_hash(config.rules)}
     return {**found, "ledger_refused": refused, "config": _in_force(config, place, running=pid is not None)}
+
+
+def replica_said(one: SeenReplica) -> dict[str, Json]:
+    """What is printed of a replica."""
+    since, lag_ms = spelled(one.since), one.lag // MS
+    told: dict[str, Json] = {"id": one.id, "host": one.host, "pid": one.pid, "version": one.version}
+    return {**told, "state": state_of(one), "since": since, "lag_ms": lag_ms}
+
+
+def said_of_all(ledger: LedgerReader) -> dict[str, Json]:
+    """What stands in `status` of a fleet for what one process says of itself."""
+    replicas, published, status = ledger.replicas(), ledger.published(), ledger.status()
+    said: dict[str, Json] = {} if status is None else {**status.body}
+    rules = {**part_of(said, "rules")}
+    if published is not None:
+        loaded_at, generation = spelled(published.at), published.generation
+        rules |= {"hash": hash_of(published.files), "loaded_at": loaded_at, "generation": generation}
+    return {
+        **{name: said.get(name) for name in ("cycle_ms", "unreachable")},
+        **{name: {**part_of(said, name)} for name in ("partners", "partners_held")},
+        "running": any(one.alive for one in replicas),
+        "replicas": [replica_said(one) for one in replicas],
+        "rules": rules,
+    }
+
+
+def state_of(one: SeenReplica) -> str:
+    """What a replica says of itself, while it is heard of."""
+    return one.state if one.alive else GONE
 
 
 def _stored(ledger: LedgerReader, now: datetime) -> dict[str, Json]:
