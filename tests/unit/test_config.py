@@ -411,6 +411,15 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
     assert mistakes("mode: live")[0].startswith(f"CAMPAIGN_WORKER__{message}")
 
 
+def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAMPAIGN_WORKER_USERNAME", "somebody")
+    assert mistakes("mode: live") == []
+    monkeypatch.setenv("CAMPAIGN_WORKER_MODE", "shadow")
+    assert len(found := mistakes("mode: live")) == 1
+    assert "CAMPAIGN_WORKER_MODE" in found[0]
+    assert "sets nothing" in found[0]
+
+
 def test_no_mistake_shows_what_a_variable_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAMPAIGN_WORKER__CREDENTIALS__PASSWORD", "hush-hush")
     monkeypatch.setenv("CAMPAIGN_WORKER__PASSWORD", "hush-hush")

@@ -26,6 +26,7 @@ SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
 """Sections whose values are never shown: sign-ins, and addresses that may hold some."""
 SETTING = "CAMPAIGN_WORKER__"
 """How a variable begins that sets a key: ``CAMPAIGN_WORKER__API__BASE_URL`` is ``api.base_url``."""
+NO_SETTING = "CAMPAIGN_WORKER_"
 _READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
 
 
@@ -86,9 +87,21 @@ def read_config(path: Path, text: str) -> Config:
         assumed = [(("assumptions", one.key), Slip(one.message, one.hint)) for one in objections]
         mistakes += _further(root, crosscheck(checked), wrong) + _further(root, assumed, wrong, key=True)
         warnings = [replace(one, severity="warning") for one in _further(root, doubts(checked), wrong)]
-    if checked is None or mistakes:
-        raise InputErrors(_in_order([*mistakes, *warnings]))
+    misnamed = _misnamed()
+    if checked is None or mistakes or misnamed:
+        raise InputErrors((*misnamed, *_in_order([*mistakes, *warnings])))
     return checked.stand_in(path, _in_order(warnings))
+
+
+def _misnamed() -> tuple[Problem, ...]:
+    """Variables that would set a key had their names two underscores: who means to rehearse must not go live."""
+    names = [name for name in sorted(os.environ) if name.startswith(NO_SETTING) and not name.startswith(SETTING)]
+    known = set(Config.keys())
+    return tuple(
+        Problem(file=name, message="sets nothing", hint=f"{SETTING}{key} sets the key of the config", code="config")
+        for name in names
+        if (key := name.removeprefix(NO_SETTING)).lower().split("__")[0] in known
+    )
 
 
 def repaired(path: Path) -> Config | None:
