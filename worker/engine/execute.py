@@ -321,7 +321,8 @@ class Executor:
                 state.memory = memory
                 break
             except StateConflict:  # another replica has moved it, whether or not the partner came back since
-                await self._testify(sending, outcome)
+                if not await self._testify(sending, outcome):
+                    raise
                 return
             except LedgerUnwritable:
                 if step.settling is not None:
@@ -329,16 +330,14 @@ class Executor:
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
         self._remember(state, told.after, step.settling)
 
-    async def _testify(self, sending: Write, outcome: Outcome) -> None:
+    async def _testify(self, sending: Write, outcome: Outcome) -> bool:
         """What became of an attempt that another replica has found since, for people to read: the partner's owner goes
-        by what it reads itself."""
+        by what it reads itself. False where there is no other."""
         why = f"attempt {sending.attempt} of a replica that had lost the partner meanwhile: {outcome.why or 'accepted'}"
         record = of_write(sending, at=self._clock.now(), kind="evidence", reason="takeover", why=why)
-        stored = False
-        while not stored:
+        while True:
             try:
-                self._ledger.testify([replace(record, response=response_of(outcome))])
-                stored = True
+                return self._ledger.testify([replace(record, response=response_of(outcome))])
             except LedgerUnwritable:
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
 

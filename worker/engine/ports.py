@@ -212,8 +212,8 @@ class Ledger(Protocol):
         """The facts since a time, or as far back as they are kept; of all events, or of these and the partner."""
         ...
 
-    def testify(self, records: Sequence[Record]) -> None:
-        """Stores what a replica of a fleet has to say of a partner that is another's by now."""
+    def testify(self, records: Sequence[Record]) -> bool:
+        """Stores what a replica has to say of a partner that is another's by now. False where there is no fleet."""
         ...
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...

@@ -335,11 +335,14 @@ class SqlLedger(LedgerReader):
                 hint="nothing was stored; it is decided anew as soon as this worker has taken them up",
             )
 
-    def testify(self, records: Sequence[Record]) -> None:
-        """Stores what a replica has to say of a partner that is another's by now: evidence, which moves nothing."""
-        replica = "" if self._membership is None else self._membership.replica
-        with recording(self._store, {one.partner for one in records}, replica) as (_, journal):
+    def testify(self, records: Sequence[Record]) -> bool:
+        """Stores what a replica has to say of a partner that is another's by now: evidence, which moves nothing. False
+        where there is no fleet: then nothing is stored."""
+        if self._membership is None:
+            return False
+        with recording(self._store, {one.partner for one in records}, self._membership.replica) as (_, journal):
             journal.add(records)
+        return True
 
     @contextmanager
     def _recording(
