@@ -52,7 +52,7 @@ def test_what_takes_too_many_steps_is_unknown_at_once_and_says_so(text: str) -> 
     took = time.process_time() - began
     assert truth is Truth.UNKNOWN
     assert why.startswith("it takes more than 250,000 steps"), why
-    assert took < 0.5, "a tenth of that, and room for a machine that does other things"
+    assert took < 1.0, "a twentieth of that, and room for a machine that does other things"
 
 
 @pytest.mark.parametrize("text", TOO_MUCH)
