@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from worker.engine.daemon import Daemon
 from worker.engine.fleet import Fleet
 from worker.engine.ports import CycleReport, Parts, Service
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, DaemonStatus
+from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, OwnershipLost
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
@@ -239,7 +239,12 @@ def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_stops_
                 raise answers.pop(0)
             return apply(commit)
 
+        def testify(records: Sequence[Record]) -> bool:  # as the ledger of a fleet does
+            apply(Commit(at=here.clock.now(), records=tuple(records)))
+            return True
+
         here.ledger.apply = lost  # type: ignore[assignment,method-assign]
+        here.ledger.testify = testify  # type: ignore[method-assign]
         daemon._say_held({PARTNER: "it is the same partner as another"})
         daemon._save_status()
         daemon._save_status()

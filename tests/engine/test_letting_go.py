@@ -1,12 +1,12 @@
 """Unknown writes that were proved absent and that nobody asks for any more; and a presence that nothing takes back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.worlds import Town, happening, town, world
-from worker.model.commits import Brake, Commit, Sending
+from worker.model.commits import Brake, Commit, Record, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.writes import Write
 from worker.rules.load import read_rules
@@ -175,7 +175,12 @@ def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(tmp_pa
                 found.append(lost.after)
             return brake
 
+        def testify(records: Sequence[Record]) -> bool:  # as the ledger of a fleet does
+            here.ledger.apply(Commit(at=here.clock.now(), records=tuple(records)))
+            return True
+
         here.ledger.record_sending = record_sending  # type: ignore[method-assign]
+        here.ledger.testify = testify  # type: ignore[method-assign]
         here.set("e1", status="cancelled")
         await here.run(120)
         assert here.only.state == "confirmed", here.story()
