@@ -72,17 +72,6 @@ def test_the_page_answers_twenty_five_tasks_by_rules_that_it_has() -> None:
             assert f"[{rule}](../rules/cookbook/{rule}.yaml)" in section, row
 
 
-def test_every_rule_of_the_cookbook_was_seen_to_fire_and_to_hold_back() -> None:
-    loaded = load(COOKBOOK)
-    bench = bench_of(loaded.rules, settings())
-    texts = {file.name: file.read_text("utf-8") for file in sorted((COOKBOOK / "tests").iterdir())}
-    done = [run_test(test, bench) for test in read_tests(texts, loaded.rules, BUILT_IN_REGISTRY)]
-    assert not [line for one in done for failure in one.failures for line in failure.lines]
-    ids = {rule.id for rule in loaded.rules.rules}
-    assert {rule for one in done for rule in one.fired} == ids
-    assert {rule for one in done for rule in one.held_back} == ids
-
-
 def test_nothing_that_is_shipped_quarrels_with_anything_else() -> None:
     assert not quarrels(load(ROOT / "rules"), BUILT_IN_REGISTRY)
     assert not ping_pongs(load(ROOT / "rules"))

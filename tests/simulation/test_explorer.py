@@ -79,7 +79,7 @@ def test_a_pause_that_forgets_what_it_overtook_is_found() -> None:
 
 
 def test_all_moves_of_one_write_are_walked() -> None:
-    walked = {made for action, policy in KINDS.values() for made in explore(action, depth=10, **policy).moves}
+    walked = {made for action, policy in KINDS.values() for made in explore(action, depth=EVENTS, **policy).moves}
     table = {(state, after) for state, reached in MOVES.items() for after in reached}
     assert table - walked == NOT_OF_ONE_WRITE
 
@@ -196,5 +196,5 @@ ENDLESS = "left alone, it comes to no end"
     ],
 )
 def test_a_life_that_breaks_it_is_found(step: Step, policy: dict[str, Any], complaint: str) -> None:
-    found: Found = explore("run", depth=9, last_byte=LAST_BYTE, step=step, **policy)
+    found: Found = explore("run", depth=7, last_byte=LAST_BYTE, step=step, **policy)
     assert complaint in found.complaints
