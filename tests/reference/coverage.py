@@ -177,12 +177,7 @@ def _row(row: Endpoint) -> tuple[str, ...]:
     method = row.method or "any method"
     rest = row.path.replace("{rest}", "…")
     leaning = ", ".join(f"`{key}`" for key in leans_on(row))
-    return (f"{method} {host}`{rest}`", _open(row), called_by(row), _twin(row), leaning)
-
-
-def _open(row: Endpoint) -> str:
-    parts = [word for word, is_open in (("input", row.open_input), ("output", row.open_output)) if is_open]
-    return ", ".join(parts)
+    return (f"{method} {host}`{rest}`", row.open, called_by(row), _twin(row), leaning)
 
 
 def _twin(row: Endpoint) -> str:

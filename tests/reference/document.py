@@ -18,8 +18,9 @@ from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.api.findings import JUDGES
 from worker.engine.looks import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
-from worker.model.actions import ACTIONS, Action, Call, Param
+from worker.model.actions import ACTIONS, Action, Param
 from worker.model.commits import KINDS, REASONS
+from worker.model.endpoints import Endpoint
 from worker.model.errors import CODES
 from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
@@ -297,7 +298,7 @@ def _param(param: Param) -> str:
     return words + (", required" if param.required else "") + (" without `each`" if param.of_item else "")
 
 
-def _host(call: Call) -> str:
+def _host(call: Endpoint) -> str:
     return f"[{call.host}] " if call.host != "api" else ""
 
 

@@ -5,7 +5,7 @@ row. Facts of the operator's own making go through the same door. A decoder give
 answer, or raises `NoValue`, which makes the fact unknown, with the reason in words. None of them asks for anything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -26,7 +26,7 @@ from worker.api.assumptions import Assumptions
 from worker.api.exchanges import ReadResponse
 from worker.api.listing import Leaf, leaf_of, lists_in, must_be_whole
 from worker.api.requests import filled_text, path_of, spelled, written_path
-from worker.model.endpoints import endpoint
+from worker.model.endpoints import FACT_ROWS, Endpoint
 from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
@@ -346,41 +346,30 @@ def _benchmark(answer: FactAnswer) -> tuple[Json, Gaps]:
     return record_from({**found, **shares, "unit": unit}, PREDICTION_FIELDS, "the benchmark")
 
 
-def _documented(path: str, decode: Decoder = _as_it_came, *, without: Sequence[str] = (), **fixed: str) -> FactSource:
-    """A row of the document, asked with all its parameters but those that are optional or always the same."""
-    params = tuple(name for name in endpoint("GET", path).query if name not in fixed and name not in without)
-    return FactSource(path=path, query=tuple(fixed.items()), params=params, decode=decode)
+_DECODERS: Mapping[str, Decoder] = {
+    "event": _event,
+    "partner": _partner,
+    "setup": _setup,
+    "suggested_tcs": _suggested_tcs,
+    "clusters": _clusters,
+    "expected_value": _expected_value,
+    "defaults": _defaults,
+    "budget_range": _budget_range,
+    "permissions": _array,
+    "features": _array,
+    "adplatform": _adplatform,
+    "lookout_prediction_benchmark": _benchmark,
+    "call_to_action": _array,
+    "suggested_radius": _suggested_radius,
+}
+"""How an answer becomes a fact, where the document shows its form."""
 
 
-FACT_SOURCES: Mapping[str, FactSource] = MappingProxyType(
-    {
-        "event": _documented("/events/{eid}", _event),
-        "partner": _documented("/partners/", _partner),
-        "setup": _documented("/setup_processes/{eid}", _setup),
-        "suggested_tcs": _documented("/events/{eid}/suggested_tcs", _suggested_tcs),
-        "clusters": _documented("/events/{eid}/clusters", _clusters),
-        "expected_value": _documented("/events/{eid}/campaigns_expected_value", _expected_value),
-        "defaults": _documented("/events/{eid}/default_campaigns_parameters", _defaults),
-        "budget_range": _documented("/events/{eid}/budget_min_max", _budget_range),
-        "campaigns": _documented("/events/{eid}/campaigns"),
-        "permissions": _documented("/permissions", _array),
-        "features": _documented("/features", _array),
-        "adplatform": _documented("/integrations/connect/adplatform/status", _adplatform),
-        "statistics": _documented("/events/{eid}/statistics"),
-        "tenant_statistics": _documented("/events/statistics"),
-        "lookout_prediction": _documented("/events/{eid}/lookout_prediction"),
-        "lookout_prediction_benchmark": _documented("/events/{eid}/lookout_prediction_benchmark", _benchmark),
-        "daily_revenue_summary": _documented("/daily_revenue_summary/", event_id="{eid}"),
-        "tickets": _documented("/events/{eid}/tickets"),
-        "series": _documented("/events/{eid}/series"),
-        "available_events_for_series": _documented("/events/{eid}/available_events_for_series"),
-        "flagged_events": _documented("/events/flagged/"),
-        "venues": _documented("/events/venues", without=("city", "venue")),
-        "call_to_action": _documented("/setup_processes/call_to_action/", _array),
-        "suggested_radius": _documented("/adplatform_targeting/suggested_radius", _suggested_radius),
-        "event_types": _documented("/setup_processes/event_types"),
-        "campaign_results": _documented("/integrations/adplatform/events/{eid}/campaign_results"),
-        "adplatform_insights": _documented("/integrations/adplatform/events/{eid}/adplatform_insights"),
-        "attribution_model": _documented("/events/{eid}/attribution_model"),
-    }
-)
+def _documented(row: Endpoint) -> FactSource:
+    """A row of the document, asked with all its parameters: that of the event is filled in, a rule gives the others."""
+    query = tuple((name, "{eid}") for name in row.query if name == "event_id")
+    params = tuple(name for name in row.query if name != "event_id")
+    return FactSource(path=row.path, query=query, params=params, decode=_DECODERS.get(row.fact, _as_it_came))
+
+
+FACT_SOURCES: Mapping[str, FactSource] = MappingProxyType({name: _documented(row) for name, row in FACT_ROWS.items()})

@@ -19,7 +19,7 @@ import httpx
 
 from worker.api.assumptions import Assumptions
 from worker.model.actions import ACTIONS
-from worker.model.endpoints import Endpoint, endpoint
+from worker.model.endpoints import Endpoint
 from worker.model.errors import UsageError
 from worker.model.exchange import WriteRequest
 from worker.model.facts import EventId, Json, PartnerId, Scalar
@@ -112,24 +112,6 @@ def filled_body(template: Json, values: Mapping[str, str]) -> Json:
             return template
 
 
-_ROWS: Mapping[str, Endpoint] = {
-    "pause": endpoint("PUT", "/events/{eid}/client_campaign_status"),
-    "run": endpoint("PUT", "/events/{eid}/client_campaign_status"),
-    "optimisation": endpoint("PUT", "/events/{eid}/campaign_optimisation_status"),
-    "ad_optimisation": endpoint("PUT", "/events/{eid}/ad_campaign_optimisation_status"),
-    "frontend_status": endpoint("PUT", "/events/{eid}/setup_frontend_status"),
-    "create_draft": endpoint("POST", "/setup_processes/{eid}"),
-    "update_draft": endpoint("PUT", "/setup_processes/{eid}"),
-    "boost": endpoint("POST", "/setup_processes/{eid}/boost"),
-    "reset_setup": endpoint("PUT", "/events/{eid}/reset_campaigns_setup"),
-    "edit_cluster": endpoint("POST", "/campaigns_setup"),
-    "create_campaign": endpoint("POST", "/campaigns/"),
-    "series_add": endpoint("POST", "/events/{eid}/series"),
-    "series_remove": endpoint("DELETE", "/events/{eid}/series"),
-}
-"""The row of the document of each action but `write`, which names its own."""
-_LAST_UPDATED = endpoint("PUT", "/events/last_updated_on_fe/{eid}", "cr")
-
 Query = tuple[tuple[str, str], ...]
 
 
@@ -140,9 +122,10 @@ def write_request(
     action, params = intent.action, intent.params
     if action == "write":
         return _by_hand(partner, event, params)
-    if action not in _ROWS:
+    calls = ACTIONS[action].calls if action in ACTIONS else ()
+    if not calls:
         raise UsageError(f"the action {action} makes no request")
-    row = _ROWS[action]
+    row = calls[0]
     query: Query = ()
     body: Json = None
     match action:
@@ -150,7 +133,7 @@ def write_request(
             template = assumptions.template(f"{row.path.rpartition('/')[2]}.query")
             query = filled(template or {}, {"value": _value(intent), "eid": event})
         case "frontend_status":
-            row, name, value = _frontend_status(_value(intent), item)
+            row, name, value = _frontend_status(calls, _value(intent), item)
             values = {"value": value, "eid": event}
             query = filled(assumptions.template(f"{name}.query") or {}, values)
             body = filled_body(assumptions.values[f"{name}.body"], values)
@@ -179,14 +162,14 @@ def _value(intent: Intent) -> str:
     return value
 
 
-def _frontend_status(value: str, item: str) -> tuple[Endpoint, str, str]:
+def _frontend_status(calls: tuple[Endpoint, ...], value: str, item: str) -> tuple[Endpoint, str, str]:
     """Two writes (API section 3.2): the second says CANCELLED only where the first does, and RUNNING otherwise. The row
     of one, what its assumptions are called, and the value that it carries."""
     match item:
         case "event":
-            return _ROWS["frontend_status"], "frontend_status", value
+            return calls[0], "frontend_status", value
         case "cr":
-            return _LAST_UPDATED, "last_updated_on_fe", "CANCELLED" if value == "CANCELLED" else "RUNNING"
+            return calls[1], "last_updated_on_fe", "CANCELLED" if value == "CANCELLED" else "RUNNING"
         case _:
             raise UsageError(f"frontend_status has the items event and cr, not {item!r}")
 

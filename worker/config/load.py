@@ -27,7 +27,7 @@ SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
 SETTING = "CAMPAIGN_WORKER__"
 """How a variable begins that sets a key: ``CAMPAIGN_WORKER__API__BASE_URL`` is ``api.base_url``."""
 NO_SETTING = "CAMPAIGN_WORKER_"
-_READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and row.opened)
+_READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and not row.refused)
 
 
 def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
 from math import inf, isfinite
-from typing import Literal
+from typing import Any, Literal
 
+from worker.model.endpoints import Endpoint, endpoint
 from worker.model.facts import EVENT_FIELDS, GOALS, Json
 
 # The shape of one row of the table of actions: everything that tells one action from another.
@@ -84,15 +85,6 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A row of the document that belongs to an action: no rule writes to it by hand."""
-
-    method: str
-    path: str
-    host: Literal["api", "cr"] = "api"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """One row of the table. ``shape``: how it is written in ``do``: a bare word, ``name: value`` or ``name: {…}``. One
     that takes a value and has more than one parameter may be written as a mapping too.
@@ -109,8 +101,8 @@ class Action:
     ``task``: the service works on it in a task whose state can be read afterwards.
     ``semantics``: the assumption that says whether it sets its value or flips it.
     ``brings``: fields of the event that the document says it sets beside its target.
-    ``reads``: names of the facts that show before, already-so and evidence. ``writes``: (fact, field) that it changes;
-    an empty field is the whole fact. ``assumptions``: keys of the register that its request or its evidence lean on.
+    ``writes``: (fact, field) that it changes; an empty field is the whole fact. ``assumptions``: keys of the register
+    that its request or its evidence lean on. ``calls``: the rows that it writes to, which no rule writes to by hand.
     ``for_good``: why no undo puts back what it does; empty where one may.
     """
 
@@ -134,11 +126,10 @@ class Action:
     needs: tuple[str, ...] = ()
     task: bool = False
     semantics: str | None = None
-    reads: tuple[str, ...]
-    writes: tuple[tuple[str, str], ...]
+    writes: tuple[tuple[str, str], ...] = ()
     brings: tuple[tuple[str, str], ...] = ()
     assumptions: tuple[str, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[Endpoint, ...] = ()
     for_good: str = ""
     section: str
     example: str
@@ -162,6 +153,12 @@ class Action:
     def own_fact(self) -> str:
         """The fact in which its target's own fields stand; empty where none shows them."""
         return _OWN_FACTS.get(self.shown, "")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The facts that show before, already-so and evidence."""
+        shown = {**_OWN_FACTS, "series": "event"}.get(self.shown, "")
+        return tuple(name for name in ("setup" if self.needs and shown != "setup" else "", shown) if name)
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -189,11 +186,9 @@ EVERY_WRITE = ("auth.denied",)
 """What every write leans on: which answers mean that it was turned away at the door and did not happen."""
 
 _CLIENT_STATUS = ("client_campaign_status.query", "client_campaign_status.semantics", "task.succeeded", "task.failed")
-_CLIENT_STATUS_CALL = Call(method="PUT", path="/events/{eid}/client_campaign_status")
 _SETUP_FIELDS = (("setup", "state"), ("setup", "goal"), ("setup", "total_budget"))
 _TC = Param(type="string", required=True, of_item=True, about="taste cluster")
 _RUN = Param(type="integer", required=True, of_item=True, about="run of the clusters")
-_MEMBERS = Param(type="eids", required=True, about="event ids")
 _GOAL = Param(type="goal", about="goal of the campaign")
 _TOTAL_BUDGET = Param(type="number", about="budget in the partner's currency")
 _BUDGET = Param(type="number", about="budget of the cluster in the partner's currency")
@@ -206,76 +201,58 @@ _DRAFT = {
 }
 """What the document names among the default campaign parameters (section 2.5) beside goal and budget."""
 
-_TOGGLES = (
-    Action(
-        name="pause",
-        about="pause all campaigns of the event; nothing to do where the event has no campaign status",
+
+def _sets(name: str, target: str, about: str, **more: Any) -> Action:  # noqa: ANN401  # fields of Action
+    """An action that sets a field of the event, by the PUT of the field's own name."""
+    keys = f"{target}.query", f"{target}.semantics"
+    row = Action(
+        name=name,
+        about=about,
         shape="word",
-        target="client_campaign_status",
+        target=target,
+        spends="unless_off",
+        shown="field",
+        semantics=keys[1],
+        writes=(("event", target),),
+        assumptions=keys,
+        calls=(endpoint("PUT", f"/events/{{eid}}/{target}"),),
+        section="3.2",
+        example=f"do: [{name}]",
+    )
+    return replace(row, **more)
+
+
+def _switches(name: str, target: str, about: str) -> Action:
+    params = {"value": Param(type="on_off", required=True, about="ON or OFF")}
+    example = f'do: [{{{name}: "OFF"}}]'
+    return _sets(name, target, about, shape="value", params=params, stops=("OFF",), example=example)
+
+
+_TOGGLES = (
+    _sets(
+        "pause",
+        "client_campaign_status",
+        "pause all campaigns of the event; nothing to do where the event has no campaign status",
         value="PAUSED",
         stops=("PAUSED",),
         null_is_so=True,
-        spends="unless_off",
-        shown="field",
         task=True,
-        semantics="client_campaign_status.semantics",
-        reads=("event",),
-        writes=(("event", "client_campaign_status"),),
         assumptions=_CLIENT_STATUS,
-        calls=(_CLIENT_STATUS_CALL,),
-        section="3.2",
-        example="do: [pause]",
     ),
-    Action(
-        name="run",
-        about="run all campaigns of the event",
-        shape="word",
-        target="client_campaign_status",
+    _sets(
+        "run",
+        "client_campaign_status",
+        "run all campaigns of the event",
         value="RUNNING",
         spends="always",
-        shown="field",
         task=True,
-        semantics="client_campaign_status.semantics",
-        reads=("event",),
-        writes=(("event", "client_campaign_status"),),
         assumptions=_CLIENT_STATUS,
-        calls=(_CLIENT_STATUS_CALL,),
-        section="3.2",
-        example="do: [run]",
     ),
-    Action(
-        name="optimisation",
-        about="switch automated optimisation ON or OFF",
-        shape="value",
-        params={"value": Param(type="on_off", required=True, about="ON or OFF")},
-        target="campaign_optimisation_status",
-        stops=("OFF",),
-        spends="unless_off",
-        shown="field",
-        semantics="campaign_optimisation_status.semantics",
-        reads=("event",),
-        writes=(("event", "campaign_optimisation_status"),),
-        assumptions=("campaign_optimisation_status.query", "campaign_optimisation_status.semantics"),
-        calls=(Call(method="PUT", path="/events/{eid}/campaign_optimisation_status"),),
-        section="3.2",
-        example='do: [{optimisation: "OFF"}]',
-    ),
-    Action(
-        name="ad_optimisation",
-        about="switch automated optimisation of the ad campaigns ON or OFF",
-        shape="value",
-        params={"value": Param(type="on_off", required=True, about="ON or OFF")},
-        target="ad_campaign_optimisation_status",
-        stops=("OFF",),
-        spends="unless_off",
-        shown="field",
-        semantics="ad_campaign_optimisation_status.semantics",
-        reads=("event",),
-        writes=(("event", "ad_campaign_optimisation_status"),),
-        assumptions=("ad_campaign_optimisation_status.query", "ad_campaign_optimisation_status.semantics"),
-        calls=(Call(method="PUT", path="/events/{eid}/ad_campaign_optimisation_status"),),
-        section="3.2",
-        example='do: [{ad_optimisation: "OFF"}]',
+    _switches("optimisation", "campaign_optimisation_status", "switch automated optimisation ON or OFF"),
+    _switches(
+        "ad_optimisation",
+        "ad_campaign_optimisation_status",
+        "switch automated optimisation of the ad campaigns ON or OFF",
     ),
     Action(
         name="frontend_status",
@@ -287,12 +264,11 @@ _TOGGLES = (
         unseen=("cr",),
         spends="never",
         shown="field",
-        reads=("event",),
         writes=(("event", "frontend_status"),),
         assumptions=("frontend_status.query", "last_updated_on_fe.query"),
         calls=(
-            Call(method="PUT", path="/events/{eid}/setup_frontend_status"),
-            Call(method="PUT", path="/events/last_updated_on_fe/{eid}", host="cr"),
+            endpoint("PUT", "/events/{eid}/setup_frontend_status"),
+            endpoint("PUT", "/events/last_updated_on_fe/{eid}", "cr"),
         ),
         section="3.2",
         example="do: [{frontend_status: HIDDEN}]",
@@ -310,10 +286,9 @@ _SETUP = (
         spends="always",
         shown="setup",
         creates=True,
-        reads=("setup",),
         writes=_SETUP_FIELDS,
         assumptions=("setup.state_field", "setup.draft"),
-        calls=(Call(method="POST", path="/setup_processes/{eid}"),),
+        calls=(endpoint("POST", "/setup_processes/{eid}"),),
         for_good="the service offers nothing that takes a draft away",
         section="4.5",
         example="do: [{create_draft: {goal: ROAS, total_budget: 500}}]",
@@ -329,10 +304,8 @@ _SETUP = (
         spends="with_budget",
         shown="setup",
         needs=("DRAFT",),
-        reads=("setup",),
-        writes=(),
         assumptions=("setup.state_field", "setup.draft"),
-        calls=(Call(method="PUT", path="/setup_processes/{eid}"),),
+        calls=(endpoint("PUT", "/setup_processes/{eid}"),),
         section="4.5",
         example="do: [{update_draft: {total_budget: 750}}]",
     ),
@@ -346,11 +319,10 @@ _SETUP = (
         shown="setup",
         budget="draft",
         needs=("DRAFT", "PUBLISHED"),
-        reads=("setup",),
         writes=(("setup", "state"),),
         brings=(("client_campaign_status", "RUNNING"),),
         assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
-        calls=(Call(method="POST", path="/setup_processes/{eid}/boost"),),
+        calls=(endpoint("POST", "/setup_processes/{eid}/boost"),),
         for_good="what is published cannot be unpublished",
         section="4.5",
         example="do: [boost]",
@@ -362,9 +334,8 @@ _SETUP = (
         target="setup",
         spends="always",
         shown="answer",
-        reads=(),
         writes=(*_SETUP_FIELDS, ("campaigns", "")),
-        calls=(Call(method="PUT", path="/events/{eid}/reset_campaigns_setup"),),
+        calls=(endpoint("PUT", "/events/{eid}/reset_campaigns_setup"),),
         for_good="what a reset took away cannot be brought back",
         section="3.2",
         example="do: [reset_setup]",
@@ -386,10 +357,9 @@ _CLUSTERS = (
         spends="always",
         shown="campaign",
         needs=("PUBLISHED",),
-        reads=("setup", "campaigns"),
         writes=(("campaigns", ""),),
         assumptions=("setup.state_field", "setup.published", "setup.after_publish", "campaigns.items"),
-        calls=(Call(method="POST", path="/campaigns_setup"),),
+        calls=(endpoint("POST", "/campaigns_setup"),),
         section="4.5",
         example='do: [{edit_cluster: {tc: "jazz & soul", tc_run_id: 7, budget: 120}}]',
     ),
@@ -404,47 +374,36 @@ _CLUSTERS = (
         each=True,
         spends="always",
         shown="campaign",
-        reads=("campaigns",),
         writes=(("campaigns", ""),),
         assumptions=("create_campaign.query", "campaigns.items"),
-        calls=(Call(method="POST", path="/campaigns/"),),
+        calls=(endpoint("POST", "/campaigns/"),),
         for_good="the service offers nothing that takes a campaign away",
         section="4.5",
         example='do: [{create_campaign: {tc: "jazz & soul", tc_run_id: 7}}]',
     ),
 )
 
+
+def _series(name: str, value: str, method: str, about: str, example: str) -> Action:
+    return Action(
+        name=name,
+        about=about,
+        shape="value",
+        params={"value": Param(type="eids", required=True, about="event ids")},
+        target="series",
+        value=value,
+        spends="never",
+        shown="series",
+        writes=(("event", "campaign_event_series"),),
+        calls=(endpoint(method, "/events/{eid}/series"),),
+        section="4.2",
+        example=example,
+    )
+
+
 _SERIES = (
-    Action(
-        name="series_add",
-        about="add events to the event's series",
-        shape="value",
-        params={"value": _MEMBERS},
-        target="series",
-        value="in",
-        spends="never",
-        shown="series",
-        reads=("event",),
-        writes=(("event", "campaign_event_series"),),
-        calls=(Call(method="POST", path="/events/{eid}/series"),),
-        section="4.2",
-        example="do: [{series_add: [e7, e8]}]",
-    ),
-    Action(
-        name="series_remove",
-        about="take events out of the event's series",
-        shape="value",
-        params={"value": _MEMBERS},
-        target="series",
-        value="out",
-        spends="never",
-        shown="series",
-        reads=("event",),
-        writes=(("event", "campaign_event_series"),),
-        calls=(Call(method="DELETE", path="/events/{eid}/series"),),
-        section="4.2",
-        example="do: [{series_remove: [e7]}]",
-    ),
+    _series("series_add", "in", "POST", "add events to the event's series", "do: [{series_add: [e7, e8]}]"),
+    _series("series_remove", "out", "DELETE", "take events out of the event's series", "do: [{series_remove: [e7]}]"),
 )
 
 _OTHERS = (
@@ -464,8 +423,6 @@ _OTHERS = (
         target="",
         spends="never",
         shown="handover",
-        reads=(),
-        writes=(),
         section="6",
         example="do: [pause, {notify: the campaigns of a cancelled event are paused}]",
     ),
@@ -480,8 +437,6 @@ _OTHERS = (
         target="",
         spends="never",
         shown="clock",
-        reads=(),
-        writes=(),
         section="6",
         example="do: [pause, {wait: 2d}, run]",
     ),
@@ -496,8 +451,6 @@ _OTHERS = (
         target="",
         spends="never",
         shown="undone",
-        reads=(),
-        writes=(),
         for_good="an undo is not undone",
         section="6",
         example="do: [{undo: after}]",
@@ -521,8 +474,6 @@ _OTHERS = (
         target="{method} {path}",
         spends="unless_said",
         shown="confirm",
-        reads=(),
-        writes=(),
         for_good="what it changes is not known",
         section="4",
         example=(

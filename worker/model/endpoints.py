@@ -4,7 +4,7 @@ Reads and writes of the worker name their row here, so that a path is spelled on
 request rest on the document and which on an assumption. Rows that the worker never calls stand here too: a rule that
 writes to one by hand is checked against them, which is why the table stands in the model.
 
-The table says nothing that the document does not: ``open_input`` and ``open_output`` mark what it leaves unspecified.
+The table says nothing that the document does not: ``open`` marks what it leaves unspecified.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,15 @@ from types import MappingProxyType
 from typing import Literal
 
 Host = Literal["api", "cr", "media"]
-Input = Literal["none", "query", "json", "multipart", "open"]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One method of one row. ``method`` is None where the document does not give it.
 
-    ``input``: how the request carries what it says; ``open`` where that is not specified. ``query``: names that the
-    document gives. ``unlisted``: may be absent from the machine-readable specification, and can change (section 9).
+    ``query``: the parameters that it must be given; ``file``: it takes a file.
     ``refused``: the error codes by which a partner's token is turned away here (section 7); empty where it is let in.
+    ``fact``: the fact that is read there. ``open``: what the document does not specify, of input and output.
     """
 
     section: str
@@ -30,18 +29,11 @@ class Endpoint:
     path: str
     _: KW_ONLY
     host: Host = "api"
-    auth: bool = True
-    input: Input = "none"
     query: tuple[str, ...] = ()
-    open_input: bool = False
-    open_output: bool = False
-    unlisted: bool = False
+    file: bool = False
     refused: tuple[str, ...] = ()
-
-    @property
-    def opened(self) -> bool:
-        """Whether a partner's token is let in."""
-        return not self.refused
+    fact: str = ""
+    open: str = ""
 
     def matches(self, path: str) -> bool:
         """Whether a path, with its names filled in or still as ``{eid}``, is one of this row."""
@@ -56,129 +48,113 @@ class Endpoint:
 
 ADMIN_ONLY = ("error.unauthorized", "error.auth.missing_token")
 """What a partner's token is told at an endpoint for administrators (API section 7)."""
+BOTH = "input, output"
 
-_SERVICE = (
-    Endpoint("4.1", "GET", "/status/", auth=False, open_output=True),
-    Endpoint("4.1", "POST", "/auth", auth=False, input="json"),
-    Endpoint("4.1", "GET", "/partners/"),
-    Endpoint("4.1", "POST", "/partners/", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True),
-    Endpoint("4.1", "PUT", "/partners/", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True),
+ENDPOINTS: tuple[Endpoint, ...] = (
+    # Service and partner
+    Endpoint("4.1", "GET", "/status/", open="output"),
+    Endpoint("4.1", "POST", "/auth"),
+    Endpoint("4.1", "GET", "/partners/", fact="partner"),
+    Endpoint("4.1", "POST", "/partners/", refused=ADMIN_ONLY, open=BOTH),
+    Endpoint("4.1", "PUT", "/partners/", refused=ADMIN_ONLY, open=BOTH),
+    Endpoint("4.1", None, "/auth/users/csv_export", refused=ADMIN_ONLY, open=BOTH),
+    Endpoint("4.1", "PUT", "/rest_demo_data/{rest}", refused=ADMIN_ONLY, open=BOTH),
+    Endpoint("4.1", "GET", "/permissions", fact="permissions"),
+    Endpoint("4.1", "GET", "/features", fact="features"),
+    # Events
+    Endpoint("4.2", "GET", "/events/", open="input"),
+    Endpoint("4.2", "GET", "/events/flagged/", fact="flagged_events", open="input"),
+    Endpoint("4.2", "GET", "/events/venues", fact="venues", open="output"),
+    Endpoint("4.2", "GET", "/events/{eid}", fact="event"),
+    Endpoint("4.2", "GET", "/events/statistics", fact="tenant_statistics", open="output"),
     Endpoint(
-        "4.1", None, "/auth/users/csv_export", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True
+        "4.2",
+        "GET",
+        "/events/{eid}/lookout_prediction_benchmark",
+        fact="lookout_prediction_benchmark",
+        query=("type",),
+        open="output",
     ),
     Endpoint(
-        "4.1", "PUT", "/rest_demo_data/{rest}", refused=ADMIN_ONLY, input="open", open_input=True, open_output=True
+        "4.2", "GET", "/events/{eid}/lookout_prediction", fact="lookout_prediction", query=("type",), open="output"
     ),
-    Endpoint("4.1", "GET", "/permissions"),
-    Endpoint("4.1", "GET", "/features"),
-)
-
-_EVENTS = (
-    Endpoint("4.2", "GET", "/events/", input="query", query=("limit", "descending"), open_input=True),
-    Endpoint("4.2", "GET", "/events/flagged/", input="open", open_input=True),
-    Endpoint("4.2", "GET", "/events/venues", input="query", query=("city", "venue"), open_output=True),
-    Endpoint("4.2", "GET", "/events/{eid}"),
-    Endpoint("4.2", "GET", "/events/statistics", open_output=True),
-    Endpoint(
-        "4.2", "GET", "/events/{eid}/lookout_prediction_benchmark", input="query", query=("type",), open_output=True
-    ),
-    Endpoint("4.2", "GET", "/events/{eid}/lookout_prediction", input="query", query=("type",), open_output=True),
     Endpoint(
         "4.2",
         "GET",
         "/daily_revenue_summary/",
-        input="query",
+        fact="daily_revenue_summary",
         query=("event_id", "currency", "start_date", "end_date"),
-        open_output=True,
+        open="output",
     ),
-    Endpoint("4.2", "GET", "/events/{eid}/tickets", open_output=True),
-    Endpoint("4.2", "GET", "/events/{eid}/series", open_output=True),
-    Endpoint("4.2", "POST", "/events/{eid}/series", input="query", query=("event_series",), open_output=True),
-    Endpoint("4.2", "DELETE", "/events/{eid}/series", input="query", query=("event_series",), open_output=True),
-    Endpoint("4.2", "GET", "/events/{eid}/available_events_for_series", open_output=True, unlisted=True),
-    Endpoint("4.2", "PUT", "/events/{eid}/setup_frontend_status", input="open", open_input=True, open_output=True),
+    Endpoint("4.2", "GET", "/events/{eid}/tickets", fact="tickets", open="output"),
+    Endpoint("4.2", "GET", "/events/{eid}/series", fact="series", open="output"),
+    Endpoint("4.2", "POST", "/events/{eid}/series", query=("event_series",), open="output"),
+    Endpoint("4.2", "DELETE", "/events/{eid}/series", query=("event_series",), open="output"),
     Endpoint(
-        "4.2", "PUT", "/events/last_updated_on_fe/{eid}", host="cr", input="open", open_input=True, open_output=True
+        "4.2", "GET", "/events/{eid}/available_events_for_series", fact="available_events_for_series", open="output"
     ),
+    Endpoint("4.2", "PUT", "/events/{eid}/setup_frontend_status", open=BOTH),
+    Endpoint("4.2", "PUT", "/events/last_updated_on_fe/{eid}", host="cr", open=BOTH),
+    Endpoint("4.2", "PUT", "/events/{eid}", host="cr", query=("event_type", "partner_product"), open=BOTH),
+    # Sales
+    Endpoint("4.3", "POST", "/ingest/transaction_summary", open=BOTH),
+    Endpoint("4.3", "POST", "/ingest/transaction_summary/from_excel", file=True, query=("eid",), open="output"),
+    Endpoint("4.3", "DELETE", "/daily_revenue_summary", query=("eid",), open="output"),
+    Endpoint("4.3", "GET", "/daily_revenue_summary/sales_edit_export", open=BOTH),
+    Endpoint("4.3", "POST", "/daily_revenue_summary/sales_edit_export", open=BOTH),
+    # Recommendations
+    Endpoint("4.4", "GET", "/events/{eid}/clusters", fact="clusters"),
+    Endpoint("4.4", "GET", "/events/{eid}/suggested_tcs", fact="suggested_tcs", query=("budget", "goal")),
+    Endpoint("4.4", "GET", "/events/{eid}/campaigns_expected_value", fact="expected_value", query=("goal", "budget")),
+    Endpoint("4.4", "GET", "/events/{eid}/default_campaigns_parameters", fact="defaults"),
+    Endpoint("4.4", "GET", "/events/{eid}/budget_min_max", fact="budget_range", query=("runtime_in_days",)),
     Endpoint(
-        "4.2",
-        "PUT",
-        "/events/{eid}",
-        host="cr",
-        input="query",
-        query=("event_type", "partner_product"),
-        open_input=True,
-        open_output=True,
-    ),
-)
-
-_SALES = (
-    Endpoint("4.3", "POST", "/ingest/transaction_summary", input="open", open_input=True, open_output=True),
-    Endpoint(
-        "4.3", "POST", "/ingest/transaction_summary/from_excel", input="multipart", query=("eid",), open_output=True
-    ),
-    Endpoint("4.3", "DELETE", "/daily_revenue_summary", input="query", query=("eid",), open_output=True),
-    Endpoint("4.3", "GET", "/daily_revenue_summary/sales_edit_export", input="open", open_input=True, open_output=True),
-    Endpoint(
-        "4.3", "POST", "/daily_revenue_summary/sales_edit_export", input="open", open_input=True, open_output=True
-    ),
-)
-
-_RECOMMENDATIONS = (
-    Endpoint("4.4", "GET", "/events/{eid}/clusters"),
-    Endpoint("4.4", "GET", "/events/{eid}/suggested_tcs", input="query", query=("budget", "goal")),
-    Endpoint("4.4", "GET", "/events/{eid}/campaigns_expected_value", input="query", query=("goal", "budget")),
-    Endpoint("4.4", "GET", "/events/{eid}/default_campaigns_parameters"),
-    Endpoint("4.4", "GET", "/events/{eid}/budget_min_max", input="query", query=("runtime_in_days",)),
-    Endpoint(
-        "4.4", "GET", "/setup_processes/call_to_action/", input="query", query=("goal", "has_pixel", "lead_form_id")
+        "4.4",
+        "GET",
+        "/setup_processes/call_to_action/",
+        fact="call_to_action",
+        query=("goal", "has_pixel", "lead_form_id"),
     ),
     Endpoint(
-        "4.4", "GET", "/adplatform_targeting/suggested_radius", input="query", query=("location", "distance_unit")
+        "4.4",
+        "GET",
+        "/adplatform_targeting/suggested_radius",
+        fact="suggested_radius",
+        query=("location", "distance_unit"),
     ),
-)
-
-_CAMPAIGNS = (
-    Endpoint("4.5", "GET", "/setup_processes/{eid}"),
-    Endpoint("4.5", "POST", "/setup_processes/{eid}", input="json", open_input=True, open_output=True),
-    Endpoint("4.5", "PUT", "/setup_processes/{eid}", input="json", open_input=True, open_output=True),
-    Endpoint("4.5", "POST", "/setup_processes/{eid}/boost", input="open", open_input=True),
-    Endpoint("4.5", "GET", "/setup_processes/event_types", open_output=True),
-    Endpoint("4.5", "POST", "/campaigns_setup", input="json", open_input=True, open_output=True),
-    Endpoint("4.5", "POST", "/campaigns/", input="query", open_input=True, open_output=True),
-    Endpoint("4.5", "GET", "/events/{eid}/campaigns", open_output=True),
-    Endpoint("4.5", "PUT", "/events/{eid}/reset_campaigns_setup", open_output=True),
-    Endpoint("4.5", "PUT", "/events/{eid}/client_campaign_status", input="query", open_input=True, unlisted=True),
-    Endpoint("4.5", "GET", "/events/{eid}/client_campaign_status/task", unlisted=True),
+    # Campaigns
+    Endpoint("4.5", "GET", "/setup_processes/{eid}", fact="setup"),
+    Endpoint("4.5", "POST", "/setup_processes/{eid}", open=BOTH),
+    Endpoint("4.5", "PUT", "/setup_processes/{eid}", open=BOTH),
+    Endpoint("4.5", "POST", "/setup_processes/{eid}/boost", open="input"),
+    Endpoint("4.5", "GET", "/setup_processes/event_types", fact="event_types", open="output"),
+    Endpoint("4.5", "POST", "/campaigns_setup", open=BOTH),
+    Endpoint("4.5", "POST", "/campaigns/", open=BOTH),
+    Endpoint("4.5", "GET", "/events/{eid}/campaigns", fact="campaigns", open="output"),
+    Endpoint("4.5", "PUT", "/events/{eid}/reset_campaigns_setup", open="output"),
+    Endpoint("4.5", "PUT", "/events/{eid}/client_campaign_status", open="input"),
+    Endpoint("4.5", "GET", "/events/{eid}/client_campaign_status/task"),
+    Endpoint("4.5", "PUT", "/events/{eid}/campaign_optimisation_status", open=BOTH),
+    Endpoint("4.5", "PUT", "/events/{eid}/ad_campaign_optimisation_status", open=BOTH),
+    Endpoint("4.5", "GET", "/events/{eid}/attribution_model", fact="attribution_model", open="output"),
+    Endpoint("4.5", "GET", "/integrations/connect/adplatform/status", fact="adplatform", open="output"),
     Endpoint(
-        "4.5",
-        "PUT",
-        "/events/{eid}/campaign_optimisation_status",
-        input="query",
-        open_input=True,
-        open_output=True,
-        unlisted=True,
+        "4.5", "GET", "/integrations/adplatform/events/{eid}/campaign_results", fact="campaign_results", open="output"
     ),
     Endpoint(
         "4.5",
-        "PUT",
-        "/events/{eid}/ad_campaign_optimisation_status",
-        input="query",
-        open_input=True,
-        open_output=True,
-        unlisted=True,
+        "GET",
+        "/integrations/adplatform/events/{eid}/adplatform_insights",
+        fact="adplatform_insights",
+        open="output",
     ),
-    Endpoint("4.5", "GET", "/events/{eid}/attribution_model", open_output=True, unlisted=True),
-    Endpoint("4.5", "GET", "/integrations/connect/adplatform/status", open_output=True),
-    Endpoint("4.5", "GET", "/integrations/adplatform/events/{eid}/campaign_results", open_output=True),
-    Endpoint("4.5", "GET", "/integrations/adplatform/events/{eid}/adplatform_insights", open_output=True),
-    Endpoint("4.5", "GET", "/campaign_results/", refused=("error.auth.not_authorized",), open_output=True),
-    Endpoint("4.5", "POST", "/media", host="media", input="open", open_input=True, open_output=True),
-    Endpoint("4.5", "GET", "/events/{eid}/statistics", open_output=True),
+    Endpoint("4.5", "GET", "/campaign_results/", refused=("error.auth.not_authorized",), open="output"),
+    Endpoint("4.5", "POST", "/media", host="media", open=BOTH),
+    Endpoint("4.5", "GET", "/events/{eid}/statistics", fact="statistics", open="output"),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_SERVICE, *_EVENTS, *_SALES, *_RECOMMENDATIONS, *_CAMPAIGNS)
-
+FACT_ROWS: Mapping[str, Endpoint] = MappingProxyType({row.fact: row for row in ENDPOINTS if row.fact})
+"""Where each fact is read."""
 _ROWS: Mapping[tuple[str, str, Host], Endpoint] = MappingProxyType(
     {(row.method, row.path, row.host): row for row in ENDPOINTS if row.method is not None}
 )

@@ -65,7 +65,7 @@ def check_get(text: str) -> str:
     path = unquote(text.partition("?")[0])
     _well_formed(text.partition("?")[0])
     row = row_of("GET", path)
-    if _is_auth(path) or (row is not None and not row.opened):
+    if _is_auth(path) or (row is not None and row.refused):
         raise Slip(f"{WHAT}: the service does not let a partner read that", "GET what shows the effect")
     if row is not None and row.path == TASK:
         hint = "the task's state is read by `pause` and `run` themselves, and only after their PUT"
@@ -99,20 +99,15 @@ def check_call(method: str, path: str, host: Host, at: Value) -> None:
     row = row_called(method, plain, host)
     if row is None:
         return
-    owners = [
-        action
-        for action in ACTIONS.values()
-        for call in action.calls
-        if (call.method, call.path, call.host) == (row.method, row.path, row.host)
-    ]
+    owners = [action for action in ACTIONS.values() if row in action.calls]
     if owners:
         names = " or ".join(f"'{action.name}'" for action in owners)
         message = f"{row.method} {row.path} has an action of its own: {names}"
         raise Slip(message, f"write {owners[0].example}", code="path", at=at)
-    if not row.opened:
+    if row.refused:
         hint = f"leave it to them: a partner's account is told {row.refused[0]}"
         raise Slip(f"{row.method or 'this'} {row.path} is for administrators", hint, code="path", at=at)
-    if row.input == "multipart":
+    if row.file:
         raise Slip(f"{row.path} takes a file, which a rule cannot send", "send it by hand", code="path", at=at)
 
 

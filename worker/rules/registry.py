@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from worker.model.actions import ACTIONS
+from worker.model.endpoints import FACT_ROWS
 from worker.model.facts import (
     BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
@@ -158,7 +159,6 @@ class FactName:
     example: str = ""
 
 
-_EVENT_READ: Literal["event"] = "event"
 # A cluster gets the run of the answer it came in, which is what an action on it needs.
 _CLUSTERS = Type(kind="list", items=of_record({**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]}))
 _SUGGESTED = Type(kind="list", items=of_record(SUGGESTED_TC_FIELDS))
@@ -186,131 +186,112 @@ _LAST_WRITE = Type(
     },
 )
 
+_RADII = Type(kind="list", items=of_record(RADIUS_FIELDS))
+_OPEN = "the form of the answer is not documented"
+CAMPAIGNS: Final = "campaign_recommendations"
+DEMAND: Final = "demand_prediction"
+
+
+def _of_partner(name: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # fields of FactName
+    """A fact of the whole partner, read from its row of the document."""
+    row = FACT_ROWS[name]
+    takes = tuple(one for one in row.query if one != "event_id")
+    fact = FactName(name=name, level="partner", type=ANY, about=about, get=f"GET {row.path}", section=row.section)
+    return replace(fact, takes=takes, example=example, **more)
+
+
+def _of_event(name: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # as above
+    """A fact of one event, at a request of its own but for the event's record, which the list has."""
+    fact = _of_partner(name, about, example, **more)
+    return replace(fact, level="event", per_event_request=name != "event")
+
+
 _FACTS: tuple[FactName, ...] = (
-    FactName(
-        name="event",
-        level="event",
+    _of_event(
+        "event",
+        "the event's record; read with the list of events, so it costs nothing extra",
+        "event.status == 'cancelled'",
         type=of_record(EVENT_FIELDS),
-        about="the event's record; read with the list of events, so it costs nothing extra",
         get="GET /events/",
         section="2.3",
-        example="event.status == 'cancelled'",
     ),
-    FactName(
-        name="partner",
-        level="partner",
-        type=of_record(PARTNER_FIELDS),
-        about="the partner's record",
-        get="GET /partners/",
-        section="2.2",
-        example="partner.currency == 'EUR'",
+    _of_partner(
+        "partner", "the partner's record", "partner.currency == 'EUR'", type=of_record(PARTNER_FIELDS), section="2.2"
     ),
-    FactName(
-        name="setup",
-        level=_EVENT_READ,
+    _of_event(
+        "setup",
+        "the event's setup process; setup.state is NONE without one",
+        "setup.state == 'DRAFT'",
         type=of_record(SETUP_FIELDS),
-        about="the event's setup process; setup.state is NONE without one",
-        get="GET /setup_processes/{eid}",
         section="2.6",
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="setup.state == 'DRAFT'",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="suggested_tcs",
-        level=_EVENT_READ,
+    _of_event(
+        "suggested_tcs",
+        "recommended taste clusters for a budget and goal; unknown while the list is empty (not computed yet)",
+        "suggested_tcs.exists(t, t.tc == 'rock')",
         type=_SUGGESTED,
-        about="recommended taste clusters for a budget and goal; unknown while the list is empty (not computed yet)",
-        get="GET /events/{eid}/suggested_tcs",
         section="2.5",
-        takes=("budget", "goal"),
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="suggested_tcs.exists(t, t.tc == 'rock')",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="clusters",
-        level=_EVENT_READ,
+    _of_event(
+        "clusters",
+        "the event's taste clusters; unknown while the list is empty (not computed yet)",
+        "clusters.exists(c, c.metric_pred > 4.0)",
         type=_CLUSTERS,
-        about="the event's taste clusters; unknown while the list is empty (not computed yet)",
-        get="GET /events/{eid}/clusters",
         section="2.5",
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="clusters.exists(c, c.metric_pred > 4.0)",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="expected_value",
-        level=_EVENT_READ,
+    _of_event(
+        "expected_value",
+        "expected value of the campaigns for a budget and goal, as a number",
+        "expected_value > 1000.0",
         type=DOUBLE,
-        about="expected value of the campaigns for a budget and goal, as a number",
-        get="GET /events/{eid}/campaigns_expected_value",
         section="2.5",
-        takes=("budget", "goal"),
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="expected_value > 1000.0",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="defaults",
-        level=_EVENT_READ,
+    _of_event(
+        "defaults",
+        "the event's default campaign parameters; budget and goal of other facts default to these",
+        "defaults.total_budget * 1.2",
         type=of_record(DEFAULTS_FIELDS),
-        about="the event's default campaign parameters; budget and goal of other facts default to these",
-        get="GET /events/{eid}/default_campaigns_parameters",
         section="2.5",
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="defaults.total_budget * 1.2",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="budget_range",
-        level=_EVENT_READ,
+    _of_event(
+        "budget_range",
+        "lowest and highest budget for a runtime",
+        "budget_range.lower_limit <= 500.0",
         type=of_record(BUDGET_RANGE_FIELDS),
-        about="lowest and highest budget for a runtime",
-        get="GET /events/{eid}/budget_min_max",
         section="2.5",
-        takes=("runtime_in_days",),
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="budget_range.lower_limit <= 500.0",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="campaigns",
-        level=_EVENT_READ,
+    _of_event(
+        "campaigns",
+        "the event's campaigns; where their tc and tc_run_id stand is the assumption campaigns.items",
+        "size(campaigns) > 0",
         type=Type(kind="list", items=_CAMPAIGN),
-        about="the event's campaigns; where their tc and tc_run_id stand is the assumption campaigns.items",
-        get="GET /events/{eid}/campaigns",
-        section="4.5",
-        per_event_request=True,
-        product="campaign_recommendations",
-        example="size(campaigns) > 0",
+        product=CAMPAIGNS,
     ),
-    FactName(
-        name="permissions",
-        level="partner",
+    _of_partner(
+        "permissions",
+        "the user's permissions for the partner; the form of an item is not documented",
+        "'campaigns' in permissions",
         type=LIST,
-        about="the user's permissions for the partner; the form of an item is not documented",
-        get="GET /permissions",
         section="2.7",
-        example="'campaigns' in permissions",
     ),
-    FactName(
-        name="features",
-        level="partner",
+    _of_partner(
+        "features",
+        "the partner's feature flags; the form of an item is not documented",
+        "'boost' in features",
         type=LIST,
-        about="the partner's feature flags; the form of an item is not documented",
-        get="GET /features",
         section="2.7",
-        example="'boost' in features",
     ),
-    FactName(
-        name="adplatform",
-        level="partner",
+    _of_partner(
+        "adplatform",
+        "whether the ad platform is connected; where the answer says so is the assumption adplatform.connected",
+        "adplatform.connected",
         type=Type(kind="object", fields={"connected": BOOL}),
-        about="whether the ad platform is connected; where the answer says so is the assumption adplatform.connected",
-        get="GET /integrations/connect/adplatform/status",
-        section="4.5",
-        example="adplatform.connected",
     ),
     FactName(
         name="now",
@@ -370,152 +351,87 @@ _FACTS: tuple[FactName, ...] = (
         about="in an action with each: the item of the list that the write is for",
         example="each.budget * 1.2",
     ),
-)
-
-
-_RADII = Type(kind="list", items=of_record(RADIUS_FIELDS))
-
-
-def _per_event(name: str, path: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # fields of FactName
-    """A fact of one event that costs a request of its own."""
-    fact = FactName(name=name, level="event", type=ANY, about=about, get=f"GET {path}", per_event_request=True)
-    return replace(fact, example=example, **more)
-
-
-def _of_partner(name: str, path: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # as above
-    """A fact of the whole partner."""
-    fact = FactName(name=name, level="partner", type=ANY, about=about, get=f"GET {path}")
-    return replace(fact, example=example, **more)
-
-
-_OPEN = "the form of the answer is not documented"
-_MORE: tuple[FactName, ...] = (
-    _per_event(
-        "statistics",
-        "/events/{eid}/statistics",
-        f"the event's statistics; {_OPEN}",
-        "statistics.tickets > 100.0",
-        section="4.5",
-        product="campaign_recommendations",
-    ),
+    _of_event("statistics", f"the event's statistics; {_OPEN}", "statistics.tickets > 100.0", product=CAMPAIGNS),
     _of_partner(
         "tenant_statistics",
-        "/events/statistics",
         f"statistics over all of the partner's events; {_OPEN}",
         "tenant_statistics.active > 10.0",
-        section="4.2",
-        product="demand_prediction",
+        product=DEMAND,
     ),
-    _per_event(
+    _of_event(
         "lookout_prediction",
-        "/events/{eid}/lookout_prediction",
         f"the demand prediction curve; {_OPEN}",
         "size(lookout_prediction.curve) > 0",
-        section="4.2",
-        takes=("type",),
-        product="demand_prediction",
+        product=DEMAND,
     ),
-    _per_event(
+    _of_event(
         "lookout_prediction_benchmark",
-        "/events/{eid}/lookout_prediction_benchmark",
         "the prediction beside its benchmark; the service gives fractions or percents, here they are fractions always "
         "(assumptions lookout_benchmark.at and lookout_benchmark.unit)",
         "lookout_prediction_benchmark.value < lookout_prediction_benchmark.benchmark",
-        section="4.2",
         type=of_record(PREDICTION_FIELDS),
-        takes=("type",),
-        product="demand_prediction",
+        product=DEMAND,
     ),
-    _per_event(
+    _of_event(
         "daily_revenue_summary",
-        "/daily_revenue_summary/",
         f"revenue and tickets by day, in the partner's currency; {_OPEN}",
         "daily_revenue_summary.days.exists(d, d.tickets > 0.0)",
-        section="4.2",
-        takes=("currency", "start_date", "end_date"),
-        product="demand_prediction",
+        product=DEMAND,
     ),
-    _per_event(
-        "tickets",
-        "/events/{eid}/tickets",
-        f"the event's ticket categories; {_OPEN}",
-        "tickets.exists(t, t.available > 0.0)",
-        section="4.2",
-        product="demand_prediction",
+    _of_event(
+        "tickets", f"the event's ticket categories; {_OPEN}", "tickets.exists(t, t.available > 0.0)", product=DEMAND
     ),
-    _per_event(
+    _of_event(
         "series",
-        "/events/{eid}/series",
         f"sibling events; their ids alone are in event.campaign_event_series, at no cost; {_OPEN}",
         "size(series) > 1",
-        section="4.2",
     ),
-    _per_event(
+    _of_event(
         "available_events_for_series",
-        "/events/{eid}/available_events_for_series",
         f"events that can join the series; {_OPEN}",
         "size(available_events_for_series) > 0",
-        section="4.2",
     ),
     _of_partner(
         "flagged_events",
-        "/events/flagged/",
         f"the partner's flagged events; event.frontend_status says it of each, at no cost; {_OPEN}",
         "size(flagged_events) < 10",
-        section="4.2",
     ),
-    _of_partner("venues", "/events/venues", f"the partner's venues; {_OPEN}", "size(venues) > 1", section="4.2"),
-    _per_event(
+    _of_partner("venues", f"the partner's venues; {_OPEN}", "size(venues) > 1"),
+    _of_event(
         "call_to_action",
-        "/setup_processes/call_to_action/",
         "the calls to action that a goal allows; the form of an item is not documented",
         "'BUY_TICKETS' in call_to_action",
-        section="4.4",
         type=LIST,
-        takes=("goal", "has_pixel", "lead_form_id"),
-        product="campaign_recommendations",
+        product=CAMPAIGNS,
     ),
-    _per_event(
+    _of_event(
         "suggested_radius",
-        "/adplatform_targeting/suggested_radius",
         "radius suggestions around a place",
         "suggested_radius.exists(r, r.suggested_radius > 20.0)",
         section="2.5",
         type=_RADII,
-        takes=("location", "distance_unit"),
-        product="campaign_recommendations",
+        product=CAMPAIGNS,
     ),
     _of_partner(
-        "event_types",
-        "/setup_processes/event_types",
-        f"event types of the ad platform; {_OPEN}",
-        "'Purchase' in event_types",
-        section="4.5",
-        product="campaign_recommendations",
+        "event_types", f"event types of the ad platform; {_OPEN}", "'Purchase' in event_types", product=CAMPAIGNS
     ),
-    _per_event(
+    _of_event(
         "campaign_results",
-        "/integrations/adplatform/events/{eid}/campaign_results",
         f"results of the event's campaigns; {_OPEN}",
         "size(campaign_results.results) > 0",
-        section="4.5",
-        product="campaign_recommendations",
+        product=CAMPAIGNS,
     ),
-    _per_event(
+    _of_event(
         "adplatform_insights",
-        "/integrations/adplatform/events/{eid}/adplatform_insights",
         f"impressions, clicks and ad spend; {_OPEN}",
         "adplatform_insights.spend > 100.0",
-        section="4.5",
-        product="campaign_recommendations",
+        product=CAMPAIGNS,
     ),
-    _per_event(
+    _of_event(
         "attribution_model",
-        "/events/{eid}/attribution_model",
         f"the event's attribution model; {_OPEN}, and the path may change",
         "attribution_model.attribution_model == 'last_click'",
-        section="4.5",
-        product="campaign_recommendations",
+        product=CAMPAIGNS,
     ),
 )
 
@@ -525,7 +441,7 @@ MADE: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "
 ITEM = "each"
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
-BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in (*_FACTS, *_MORE)}
+BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in _FACTS}
 
 EACH = "each"
 """The key of an action that makes one write for each item of a list."""
@@ -614,21 +530,3 @@ def _named(template: Json) -> frozenset[str]:
     if not isinstance(template, Mapping):
         return frozenset()
     return frozenset(template).union(*(re.findall(r"\{(\w+)\}", str(text)) for text in template.values())) - {"eid"}
-
-
-__all__ = [
-    "ADDED",
-    "BUILT_IN",
-    "BUILT_IN_REGISTRY",
-    "CHANGE",
-    "EACH",
-    "FROM_FACTS",
-    "ITEM",
-    "LOCAL",
-    "WITHOUT_DEFAULT",
-    "CustomFact",
-    "FactName",
-    "Level",
-    "Registry",
-    "with_custom",
-]

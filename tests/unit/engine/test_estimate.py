@@ -7,8 +7,9 @@ import pytest
 
 from tests.broken_rules.__main__ import settings
 from worker.engine.checking import Estimate, estimate
+from worker.model.facts import CustomFact
 from worker.rules.load import read_rules
-from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
+from worker.rules.registry import BUILT_IN_REGISTRY, with_custom
 
 FREE = "{id: free, when: event.status == 'x', do: [pause]}"
 NARROW = "{id: narrow, when: event.status == 'x' && setup.state == 'DRAFT', do: [boost]}"

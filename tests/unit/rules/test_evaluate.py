@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Rule, Watch
 from worker.rules.facts import difference, keys_for, normalised, watch_key
 from worker.rules.load import read_rules
-from worker.rules.registry import CustomFact, with_custom
+from worker.rules.registry import with_custom
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ACTIVE: Json = {"status": "active", "start_date_time": "2026-01-09T00:00:00Z"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
+from worker.model.facts import CustomFact, EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Scope, Truth
 from worker.rules import load
 from worker.rules.binding import Form
@@ -15,7 +15,7 @@ from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, parse
 from worker.rules.check import check_condition
 from worker.rules.evaluate import expression
 from worker.rules.models import RULES_MAX
-from worker.rules.registry import BUILT_IN, CustomFact, with_custom
+from worker.rules.registry import BUILT_IN, with_custom
 from worker.rules.remedies import ONE_KIND
 from worker.rules.spelling import duration_text, parse_duration, parse_moment
 from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose, offsets_of

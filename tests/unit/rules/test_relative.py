@@ -3,8 +3,9 @@
 import pytest
 
 from worker.model.errors import InputErrors
+from worker.model.facts import CustomFact
 from worker.rules.load import read_rules
-from worker.rules.registry import CustomFact, with_custom
+from worker.rules.registry import with_custom
 
 OWN = with_custom(
     {

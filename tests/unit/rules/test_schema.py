@@ -7,10 +7,11 @@ import pytest
 
 from worker.config.models import SchemaOf, schema
 from worker.model.actions import ACTIONS
+from worker.model.facts import CustomFact
 from worker.rules.actions import example_of, example_of_action
 from worker.rules.functions import FUNCTIONS
 from worker.rules.models import RuleText, rules_schema
-from worker.rules.registry import BUILT_IN, CustomFact, with_custom
+from worker.rules.registry import BUILT_IN, with_custom
 from worker.rules.tests import rule_tests_schema
 
 

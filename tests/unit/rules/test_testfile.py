@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.model.facts import EventId, Json
+from worker.model.facts import CustomFact, EventId, Json
 from worker.model.rules import Rule, RuleSet, RuleStep, Scope
 from worker.rules.load import read_rules
-from worker.rules.registry import BUILT_IN_REGISTRY, CustomFact, with_custom
+from worker.rules.registry import BUILT_IN_REGISTRY, with_custom
 from worker.rules.tests import Answer, Facts, RuleTest, read_tests
 
 RULES = """
