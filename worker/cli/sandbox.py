@@ -132,12 +132,12 @@ def demo() -> None:
     configure(telling=True)
     with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
         config = _prepared(Path(folder))
-        service = asyncio.run(_played(config, Stage()))
+        service = asyncio.run(_played(config, Show()))
         with open_reading(ledger_url(config)) as ledger:
             _closing(ledger, service)
 
 
-class Stage:
+class Show:
     """Where the story is shown: a line for each record that matters, and on a terminal how far it is below them."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ def _prepared(folder: Path) -> Config:
     return load_config(file)
 
 
-async def _played(config: Config, stage: Stage) -> Twin:
+async def _played(config: Config, stage: Show) -> Twin:
     """The story to its end: until nothing is open any more, or somebody ends it earlier."""
     told: list[int] = []
     for number in stopping():

@@ -12,7 +12,7 @@ from contextlib import suppress
 from worker.engine.deciding import Decider
 from worker.engine.execute import Executor
 from worker.engine.observe import Polling, Reader
-from worker.engine.ports import CycleReport, Parts
+from worker.engine.ports import CycleReport, Parts, Stage
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState, Stored
 from worker.model.commits import PartnerMemory
@@ -22,14 +22,11 @@ from worker.model.rules import Truth
 from worker.model.writes import Write
 
 
-class Cycle:
+class Cycle(Stage):
     """Runs the cycles of one partner after the other."""
 
     def __init__(self, parts: Parts, reader: Polling | None = None) -> None:
-        self._clock = parts.clock
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._stopping = parts.stopping
+        super().__init__(parts)
         self._defect = parts.defect
         self._reader: Polling = reader or Reader(parts)
         self._decider = Decider(parts)

@@ -27,10 +27,10 @@ from worker.engine.looks import (
     Glimpse,
     Look,
     Settings,
+    looking,
     products_off,
     quiet,
     rested,
-    shut,
     silence_before,
     to_note,
 )
@@ -78,11 +78,10 @@ class Decision:
 
 def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
-    active = [rule for rule in rules.rules if rule.looks_at(look.partner)]
-    off = shut(active, _products_off(look))
-    run = _Pass(look=look, settings=settings, rules=[rule for rule in active if rule.id not in off])
+    active, off = looking(rules, look.partner, _products_off(look))
+    run = _Pass(look=look, settings=settings, rules=active)
     for event in look.observations:
-        run.unknown(event, [rule for rule in active if rule.id in off], off)
+        run.unknown(event, [rule for rule in rules.rules if rule.id in off], off)
     return run.planned(rules, [one for event in look.observations for one in run.event(event)])
 
 

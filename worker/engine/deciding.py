@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from zlib import crc32
 
 from worker.engine.decide import Decision, decide
-from worker.engine.derived import PastAsked, derived
+from worker.engine.derived import derived
 from worker.engine.episodes import next_look
-from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, sendings_reach, shut, under
+from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, looking, sendings_reach, under
 from worker.engine.observe import News
 from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
-from worker.engine.ports import Parts
+from worker.engine.ports import Parts, Stage
 from worker.engine.state import PartnerState
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable
@@ -37,13 +37,11 @@ OURS = ("denied_at", "denied_until", "rules", "away", "back")
 """What of a partner's memory is not the poll's to say."""
 
 
-class Decider:
-    """Decides for one partner after the other. One instance serves all; what differs is in the state handed in."""
+class Decider(Stage):
+    """Decides for one partner after the other."""
 
     def __init__(self, parts: Parts) -> None:
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._rules = parts.rules
+        super().__init__(parts)
         self._decided = parts.decided
         self._screens: dict[tuple[str, ...], Screen] = {}
         self._screened: RuleSet | None = None
@@ -53,9 +51,8 @@ class Decider:
         process's memory is as it was."""
         self._take_up(state)
         rules, now, before = self._rules.current, news.at, state.memory
-        looking = [rule for rule in rules.rules if rule.looks_at(state.partner)]
-        off = shut(looking, state.products_off)
-        screen = self._screen(rules, [rule for rule in looking if rule.id not in off])
+        active, off = looking(rules, state.partner, state.products_off)
+        screen = self._screen(rules, active)
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
         memory = under(ours, [rule.id for rule in screen.rules], now)
         writes = self._ledger.open_writes(state.partner)
@@ -118,15 +115,7 @@ class Decider:
         memories = ChainMap(reopen, state.memories) if reopen else state.memories
         observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in news.events}
         if derives(rules):
-            stored = state.stored
-            then = PastAsked(
-                rules=rules,
-                now=now,
-                gap=self._settings.deciding.gap,
-                listed_at=stored.listed_at,
-                changing=stored.seen,
-                unstored=lambda event: stored.unstored(event, now),
-            )
+            then = state.stored.past_asked(rules, now, self._settings.deciding.gap)
             observations = derived(observations, self._ledger, then)
         reach = sendings_reach(rules) if observations and asks_sendings(rules) else None
         return Look(
@@ -165,13 +154,13 @@ class Decider:
             else:
                 state.due[event] = screen.due(observation, state.memories, look.sendings, look.now)
 
-    def _screen(self, rules: RuleSet, looking: list[Rule]) -> "Screen":
+    def _screen(self, rules: RuleSet, active: list[Rule]) -> "Screen":
         """Partners with the same rules share one."""
         if self._screened is not rules:
             self._screened, self._screens = rules, {}
-        ids = tuple(rule.id for rule in looking)
+        ids = tuple(rule.id for rule in active)
         if ids not in self._screens:
-            self._screens[ids] = Screen(looking, self._settings.looked_at_again)
+            self._screens[ids] = Screen(active, self._settings.looked_at_again)
         return self._screens[ids]
 
 

@@ -9,11 +9,11 @@ rule that comes after another one, by the writes.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
-from worker.engine.whose import ChangesLedger, who_set
+from worker.engine.ports import ReadableLedger
+from worker.engine.whose import who_set
 from worker.model.actions import ACTIONS
-from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
+from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, Observed
 from worker.model.facts import (
     EventId,
     Fact,
@@ -21,7 +21,6 @@ from worker.model.facts import (
     Json,
     Known,
     Observation,
-    PartnerId,
     Unknown,
     parse_time,
     spelled,
@@ -41,24 +40,6 @@ NAMED_MOST = 1_000
 """So many events are asked for by name; of more, all that the partner has."""
 
 
-class WritesLedger(Protocol):
-    """What is asked of the ledger for ``write``."""
-
-    def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> Sequence[Write]:
-        """The confirmed writes of these events, oldest first, without messages."""
-        ...
-
-
-class DerivedLedger(ChangesLedger, WritesLedger, Protocol):
-    """What is asked of the ledger."""
-
-    def history(
-        self, partner: PartnerId, since: datetime | None = None, events: Collection[EventId] | None = None
-    ) -> History:
-        """The observed facts since a time, of all events, or of these and of the partner as a whole."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAsked:
     """What rules ask at a moment. ``gap``: a silence so long is a time of which nothing is known. ``listed_at``: when
@@ -74,7 +55,7 @@ class PastAsked:
 
 
 def derived(
-    seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: PastAsked
+    seen: Mapping[EventId, Observation], ledger: ReadableLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:
     """The observations with what their facts were, and until when they are that; and with who set their fields."""
     found = with_writes(_with_past(seen, ledger, asked), ledger, asked.rules, asked.now)
@@ -82,7 +63,7 @@ def derived(
     return {event: _with_who(one, rules, ledger, asked) for event, one in found.items()} if rules else found
 
 
-def _with_who(seen: Observation, rules: Sequence[Rule], ledger: DerivedLedger, asked: PastAsked) -> Observation:
+def _with_who(seen: Observation, rules: Sequence[Rule], ledger: ReadableLedger, asked: PastAsked) -> Observation:
     """The log is only asked where the rest of a condition can be true."""
     fact = seen.get(EVENT)
     scopes = ((rule, Scope(observation=seen, keys=keys_for(rule, seen, asked.now), now=asked.now)) for rule in rules)
@@ -99,7 +80,7 @@ def _with_who(seen: Observation, rules: Sequence[Rule], ledger: DerivedLedger, a
 
 
 def with_writes(
-    seen: Mapping[EventId, Observation], ledger: WritesLedger, rules: Sequence[Rule], now: datetime
+    seen: Mapping[EventId, Observation], ledger: ReadableLedger, rules: Sequence[Rule], now: datetime
 ) -> Mapping[EventId, Observation]:
     """The observations with ``write``, for each rule that comes after another one."""
     following = [rule for rule in rules if rule.after is not None]
@@ -161,7 +142,7 @@ def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Known:
 
 
 def _with_past(
-    seen: Mapping[EventId, Observation], ledger: DerivedLedger, asked: PastAsked
+    seen: Mapping[EventId, Observation], ledger: ReadableLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:
     windows = windows_of(asked.rules)
     if not windows or not seen:

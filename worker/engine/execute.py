@@ -16,7 +16,7 @@ from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import let_go, wait_before
-from worker.engine.ports import Parts
+from worker.engine.ports import Parts, Stage
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
@@ -85,14 +85,13 @@ MESSAGE = "message"
 """The host of a request that is a message."""
 
 
-class Outward:
-    """Makes the requests of writes, and sends them. One instance serves all partners."""
+class Outward(Stage):
+    """Makes the requests of writes, and sends them."""
 
     def __init__(self, parts: Parts) -> None:
-        self._service = parts.service
+        super().__init__(parts)
         self._notifier = parts.notifier
         self._instead = parts.instead
-        self._timeout_s = parts.settings.timeout.total_seconds()
 
     def request_for(self, write: Write) -> WriteRequest:
         """What is sent, without secrets."""
@@ -121,27 +120,23 @@ class Outward:
             text=str(request.body),
             to=None if to is None else str(to),
         )
+        within_s = self._settings.timeout.total_seconds()
         try:
-            await asyncio.wait_for(self._notifier.hand_over(message), self._timeout_s)
+            await asyncio.wait_for(self._notifier.hand_over(message), within_s)
         except TimeoutError:
-            return Uncertain(why=f"nobody said within {self._timeout_s:g} s that the message was taken")
+            return Uncertain(why=f"nobody said within {within_s:g} s that the message was taken")
         except Exception as error:  # noqa: BLE001  # whatever a notifier fails with, the write is told and goes on
             return NotSent(cause="connect", why=f"the message was not taken: {error}")
         return Accepted(answer=Answered(status=202), why=HANDED_OVER + message.text)
 
 
-class Executor:
-    """Makes attempts. One instance serves all partners; everything that differs is in the state handed in."""
+class Executor(Stage):
+    """Makes attempts."""
 
     def __init__(self, parts: Parts, settler: Settler) -> None:
+        super().__init__(parts)
         self._settler = settler
-        self._clock = parts.clock
-        self._service = parts.service
         self._outward = Outward(parts)
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._rules = parts.rules
-        self._stopping = parts.stopping
         self._preflight = Preflight(parts)
         self._asking = WhoAsks(parts)
 

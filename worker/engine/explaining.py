@@ -4,20 +4,19 @@ Nothing was stored for this. Facts, memory and writes are the ledger's as of the
 the same; of an earlier time it has the facts, and the log's own word of what fired then and what was held.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from worker.engine.decide import Decision, decide
-from worker.engine.derived import EVENTS, DerivedLedger, PastAsked, derived, of_all
+from worker.engine.derived import EVENTS, PastAsked, derived, of_all
 from worker.engine.looks import Look, Settings, sendings_reach
+from worker.engine.ports import ReadableLedger
 from worker.guards.checks import as_of_now
 from worker.model.commits import (
     OF_PARTNER,
     Baseline,
-    DaemonStatus,
-    Halt,
     LogFilter,
     Observed,
     PartnerMemory,
@@ -118,13 +117,7 @@ def _value_at(path: Path, scope: Scope) -> Json:
 # What a write will do and spend, from the ledger's own facts: the words are `worker.writes.intents`'s.
 
 
-class FactsLedger(Protocol):
-    """Any ledger: it has the facts as they were read last."""
-
-    def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]: ...
-
-
-def wanted_of(ledger: FactsLedger, write: Write) -> Wanted:
+def wanted_of(ledger: ReadableLedger, write: Write) -> Wanted:
     """What the write will do, or did: against what was there before its first attempt, else as it was read last. What
     has ended is not looked up any more."""
     facts = {} if write.final else {one.key: one for one in ledger.observed(write.key.partner, write.key.event)}
@@ -152,22 +145,6 @@ STANDINGS: dict[Standing, str] = {
     "not_loaded": "as the log has it",
 }
 """How a rule stands for the event, in words: how its condition is, or why it is not asked."""
-
-
-class Explainable(FactsLedger, DerivedLedger, Protocol):
-    """What is asked of the ledger."""
-
-    def status(self) -> DaemonStatus | None: ...
-    def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> Sequence[Observed]: ...
-    def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
-    def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> Sequence[RuleMemory]: ...
-    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]: ...
-    def halts(self, now: datetime) -> tuple[Halt, ...]: ...
-    def first_sendings(
-        self, partner: PartnerId, since: datetime
-    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]: ...
-    def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]: ...
-    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +206,7 @@ class EventExplained:
     rules: tuple[RuleExplained, ...]
 
 
-def last_look(ledger: Explainable, partner: PartnerId) -> datetime | None:
+def last_look(ledger: ReadableLedger, partner: PartnerId) -> datetime | None:
     """The newest complete list that the ledger knows of."""
     said = ledger.status()
     partners = said.body.get("partners") if said is not None else None
@@ -256,7 +233,7 @@ class Question:
     only: RuleId | None = None
 
 
-def explain(ledger: Explainable, asked: Question) -> EventExplained:
+def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     """Every rule of the folder, and every rule that the ledger remembers for the partner, by id."""
     looked_at = last_look(ledger, asked.partner)
     at = asked.at or looked_at or asked.now
@@ -295,7 +272,7 @@ class _Judged:
 
     def __init__(
         self,
-        ledger: Explainable,
+        ledger: ReadableLedger,
         asked: Question,
         at: datetime,
         memory: PartnerMemory,
@@ -344,7 +321,7 @@ def _as_of(one: Observed, at: datetime) -> Fact:
     return replace(one.fact, read_at=at) if shown and isinstance(one.fact, Known) else one.fact
 
 
-def _words(ledger: Explainable, asked: Question, at: datetime) -> dict[tuple[RuleId, str], LogWord]:
+def _words(ledger: ReadableLedger, asked: Question, at: datetime) -> dict[tuple[RuleId, str], LogWord]:
     """The last firing and the last hold of each rule that the log tells up to then."""
     found: dict[tuple[RuleId, str], LogWord] = {}
     for record in ledger.log(LogFilter(partner=asked.partner, event=asked.event)):

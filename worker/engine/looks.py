@@ -12,7 +12,7 @@ from worker.guards.checks import Limits
 from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Brake, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
-from worker.model.rules import Judgement, Rule, Scope, Surge
+from worker.model.rules import Judgement, Rule, RuleSet, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
 from worker.rules.spelling import duration_text
@@ -368,6 +368,13 @@ def shut(rules: Iterable[Rule], off: frozenset[str]) -> dict[RuleId, str]:
             if needing:
                 found.setdefault(rule.id, f"the partner's {flag} is off, which {', '.join(needing)} needs")
     return found
+
+
+def looking(rules: RuleSet, partner: PartnerId, off: frozenset[str]) -> tuple[list[Rule], dict[RuleId, str]]:
+    """The rules that look at a partner, and those that what is ``off`` keeps from it."""
+    active = [rule for rule in rules.rules if rule.looks_at(partner)]
+    closed = shut(active, off)
+    return [rule for rule in active if rule.id not in closed], closed
 
 
 def off_fact(name: str, off: frozenset[str]) -> Unknown | None:

@@ -16,8 +16,8 @@ from zlib import crc32
 
 from worker.engine.derived import with_writes
 from worker.engine.episodes import may_ask, may_be_due
-from worker.engine.looks import PARTNER_FACTS_EVERY, names_read, shut
-from worker.engine.ports import Listing, Parts, Urgency
+from worker.engine.looks import PARTNER_FACTS_EVERY, looking, names_read
+from worker.engine.ports import Listing, Stage, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
 from worker.model.commits import PartnerMemory, Record
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Unknown
@@ -80,16 +80,8 @@ class _Poll:
     facts: int = 0
 
 
-class Reader:
-    """Polls. One instance serves all partners; everything that differs is in the state handed in."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._clock = parts.clock
-        self._service = parts.service
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._rules = parts.rules
-        self._stopping = parts.stopping
+class Reader(Stage):
+    """Polls."""
 
     async def poll(self, state: PartnerState) -> AsyncIterator[News]:
         """The list, and whoever dropped out of it; then the facts that cost a request each, while there is time.
@@ -310,9 +302,7 @@ class Reader:
 
     def _looking(self, state: PartnerState) -> list[Rule]:
         """The rules that look at this partner now."""
-        rules = [rule for rule in self._rules.current.rules if rule.looks_at(state.partner)]
-        off = shut(rules, state.products_off)
-        return [rule for rule in rules if rule.id not in off]
+        return looking(self._rules.current, state.partner, state.products_off)[0]
 
     def _room(self, state: PartnerState, poll: _Poll, listing: Listing) -> int:
         """How many facts are still to be read in this poll. Those due while the list was read have been. Rather one too

@@ -6,13 +6,13 @@ The commands store what comes of it in a short transaction of their own; a runni
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 from worker.engine.looks import EngineSettings, policy_for
 from worker.engine.planning import reopened, with_remembered
+from worker.engine.ports import ReadableLedger
 from worker.engine.whose import attributed
 from worker.model.actions import AFTER
-from worker.model.commits import WORKER, Doing, MemoryChange, Move, Record, RuleMemory, of_write
+from worker.model.commits import WORKER, MemoryChange, Move, Record, RuleMemory, of_write
 from worker.model.errors import WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, Scope
@@ -121,17 +121,9 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
 # Of a rule it is a step: the same writes, in its firing's place.
 
 
-class UndoLedger(Protocol):
-    """What an undo asks of the ledger."""
-
-    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]: ...
-    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]: ...
-    def writes(
-        self, *, event: str | None = None, partner: str | None = None, rule: str | None = None
-    ) -> list[Write]: ...
-
-
-def undo_by_rule(history: UndoLedger, place: tuple[PartnerId, EventId], rule: Rule, undone: str, now: datetime) -> Undo:
+def undo_by_rule(
+    history: ReadableLedger, place: tuple[PartnerId, EventId], rule: Rule, undone: str, now: datetime
+) -> Undo:
     """What the step ``undo`` of a rule becomes: of the last firing of another one, or of that which the rule comes
     after, which is one of the confirmed."""
     partner, event = place
@@ -147,7 +139,9 @@ def undo_by_rule(history: UndoLedger, place: tuple[PartnerId, EventId], rule: Ru
     return undo_of(history, chosen, Word(because=f"rule {rule.id}", by=WORKER, at=now), shadow=False, own=rule.id)
 
 
-def undo_of(history: UndoLedger, chosen: Sequence[Write], word: Word, *, shadow: bool, own: RuleId = NO_RULE) -> Undo:
+def undo_of(
+    history: ReadableLedger, chosen: Sequence[Write], word: Word, *, shadow: bool, own: RuleId = NO_RULE
+) -> Undo:
     """One undo for each target of the chosen writes. Each of these must pass `worker.writes.undo.may_have_effect`.
 
     ``shadow``: the config is in shadow mode, so that nothing is sent. ``own``: the rule that asks; what it has not sent
@@ -173,11 +167,11 @@ def undo_of(history: UndoLedger, chosen: Sequence[Write], word: Word, *, shadow:
     return found
 
 
-def _last_undo(history: UndoLedger, partner: PartnerId, event: EventId) -> int:
+def _last_undo(history: ReadableLedger, partner: PartnerId, event: EventId) -> int:
     return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
-def touched_meanwhile(history: UndoLedger, undo: Write, of_target: Iterable[Write]) -> str | None:
+def touched_meanwhile(history: ReadableLedger, undo: Write, of_target: Iterable[Write]) -> str | None:
     """What the log says of a change of an undo's field that was not the worker's, since the newest write that it undoes
     and that may have had an effect was sent, or since the undo was planned where none may: then the field may read as
     it was left, and it was another hand that left it so. ``of_target``: every write of the target."""
@@ -185,11 +179,11 @@ def touched_meanwhile(history: UndoLedger, undo: Write, of_target: Iterable[Writ
     return _by_another(history, undone[0] if undone else undo)
 
 
-def _foreign(history: UndoLedger) -> Foreign:
+def _foreign(history: ReadableLedger) -> Foreign:
     return lambda write: _by_another(history, write)
 
 
-def _by_another(history: UndoLedger, write: Write) -> str | None:
+def _by_another(history: ReadableLedger, write: Write) -> str | None:
     """What the log tells of another hand's change of the write's target after it was sent, or planned where it was not.
     That goes by the log's numbers, and by times only where the log does not tell: a wall clock is set back. Not what it
     tells before the first record of the worker's own change to what the write asks for: a look tells of changes in

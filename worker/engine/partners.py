@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.ports import Parts, Urgency
+from worker.engine.ports import Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import OF_PARTNER, Move
 from worker.model.errors import LedgerUnwritable
@@ -84,13 +84,11 @@ def _unsure(of: PartnerId, unreadable: Mapping[PartnerId, str]) -> str:
     return f"it may be the same as another partner: the record of {of} {unreadable.get(of, UNASKED)}"
 
 
-class Identities:
+class Identities(Stage):
     """Who the named partners are by the service's own word."""
 
     def __init__(self, parts: Parts) -> None:
-        self._service = parts.service
-        self._ledger = parts.ledger
-        self._timeout_s = parts.settings.timeout.total_seconds()
+        super().__init__(parts)
         self._facts: dict[PartnerId, Fact] = {}
         self._records: dict[PartnerId, str] = {}
         self._unreadable: dict[PartnerId, str] = {}
@@ -116,7 +114,7 @@ class Identities:
             for partner in unknown
         }
         try:
-            await asyncio.wait(reads.values(), timeout=self._timeout_s)
+            await asyncio.wait(reads.values(), timeout=self._settings.timeout.total_seconds())
         finally:
             heard = {partner: read.result() for partner, read in reads.items() if read.done()}
             for read in reads.values():
@@ -125,7 +123,7 @@ class Identities:
             if partner in heard:
                 self._note(partner, heard[partner])
             else:
-                self._unreadable[partner] = f"was not answered within {self._timeout_s:.0f} s"
+                self._unreadable[partner] = f"was not answered within {self._settings.timeout.total_seconds():.0f} s"
 
     def apart(
         self, named: tuple[PartnerId, ...], watched: Collection[PartnerId]

@@ -125,25 +125,10 @@ class Notifier(Protocol):
         ...
 
 
-class Ledger(Protocol):
-    """The store. Synchronous: a transaction is short and local. Every method may raise `LedgerUnwritable`."""
-
-    def apply(self, commit: Commit) -> tuple[Write, ...]:
-        """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
-        ...
-
-    def record_sending(self, sending: Sending) -> Brake | None:
-        """Records the attempt, unless its check, called inside of the transaction, names a brake; then nothing is
-        changed, and the brake is returned. It is durable, and the mark beside the ledger is replaced, before this
-        returns. Whatever it raises, nothing may be sent."""
-        ...
-
-    def sending_view(self, write: Write, now: datetime) -> SendingView:
-        """What `record_sending` would show its check now: for a first opinion before anything is read for a write."""
-        ...
+class ReadableLedger(Protocol):
+    """What a ledger can be asked, also one that is open for reading only."""
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
-    def all_rule_memories(self, partner: PartnerId) -> Iterable[RuleMemory]: ...
     def write(self, write_id: WriteId) -> Write | None: ...
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
         """Every write that is not final, oldest first."""
@@ -161,37 +146,6 @@ class Ledger(Protocol):
 
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         """Records as they are printed, oldest first."""
-        ...
-
-    def task_reads(self, write: Write) -> int:
-        """How often the service's task behind the write's last attempt was read, by any process."""
-        ...
-
-    def note_task_read(self, write: Write) -> None:
-        """Counts one such read, durably, before it is made."""
-        ...
-
-    def first_sendings(
-        self, partner: PartnerId, since: datetime
-    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
-        """When the first attempt of each episode was recorded, by (event, rule), since a time; unsent ones do not
-        count. Serves cooldown and limit."""
-        ...
-
-    def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
-        """Firings since a time, for surge."""
-        ...
-
-    def last_seq(self, partner: PartnerId | None = None) -> int:
-        """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
-        ...
-
-    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
-        """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
-        ...
-
-    def last_change(self, partner: PartnerId) -> int:
-        """The number of the newest change of the partner's facts; 0 where there is none."""
         ...
 
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
@@ -212,11 +166,65 @@ class Ledger(Protocol):
         """The facts since a time, or as far back as they are kept; of all events, or of these and the partner."""
         ...
 
+    def halts(self, now: datetime) -> tuple[Halt, ...]: ...
+    def first_sendings(
+        self, partner: PartnerId, since: datetime
+    ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
+        """When the first attempt of each episode was recorded, by (event, rule), since a time; unsent ones do not
+        count. Serves cooldown and limit."""
+        ...
+
+    def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> Sequence[Observed]: ...
+    def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> Sequence[RuleMemory]: ...
+    def status(self) -> DaemonStatus | None: ...
+
+
+class Ledger(ReadableLedger, Protocol):
+    """The store. Synchronous: a transaction is short and local. Every method may raise `LedgerUnwritable`."""
+
+    def apply(self, commit: Commit) -> tuple[Write, ...]:
+        """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
+        ...
+
+    def record_sending(self, sending: Sending) -> Brake | None:
+        """Records the attempt, unless its check, called inside of the transaction, names a brake; then nothing is
+        changed, and the brake is returned. It is durable, and the mark beside the ledger is replaced, before this
+        returns. Whatever it raises, nothing may be sent."""
+        ...
+
+    def sending_view(self, write: Write, now: datetime) -> SendingView:
+        """What `record_sending` would show its check now: for a first opinion before anything is read for a write."""
+        ...
+
+    def all_rule_memories(self, partner: PartnerId) -> Iterable[RuleMemory]: ...
+    def task_reads(self, write: Write) -> int:
+        """How often the service's task behind the write's last attempt was read, by any process."""
+        ...
+
+    def note_task_read(self, write: Write) -> None:
+        """Counts one such read, durably, before it is made."""
+        ...
+
+    def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
+        """Firings since a time, for surge."""
+        ...
+
+    def last_seq(self, partner: PartnerId | None = None) -> int:
+        """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
+        ...
+
+    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
+        """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
+        ...
+
+    def last_change(self, partner: PartnerId) -> int:
+        """The number of the newest change of the partner's facts; 0 where there is none."""
+        ...
+
     def testify(self, records: Sequence[Record]) -> bool:
         """Stores what a replica has to say of a partner that is another's by now. False where there is no fleet."""
         ...
 
-    def halts(self, now: datetime) -> tuple[Halt, ...]: ...
     def save_status(self, status: DaemonStatus) -> None: ...
     def mark_words(self) -> None:
         """Makes sure that a ledger which forgets what persons have said up to now is noticed when it is opened."""
@@ -268,6 +276,15 @@ class Parts:
     decided: Callable[[Decision], None] | None = None
     fleet: Fleet | None = None
     instead: Callable[[Write, WriteRequest], Awaitable[Outcome]] | None = None
+
+
+class Stage:
+    """A stage of the cycle, with the parts at hand. One instance serves all partners: what differs between them is in
+    the state that is handed in."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._clock, self._service, self._ledger = parts.clock, parts.service, parts.ledger
+        self._settings, self._rules, self._stopping = parts.settings, parts.rules, parts.stopping
 
 
 # Whether the daemon is well, from what it last said of itself. Pure.

@@ -16,11 +16,11 @@ from math import inf
 from typing import Literal
 
 from worker.engine.changes import fields_of, left_so, undone_by_now, with_fields
-from worker.engine.derived import EVENTS, PastAsked, derived
+from worker.engine.derived import EVENTS, derived
 from worker.engine.looks import between_brake, mode_of, off_fact
 from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
-from worker.engine.ports import Parts, Places, Urgency
+from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.guards.checks import No, Situation, out_of_date
@@ -43,14 +43,8 @@ from worker.writes.undo import wish_ended
 # Reads memory and open writes, and changes nothing: an objection is handed back as a guard's no.
 
 
-class WhoAsks:
-    """Who asks for a write now. One instance serves all partners."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._clock = parts.clock
-        self._ledger = parts.ledger
-        self._deciding = parts.settings.deciding
-        self._rules = parts.rules
+class WhoAsks(Stage):
+    """Who asks for a write now."""
 
     def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
         """The rules in force that still ask for this very write of this partner."""
@@ -77,7 +71,7 @@ class WhoAsks:
         An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
         """
         if write.by_person:
-            shadow = self._deciding.mode == "shadow"
+            shadow = self._settings.deciding.mode == "shadow"
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
         rules = self.rules(state, write)
         if not rules:
@@ -85,7 +79,7 @@ class WhoAsks:
             gone = not any(self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
             why = "no rule in force asks for this write any more"
             return No(way=way, reason="rule_gone" if gone else "rule_edited", why=why)
-        modes = {mode_of(rule, self._deciding) for rule in rules}
+        modes = {mode_of(rule, self._settings.deciding) for rule in rules}
         if modes == {"shadow"}:
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent")
         always = asks_always(write.intent)
@@ -110,7 +104,7 @@ class WhoAsks:
             return self._enforced_against(state, write)
         if write.state != "unknown" and not write.sent:
             return None
-        mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._deciding)]
+        mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._settings.deciding)]
         why = overruled(mine, self._standing(state, write), self._ended(write))
         if why is None:
             return None
@@ -137,7 +131,7 @@ class WhoAsks:
         event = write.key.event
         memories = {rule.id: memory for rule in rules if (memory := state.memories.get((event, rule.id)))}
         writes = [one for one in self._ledger.open_writes(write.key.partner) if one.key.event == event]
-        return standing_wishes(rules, memories, writes, self._deciding)
+        return standing_wishes(rules, memories, writes, self._settings.deciding)
 
 
 # What an attempt begins with, and whether what it stands for still holds. Pure.
@@ -258,15 +252,8 @@ UNASKED = Fresh(
 """What a message is handed over with."""
 
 
-class Preflight:
+class Preflight(Stage):
     """Reads what a write leans on, and judges its condition on it."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._clock = parts.clock
-        self._service = parts.service
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._rules = parts.rules
 
     @asynccontextmanager
     async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
@@ -425,18 +412,12 @@ class Preflight:
     ) -> Observation:
         """What these rules are given to look at: the fresh facts over all others, and what is made of the record."""
         seen = Observation(partner=state.partner, event=event, facts={**state.merged(event), **facts})
-        now, stored, old = self._clock.now(), state.stored, seen.get(EVENTS)
+        now, old = self._clock.now(), seen.get(EVENTS)
         poll = max(self._settings.interval, timedelta(seconds=state.look_s))
         if isinstance(old, Known) and now - old.read_at > 2 * poll:
             stale = Unknown(code="unread", why="the list of events is older than two polls")
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})
         if not derives(rules):
             return seen
-        then = PastAsked(
-            rules=rules,
-            now=now,
-            gap=self._settings.deciding.gap,
-            listed_at=stored.listed_at,
-            unstored=lambda event: stored.unstored(event, now),
-        )
+        then = state.stored.past_asked(rules, now, self._settings.deciding.gap)
         return derived({event: seen}, self._ledger, then)[event]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Literal
 
 from worker.engine.looks import policy_for
-from worker.engine.ports import Parts, Urgency
+from worker.engine.ports import Stage, Urgency
 from worker.engine.state import EVENT, PartnerState, TaskWatch
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, LogFilter, Record, of_write
@@ -35,15 +35,8 @@ TASK_READS = 6
 TASK_FIRST_WAIT_S = 2.0
 
 
-class Settler:
-    """Settles writes by reading. One instance serves all partners."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._clock = parts.clock
-        self._service = parts.service
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._rules = parts.rules
+class Settler(Stage):
+    """Settles writes by reading."""
 
     async def settle(self, state: PartnerState, write: Write) -> Then:
         """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""

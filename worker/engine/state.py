@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
-from worker.engine.derived import EVENTS, of_all
+from worker.engine.derived import EVENTS, PastAsked, of_all
 from worker.engine.looks import products_off
 from worker.engine.ports import Ledger
 from worker.model.actions import ACTIONS
@@ -438,6 +439,11 @@ class Stored:
         """How long changes are kept: as the config says, or as long as a rule asks for."""
         asked = windows_of(self.rules.rules if self.rules is not None else ()).values()
         return max([self.keep, *(window + KEPT_LONGER for window in asked)])
+
+    def past_asked(self, rules: Sequence[Rule], now: datetime, gap: timedelta) -> PastAsked:
+        """What the rules ask of the record, which lacks what was seen since."""
+        unstored = partial(self.unstored, now=now)
+        return PastAsked(rules=rules, now=now, gap=gap, listed_at=self.listed_at, changing=self.seen, unstored=unstored)
 
     def unstored(self, event: EventId, now: datetime) -> list[Doing]:
         """The changes of an event's fields that will be recorded with the next commit, as if they were."""

@@ -4,10 +4,11 @@ A change after which one of our writes wanted that value, and had not yet been s
 somebody else's. Order goes by the log's numbers, never by a clock. Computed when somebody asks, and stored nowhere.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from worker.engine.ports import ReadableLedger
 from worker.model.actions import ACTIONS
 from worker.model.commits import Doing
 from worker.model.facts import EventId, Json, PartnerId, WriteId
@@ -138,14 +139,7 @@ def who_set(doings: Iterable[Doing], writes: Iterable[Write], now_is: Mapping[st
     return found
 
 
-class ChangesLedger(Protocol):
-    """What is asked of the ledger."""
-
-    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]: ...
-    def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]: ...
-
-
-def told(ledger: ChangesLedger, records: Iterable[Mapping[str, Json]]) -> Iterator[dict[str, Json]]:
+def told(ledger: ReadableLedger, records: Iterable[Mapping[str, Json]]) -> Iterator[dict[str, Json]]:
     """Records for a person: of each change of an event's field with the ``maker``, the number of the write of ours that
     made it or None, and in words. The records themselves, which are chained, do not say it."""
     events: dict[tuple[str, str], dict[int, WriteId | None]] = {}

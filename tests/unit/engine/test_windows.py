@@ -1,6 +1,7 @@
 """What facts were some time ago, told by the recorded changes: never by what the record does not reach."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -9,9 +10,9 @@ from hypothesis import strategies as st
 from tests.looks import E1, HOUR, MINUTE, PARTNER, START, a_rule
 from tests.unit.engine.ruletest_bench import a_bench, failing, passes
 from worker.engine.derived import NAMED_MOST, PastAsked, derived
-from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, History, Observed
+from worker.engine.ports import ReadableLedger
+from worker.model.commits import KEPT, OF_PARTNER, SILENCE, History, Observed
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, spelled
-from worker.model.writes import Write
 from worker.rules.evaluate import expression
 
 EVENT = FactKey(name="event")
@@ -37,15 +38,6 @@ class Past:
             for minute, key, fact in (AS_LONG_AS_ASKED, *states)
         ]
 
-    def doings(self, partner: PartnerId, event: EventId) -> list[Doing]:
-        raise AssertionError((partner, event))
-
-    def writes(self, *, event: str | None = None, partner: str | None = None) -> list[Write]:
-        raise AssertionError((partner, event))
-
-    def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> list[Write]:
-        raise AssertionError((partner, events))
-
     def history(self, partner: PartnerId, _since: object = None, events: Collection[EventId] | None = None) -> History:
         assert partner == PARTNER
         self.asked.append(None if events is None else list(events))
@@ -56,12 +48,17 @@ class Past:
         return History(begins=None, start=(), changes=changes())
 
 
+def was(seen: Mapping[EventId, Observation], past: Past, asked: PastAsked) -> Mapping[EventId, Observation]:
+    """The observations with what was, of a ledger that knows nothing else."""
+    return derived(seen, cast("ReadableLedger", past), asked)
+
+
 def then(past: Past, minute: int, *texts: str, changing: tuple[EventId, ...] = ()) -> Observation:
     """What the event was two hours before that minute, and what else is asked for."""
     rules = [a_rule(str(number), text) for number, text in enumerate(texts or ("ago(event.x, '2h') == 1.0",))]
     seen = {E1: Observation(partner=PARTNER, event=E1, facts={EVENT: Known(value={"x": 9}, read_at=START)})}
     asked = PastAsked(rules=rules, now=START + minute * MINUTE, gap=HOUR, changing=changing)
-    return derived(seen, past, asked)[E1]
+    return was(seen, past, asked)[E1]
 
 
 def why(fact: Fact) -> str:
@@ -139,11 +136,11 @@ def test_many_events_are_looked_up_at_once_and_none_where_no_rule_asks() -> None
     past = Past((0, EVENT, {"x": 1}))
     asks = PastAsked(rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
     asks_not = PastAsked(rules=[a_rule("r", "event.x == 1.0")], now=START, gap=HOUR)
-    assert len(derived(seen, past, asks)) == len(seen)
+    assert len(was(seen, past, asks)) == len(seen)
     assert past.asked == [None]
-    derived(dict([*seen.items()][:2]), past, asks)
+    was(dict([*seen.items()][:2]), past, asks)
     assert past.asked == [None, ["e0", "e1"]]
-    assert derived(seen, past, asks_not) is seen
+    assert was(seen, past, asks_not) is seen
 
 
 @given(
