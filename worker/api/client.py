@@ -6,11 +6,10 @@ again and again would use up the tightest budget of the service (API section 8).
 remembered beyond tokens and refusals.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Protocol
 
 from worker.api.answers import ITEMS_MAX, NoValue
 from worker.api.assumptions import Assumptions
@@ -44,6 +43,7 @@ from worker.model.exchange import (
 )
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown
 from worker.model.writes import Intent
+from worker.reading.gate import Gate, Pacer
 
 DENIED_AGAIN_S = 300.0
 """A kind of read that even a new token did not open is no reason to sign in again for this long."""
@@ -57,33 +57,6 @@ CAMPAIGNS = FactKey(name="campaigns")
 
 _LIST = endpoint("GET", "/events/")
 _TASK = endpoint("GET", "/events/{eid}/client_campaign_status/task")
-
-
-class ReadGate(Protocol):
-    """The floor of each resource; see `worker.reading.gate`."""
-
-    async def ask(
-        self,
-        partner: PartnerId,
-        address: str,
-        fetch: Callable[[], Awaitable[ReadResponse]],
-        *,
-        urgency: Urgency,
-        max_age: timedelta = timedelta(0),
-        places: Places | None = None,
-    ) -> ReadResponse: ...
-    def opens_at(self, partner: PartnerId, address: str) -> float: ...
-
-
-class Pacing(Protocol):
-    """The budget and the back-off of each partner; see `worker.reading.gate`."""
-
-    async def turn(self, partner: PartnerId, urgency: Urgency) -> None: ...
-    async def keep(self, partner: PartnerId, urgency: Urgency, places: int) -> Places: ...
-    def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None: ...
-    def answered(self, partner: PartnerId, *, began: float) -> None: ...
-    def blocked_until(self, partner: PartnerId) -> float: ...
-    def budget(self, partner: PartnerId) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +91,8 @@ class ApiService:
         *,
         settings: ApiSettings,
         account: Account,
-        gate: ReadGate,
-        pacing: Pacing,
+        gate: Gate[ReadResponse],
+        pacing: Pacer,
         clock: Clock,
         chance: Callable[[], float],
     ) -> None:
