@@ -24,12 +24,12 @@ from worker.api.exchanges import ReadResponse
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
+from worker.engine.derived import told
 from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
 from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.remembered import telling
 from worker.engine.state import PartnerState
-from worker.engine.whose import told
 from worker.guards.checks import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter, Record

@@ -8,8 +8,7 @@ import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.findings import JUDGES, AssumptionFinding
-from worker.api.probe import Probed, probed
+from worker.api.probe import JUDGES, AssumptionFinding, Probed, probed
 from worker.model.errors import NotFound
 from worker.model.facts import Json
 from worker.sandbox.faults import Fault, Match

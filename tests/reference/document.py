@@ -15,7 +15,7 @@ from tests.reference.figures import figures
 from tests.reference.spelling import code, flow, sentence, table
 from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS, WRITE_FIELDS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
-from worker.api.findings import JUDGES
+from worker.api.probe import JUDGES
 from worker.engine.looks import PARTNER_FACTS_EVERY
 from worker.ledger.reading import FIELDS
 from worker.model.actions import ACTIONS, Action, Param

@@ -811,7 +811,7 @@ _ALL: tuple[Mutant, ...] = (
         name="nothing that has ended is ours",
         why="a change that a write has made is another hand's once that write is final",
         applied=flaw(
-            "worker.engine.whose:attributed",
+            "worker.engine.derived:attributed",
             ("for write in writes}", "for write in writes if not write.final}"),
         ),
         shown_by=(plain("pause"),),

@@ -9,7 +9,7 @@ from tests.simulation.loop import START_S
 from tests.simulation.points import BEYOND, STALE, WRITE
 from tests.simulation.scenes import FACTOR, FELL, FOR_S, OWN_MIND, TIRED, WAIT_S, WINDOW_S, Turn
 from tests.simulation.town import Town
-from worker.engine.whose import told
+from worker.engine.derived import told
 from worker.ledger.reading import open_reading
 from worker.model.errors import NotSafe
 

@@ -24,8 +24,8 @@ from worker.cli.common import (
 )
 from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.config import Config
+from worker.engine.derived import told
 from worker.engine.explaining import wanted_of
-from worker.engine.whose import told
 from worker.guards.checks import as_of_now
 from worker.ledger.log import Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.reading import LedgerReader, open_reading

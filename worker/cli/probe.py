@@ -5,8 +5,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from worker.api.findings import Says
-from worker.api.probe import Probed
+from worker.api.probe import Probed, Says
 from worker.cli.common import assumptions_of, config_of
 from worker.cli.output import PROGRESS_EVERY_S, Format, print_json, print_table, say
 from worker.cli.wiring import probe_of

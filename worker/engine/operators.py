@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from worker.engine.derived import attributed
 from worker.engine.looks import EngineSettings, policy_for
 from worker.engine.planning import reopened, with_remembered
 from worker.engine.ports import ReadableLedger
-from worker.engine.whose import attributed
 from worker.model.actions import AFTER
 from worker.model.commits import WORKER, MemoryChange, Move, Record, RuleMemory, of_write
 from worker.model.errors import WorkerError

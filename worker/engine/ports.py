@@ -149,7 +149,7 @@ class ReadableLedger(Protocol):
         ...
 
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
-        """What tells who changed a field of the event, oldest first; see `worker.engine.whose`."""
+        """What tells who changed a field of the event, oldest first; see `worker.engine.derived`."""
         ...
 
     def writes(self, *, event: str | None = None, partner: str | None = None, rule: str | None = None) -> list[Write]:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from worker.engine.decide import Decision
 from worker.engine.deciding import JUST_AFTER
+from worker.engine.derived import effect_of
 from worker.engine.looks import EngineSettings, names_read
 from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
@@ -21,7 +22,6 @@ from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldS
 from worker.engine.ports import Listing, Parts, RulesInUse
 from worker.engine.scripted import open_way
 from worker.engine.state import EVENT, PartnerState, memory_of
-from worker.engine.whose import effect_of
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import (

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from worker.api.answers import ill_typed, number_from, run_id_from
+from worker.engine.derived import NO_SETUP, effect_of
 from worker.engine.playing import OutcomeOf, RequestFor, VirtualClock, WorldService
-from worker.engine.whose import NO_SETUP, effect_of
 from worker.model.actions import ACTIONS
 from worker.model.exchange import NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import RECORDS, SETUP_FIELDS, UNREAD, EventId, Fact, FactKey, Field, Json, Known, Unknown

@@ -417,7 +417,7 @@ class LedgerReader:
 
     @readable
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
-        """What tells who changed a field of the event, oldest first; see `worker.engine.whose`."""
+        """What tells who changed a field of the event, oldest first; see `worker.engine.derived`."""
         found = self._store.rows(_DOINGS, {"of_partner": partner, "of_event": event})
         return [Doing(row.seq, time_of(row.at), row.kind, row.write, row.reason, _facts(row.facts)) for row in found]
 

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
+from worker.engine.derived import told
 from worker.engine.explaining import Question, explain, wanted_of
 from worker.engine.looks import Settings
-from worker.engine.whose import told
 from worker.guards.checks import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.ledger.rows import writes_json

@@ -17,7 +17,7 @@ from textwrap import dedent
 from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
-from worker.engine.whose import field_change
+from worker.engine.derived import field_change
 from worker.model.commits import KINDS, REASONS, EventFilter, EventSeen, LogFilter, RuleNow
 from worker.model.facts import Json, RuleId
 from worker.model.writes import State, Write, WriteFilter
@@ -340,7 +340,7 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
 
 def changed_field(record: Record) -> tuple[str, Json, Json, Json] | None:
     """Field, value before, value now, and the write of ours that made it, None for another hand's; None for any other
-    record. See `worker.engine.whose.told`."""
+    record. See `worker.engine.derived.told`."""
     facts = record.get("facts")
     change = field_change(facts) if record.get("kind") == "observed" and isinstance(facts, Mapping) else None
     return None if change is None else (change.name, change.was, change.now_is, record.get("maker"))

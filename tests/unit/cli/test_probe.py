@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call
-from worker.api.findings import UNSEEN, AssumptionFinding
-from worker.api.probe import Probed, Resource
+from worker.api.probe import UNSEEN, AssumptionFinding, Probed, Resource
 from worker.cli.probe import told_as_json, told_as_tables
 from worker.cli.wiring import probe_of
 from worker.config import Config, load_config
