@@ -545,7 +545,9 @@ class Planner:
                 replaced = write.key.rule == rule.id and write.state in UNSENT
                 joinable = whole and not replaced and not _comes_after(write, writes, wishes)
                 if write.intent.target and joinable and not self._outranks(rule, write):
-                    standing.setdefault(_wish(write), write.key.rule)
+                    done = self._done_before(write) if _wish(write) in wishes else ()
+                    for one in (write, *done):
+                        standing.setdefault(_wish(one), write.key.rule)
         for plan in plans:
             alike = _alike(plan, mode) and UNDOES not in plan.intent.context
             if plan.intent.target and alike and not _comes_after(plan, plans, wishes):
@@ -562,6 +564,12 @@ class Planner:
     def _shareable(self, event: EventId) -> list[Write]:
         """Those that another rule may stand behind too: nobody shares an undo."""
         return [write for write in self._open(event) if not write.undo]
+
+    def _done_before(self, write: Write) -> list[Write]:
+        """The confirmed steps before it in its ``do``: they stand for what they did as long as it is open itself."""
+        key = write.key
+        episode = self._look.ended(key.event, key.rule, key.episode)
+        return [one for one in episode if one.state == "confirmed" and one.intent.order < write.intent.order]
 
     def _outranks(self, rule: Rule, write: Write) -> bool:
         """A write that waits for a person on behalf of a weaker rule holds no stronger one back."""

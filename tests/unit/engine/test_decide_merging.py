@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.looks import Story, a_rule, a_set
+from tests.looks import E1, Story, a_rule, a_set
 from tests.unit.engine.test_decide_properties import TURNS, Turn, begun, played, rules
 from worker.model.facts import RuleId
 from worker.model.rules import RuleSet
@@ -48,6 +48,26 @@ def test_a_newer_change_shares_the_write_that_a_stronger_rule_has_planned_meanwh
     story = alone_is_right(a_set(strong, weak), turns)
 
     assert {write.rules for write in unsent(story)} == {("a",), ("a", "c")}
+
+
+@pytest.mark.parametrize("priority", [0, 1])
+def test_who_wants_what_another_is_in_the_midst_of_shares_the_rest(priority: int) -> None:
+    when = "event.status == 'active'"
+    first = a_rule("a", when, "create_draft 500", "boost")
+    later = a_rule("b", f"{when} && setup.state == 'DRAFT'", "create_draft 500", "boost", priority=priority)
+    drafted: Turn = ("send", 0, 0, 3)
+
+    story = alone_is_right(a_set(first, later), [("status", 0, 0, 3), drafted, ("status", 0, 0, 3)])
+
+    of_e1 = [write for write in story.writes.values() if write.key.event == E1]
+    assert [(write.intent.action, write.state, write.rules) for write in of_e1] == [
+        ("create_draft", "confirmed", ("a",)),
+        ("boost", "planned", ("a", "b")),
+    ]
+    assert [(one.rule, one.reason) for one in story.records if one.kind == "fired" and one.event == E1] == [
+        ("a", "condition"),
+        ("b", "shared"),
+    ]
 
 
 def alone_is_right(of: RuleSet, turns: list[Turn]) -> Story:
