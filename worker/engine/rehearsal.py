@@ -6,19 +6,21 @@ it planned or found open and where each of them came to stand, and the firings t
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.execute import Outward
+from worker.engine.operators import undo_by_rule
 from worker.engine.ports import CycleReport, Parts
 from worker.engine.preflight import Preflight, WhoAsks
 from worker.engine.remembered import Gathered, Remembered
 from worker.engine.settle import as_judged
 from worker.engine.state import PARTNER, PartnerState
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, UNDO
 from worker.model.commits import Brake
 from worker.model.exchange import Outcome, WriteRequest
 from worker.model.facts import EventId, Json, Known, PartnerId, Place, RuleId, WriteId
@@ -26,6 +28,7 @@ from worker.model.rules import Computed, Rule, RuleStep, Template, Truth
 from worker.model.writes import UNSETTLED, Intent, State, Write, WriteKey
 from worker.writes.evidence import Wish, fact_key, target_value
 from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, wanted
+from worker.writes.undo import Undo, undo_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +87,11 @@ class Rehearsed:
 
 @dataclass(slots=True)
 class _Noted:
-    """What was decided: the hold of each pair, the writes that were planned, and what could not be judged."""
+    """What was decided: the hold of each pair, the writes that were planned, and what could not be judged. ``undo``:
+    what a rule would put back."""
 
     rules: Mapping[RuleId, Rule]
+    undo: Callable[[EventId, Rule, str], Undo]
     held: dict[tuple[EventId, RuleId], tuple[Brake, tuple[Planned, ...], int]] = field(default_factory=dict)
     planned: set[WriteKey] = field(default_factory=set)
     unknown: dict[tuple[EventId, RuleId], str] = field(default_factory=dict)
@@ -99,7 +104,9 @@ class _Noted:
                 self.unknown[event, rule_id] = judged.why
         for (event, rule_id), brake in decision.held.items():
             memory = decision.memories.get((event, rule_id))
-            steps = _steps(decision, event, self.rules[rule_id])
+            rule = self.rules[rule_id]
+            undone, _ = undo_steps(rule, partial(self.undo, event, rule), {})
+            steps = (*_steps(decision, event, rule), *undone)
             self.held[event, rule_id] = (brake, steps, memory.episode if memory is not None else 0)
         self.planned.update(plan.key for plan in decision.commit.plans)
 
@@ -117,7 +124,7 @@ def _steps(decision: Decision, event: EventId, rule: Rule) -> tuple[Planned, ...
     try:
         return plan_steps(rule, decision.scope(event, rule), {})
     except NotComputable:
-        return tuple(_unresolved(position, step) for position, step in enumerate(rule.do))
+        return tuple(_unresolved(position, step) for position, step in enumerate(rule.do) if step.action != UNDO)
 
 
 def _unresolved(position: int, step: RuleStep) -> Planned:
@@ -146,7 +153,7 @@ class Rehearsal:
 
     def __init__(self, parts: Parts, partner: PartnerId, service: Remembered, *, beside: bool) -> None:
         parts = replace(parts, service=service, instead=self._sent)
-        self._noted = _Noted(rules={rule.id: rule for rule in parts.rules.current.rules})
+        self._noted = _Noted(rules={rule.id: rule for rule in parts.rules.current.rules}, undo=self._undo)
         parts = replace(parts, decided=self._noted.take)
         self.partner = partner
         self.service = service
@@ -176,6 +183,9 @@ class Rehearsal:
             unsure=self._noted.unsure,
             rows=tuple(rows),
         )
+
+    def _undo(self, event: EventId, rule: Rule, undone: str) -> Undo:
+        return undo_by_rule(self._ledger, (self.partner, event), rule, undone, self._clock.now())
 
     async def _sent(self, write: Write, request: WriteRequest) -> Outcome:
         """What has passed every guard stands here for ever, as an attempt whose answer never comes."""
@@ -238,7 +248,7 @@ class Rehearsal:
                     intent=step.intent,
                     state="planned",
                     reason=brake.reason,
-                    why=brake.why,
+                    why="; ".join(filter(None, (brake.why, step.fault))),
                     rules=(rule,),
                     planned_at=now,
                     changed_at=now,
@@ -282,8 +292,9 @@ class Rehearsal:
         """What it costs from now on, or would once nothing holds it."""
         if write.final or write.state in UNSETTLED - {"sending"}:
             return Cost(preflight=0, write=0, confirm=0)
-        keys = self._preflight.keys(state, write, self._asking.rules(state, write))
-        return Cost(preflight=len(keys), write=1, confirm=1 if reads_back(write.intent, write.key.item) else 0)
+        keys = () if write.message else self._preflight.keys(state, write, self._asking.rules(state, write))
+        sent, seen = bool(write.intent.target), reads_back(write.intent, write.key.item)
+        return Cost(preflight=len(keys), write=int(sent), confirm=int(seen))
 
 
 def _order(row: Row) -> tuple[str, str, int, int]:

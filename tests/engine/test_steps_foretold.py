@@ -1,0 +1,214 @@
+"""`plan`, `explain` and `backtest` of rules with `after`, `since`, `undo` and `wait`: they say what the worker does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.calling import call, settle_in
+from tests.engine.test_plan import rows, stopped_and_rehearsed
+from tests.engine.test_waits import sleeps
+from tests.rehearsing import rehearsed
+from tests.worlds import Town, happening, town, world
+
+HOUR = 3600.0
+RULES = """
+rules:
+  - id: rest
+    when: event.category == 'tired'
+    do: [pause, {wait: 1h}, {optimisation: "OFF"}]
+  - id: roll-back
+    after: rest
+    when: since(event.capacity) < -10.0
+    do: [{undo: after}]
+  - id: tell
+    after: rest
+    when: now - write.at >= duration('30m')
+    do: [{notify: "=write.action + ': ' + string(since(event.capacity))"}]
+"""
+SLOWLY = RULES.replace("    do: [{undo: after}]", "    for: 30m\n    do: [{undo: rest}]")
+PAUSED, OFF, RUNS = ("e1", "pause"), ("e1", "optimisation"), ("e1", "run")
+
+
+async def rested(here: Town) -> None:
+    """The rule has paused the event, at a capacity of 500, and waits."""
+    here.set("e1", capacity=500)
+    await here.run(9)
+    here.set("e1", category="tired")
+    await here.run(30)
+    assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "confirmed"), ("wait", "planned")]
+
+
+# plan
+
+
+def test_a_plan_goes_as_far_as_the_wait_and_says_until_when_it_waits(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.set("e1", category="tired")
+        found = await stopped_and_rehearsed(here)
+        assert rows(found) == [("e1", "pause", "sent", "condition"), ("e1", "wait", "planned", "sequence")]
+        assert [row.cost.write for row in found.rows] == [1, 0], "a wait asks the service for nothing"
+        await rested(here)
+        found = await rehearsed(here)
+        assert rows(found) == [("e1", "wait", "planned", "wait")]
+        assert found.rows[0].until == here.writes()[-1].held_until
+        await here.kill()
+        await here.clock.sleep(HOUR)
+        found = await rehearsed(here)
+        assert rows(found) == [("e1", "wait", "planned", "wait"), ("e1", "notify", "sent", "condition")]
+        assert (found.rows[0].until, found.rows[1].intent.params["text"]) == (None, "pause: 0")
+        assert found.rows[1].cost.preflight + found.rows[1].cost.write == 0
+        here.start()
+        await here.run(60)
+        assert here.writes()[-1].intent.action == "optimisation"
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
+        play(script)
+
+
+def test_a_plan_tells_what_an_undo_would_put_back_and_where_the_write_is_left_alone(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", capacity=400)
+        found = await stopped_and_rehearsed(here)
+        assert rows(found)[1] == ("e1", "runclient_campaign_status", "sent", "condition")
+        back = found.rows[1]
+        assert (back.key.rule, back.before) == ("roll-back", "PAUSED")
+        assert back.intent.wanted == {"client_campaign_status": "RUNNING"}
+        assert "event.capacity is 400; event.capacity at write.at is 500" in back.why
+        await here.until(lambda: here.effects()[-1].after == "RUNNING", "put back, as it was said")
+        assert rows(await rehearsed(here)) == [("e1", "wait", "planned", "wait")]
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
+        play(script)
+
+
+def test_a_held_undo_is_told_with_what_it_would_put_back(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", capacity=400)
+        await here.run(9)
+        found = await rehearsed(here)
+        assert rows(found)[1:] == [("e1", "runclient_campaign_status", "held", "for")]
+        assert (found.rows[1].before, dict(found.rows[1].intent.wanted)) == (
+            "PAUSED",
+            {"client_campaign_status": "RUNNING"},
+        )
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), SLOWLY) as (_, play):
+        play(script)
+
+
+def test_what_another_rule_is_to_put_back_already_is_told_as_left_alone(tmp_path: Path) -> None:
+    both = RULES + SLOWLY[SLOWLY.index("  - id: roll-back") : SLOWLY.index("  - id: tell")].replace(
+        "roll-back", "slowly"
+    )
+
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", capacity=400)
+        held = (await stopped_and_rehearsed(here)).rows[-1]
+        assert (held.key.rule, held.becomes, held.reason) == ("slowly", "held", "for")
+        assert "write 1 is left as it is" in held.why
+
+    with town(tmp_path, world(happening("e1"), happening("e2")), both) as (_, play):
+        play(script)
+
+
+# explain and backtest, on what a worker has left
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """e1 was paused, put back when its capacity fell, and went on after the wait; e2 was left alone."""
+    folder = tmp_path_factory.mktemp("home")
+    settle_in(folder, rules=RULES)
+
+    async def script(here: Town) -> None:
+        await rested(here)
+        here.set("e1", capacity=400)
+        await here.until(lambda: here.writes()[-1].undo and here.writes()[-1].state == "confirmed", "put back")
+        await here.run(300)
+        await sleeps(here, HOUR)
+        await here.run(90)
+        assert [one.state for one in here.writes()] == ["confirmed"] * 4
+        assert here.effects()[-1].after == "OFF"
+
+    with town(folder, world(happening("e1"), happening("e2")), RULES) as (_, play):
+        play(script)
+    return folder
+
+
+def explained(home: Path, rule: str, *arguments: str) -> dict[str, Any]:
+    asked = ("explain", "--event", "e1", "--rule", rule, "--format", "json", *arguments)
+    (one,) = json.loads(call(*asked, config=home / "config.yaml").out)[0]["rules"]
+    return dict(one)
+
+
+def values(part: dict[str, Any]) -> dict[str, Any]:
+    """What stood at every path of a condition."""
+    found = {one["path"]: one["value"] for one in part["values"]}
+    for below in part["parts"]:
+        found |= values(below)
+    return found
+
+
+def test_a_wait_is_explained_with_its_end(home: Path, tmp_path: Path) -> None:
+    settle_in(tmp_path, rules=RULES)
+    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
+        play(rested)
+    (write,) = explained(tmp_path, "rest")["writes"]
+    assert (write["action"], write["held_by"]) == ("wait", "wait")
+    assert write["held_until"] is not None
+    assert explained(home, "rest")["writes"] == []
+
+
+def test_a_rule_that_comes_after_is_explained_by_the_write_that_stands(home: Path) -> None:
+    """Now by the step after the wait, which was sent at the capacity of now; a minute in, by the pause."""
+    now = explained(home, "roll-back")
+    assert (now["standing"], values(now["condition"])["event.capacity"]) == ("false", 400)
+    assert values(now["condition"])["write"]["action"] == "optimisation"
+    said = call("explain", "--event", "e1", "--rule", "roll-back", config=home / "config.yaml").out
+    assert "event.capacity at write.at is 400" in said
+    fired_at = now["fired"]["at"]
+    then = explained(home, "roll-back", "--at", fired_at)
+    assert (then["standing"], then["condition"]["truth"]) == ("true", "true")
+    assert values(then["condition"])["write"]["action"] == "pause"
+    later = json.loads(call("log", "--write", "3", "--format", "json", config=home / "config.yaml").out)[-1]["at"]
+    undone = explained(home, "roll-back", "--at", later)
+    assert undone["standing"] == "false"
+    assert "rule rest has no confirmed write on the event that stands" in undone["why"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text, {("same", *PAUSED), ("same", *RUNS), ("same", *OFF)}),
+        (
+            lambda text: text.replace("-10.0", "-200.0"),
+            {("same", *PAUSED), ("gone", *RUNS), ("same", *OFF), ("new", "e1", "notify")},
+        ),
+        (
+            lambda text: text.replace("wait: 1h", "wait: 2m"),
+            {("same", *PAUSED), ("same", *RUNS), ("earlier", *OFF), ("new", "e1", "notify")},
+        ),
+        (
+            lambda text: text.replace(
+                "after: rest\n    when: since(event.capacity) < -10.0", "when: event.capacity < 450.0"
+            ).replace("undo: after", "undo: rest"),
+            {("same", *PAUSED), ("same", *RUNS), ("same", *OFF)},
+        ),
+    ],
+    ids=["the same rules", "another threshold", "a shorter wait", "an undo of a named rule"],
+)
+def test_backtest_replays_them(
+    home: Path, change: Callable[[str], str], told: set[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(change(RULES), encoding="utf-8")
+    called = call("backtest", "--rules", str(other), "--format", "json", config=home / "config.yaml")
+    found = [(one["kind"], one["event"], one["action"]) for one in json.loads(called.out)["writes"]]
+    assert {one for one in found if one[2] != "wait"} == told
