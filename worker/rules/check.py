@@ -393,9 +393,12 @@ class _Check:
             said = "a computed value" if path is None and what.kind != "literal" else remedies.spelled(what)
             message = f"'{node.text}' takes a field of a fact" + (" and how long ago" if windowed else "")
             message += "" if what is node else f", and {said} is no such field"
-            of_time = not windowed and (said.startswith(WRITE) or what.kind == "literal")
-            hint = "the time since the write is now - write.at, as in now - write.at > duration('2d')"
-            self.find(what.start, message, hint if of_time else f"write {usage}", code="function")
+            hint = f"write {usage}"
+            if path is not None and path.name == ITEM and path.fields:
+                hint = f"what is kept with a write is of the event and not of an item: write delta({path.text}, '1d')"
+            elif not windowed and (said.startswith(WRITE) or what.kind == "literal"):
+                hint = "the time since the write is now - write.at, as in now - write.at > duration('2d')"
+            self.find(what.start, message, hint, code="function")
             return ANY
         found = self.type_of(what, bound)
         if node.text != "ago" and found.kind not in (*NUMERIC, "any"):
