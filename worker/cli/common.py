@@ -95,13 +95,11 @@ def engine_settings(config: Config) -> EngineSettings:
             mode=config.mode,
             gap=safety.gap.longer_than,
             gap_then=safety.gap.then,
-            surge=Surge(events=safety.surge.events, within=safety.surge.within),
+            surge=Surge(**safety.surge.model_dump()),
         ),
         limits=Limits(
             writes_per_hour=safety.writes_per_hour,
-            spend=SpendLimits(
-                per_event=safety.spend.per_event, per_day=safety.spend.per_day, per_week=safety.spend.per_week
-            ),
+            spend=SpendLimits(**safety.spend.model_dump()),
             held_longer_than=safety.gap.longer_than,
         ),
         interval=config.poll.interval,

@@ -61,7 +61,11 @@ LOOK = "campaign-worker writes lists them"
 Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
 OfRule = Annotated[
     str | None,
-    typer.Option("--rule", help="All of this rule instead: a whole burst.", autocompletion=completing("rule")),
+    typer.Option(
+        "--rule",
+        help="All of this rule instead: a whole burst.",
+        autocompletion=completing("rule"),
+    ),
 ]
 Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the log.")]
 
@@ -208,12 +212,7 @@ def again(
     context: typer.Context,
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
     ids: Ids = None,
-    rule: Annotated[
-        str | None,
-        typer.Option(
-            "--rule", help="All of this rule instead, of its last episodes.", autocompletion=completing("rule")
-        ),
-    ] = None,
+    rule: OfRule = None,
     event: OnlyEvent = None,
 ) -> None:
     """Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or nothing.
@@ -284,12 +283,7 @@ def undo(
     context: typer.Context,
     because: Annotated[str, typer.Option(help="Why; it is kept in the log.")],
     ids: Ids = None,
-    rule: Annotated[
-        str | None,
-        typer.Option(
-            "--rule", help="All that this rule has sent instead; with --since.", autocompletion=completing("rule")
-        ),
-    ] = None,
+    rule: OfRule = None,
     since: Annotated[
         str | None,
         typer.Option("--since", help="With --rule: how long ago (10m, 2h) or a time (2026-03-01T02:00:00Z)."),

@@ -37,7 +37,7 @@ from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.rules.load import load_rules, rules_of
+from worker.rules.load import load_rules, read_rules
 from worker.system import utc_now
 
 app = typer.Typer()
@@ -280,7 +280,7 @@ def _rules(config: Config, ledger: LedgerReader) -> RuleSet | None:
     published = ledger.published()
     try:
         if published is not None:
-            return rules_of(published.files, config.registry)
+            return read_rules(published.files, config.registry).rules
         return load_rules(config.rules, config.registry)
     except InputErrors as errors:
         say(f"the rules do not load, so every rule is told as the ledger knows it: {errors.problems[0]}")

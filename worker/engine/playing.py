@@ -118,7 +118,6 @@ class World(Protocol):
     @property
     def listed(self) -> bool:
         """Whether the list of events can be read."""
-        ...
 
     def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact: ...
     def take_effect(self, event: EventId, intent: Intent) -> None: ...
@@ -258,11 +257,9 @@ class Scratch(Ledger, Protocol):
 
     def clear(self) -> None:
         """Forgets everything."""
-        ...
 
     def reopen(self, changes: list[MemoryChange], records: list[Record]) -> None:
         """Replaces memories, as a person's `again` does."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

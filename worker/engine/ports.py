@@ -64,12 +64,10 @@ class Service(Protocol):
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """Signed in, the partners that the token names now. Raises `NotSafe` where credentials are refused."""
-        ...
 
     def listing(self, partner: PartnerId, needed: frozenset[str] | None = None, /) -> AsyncIterator[Listing]:
         """The list of events, as far as it is read, again and again, and at last as a whole. ``needed``: the fields of
         an event that are wanted, None for all; others may be there."""
-        ...
 
     async def read(
         self,
@@ -83,38 +81,32 @@ class Service(Protocol):
     ) -> Fact:
         """One fact; a stored answer younger than ``max_age`` will do, else the floor is waited for, and the budget
         unless ``places`` were kept."""
-        ...
 
     async def keep_places(
         self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency
     ) -> Places:
         """Waits until these facts may be read, and one write may leave, all together; what is not used of it must be
         given back."""
-        ...
 
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState: ...
 
     def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
         """The request of a write. Pure: leans on assumptions, not on state."""
-        ...
 
     def url(self, request: WriteRequest) -> str: ...
 
     async def send(self, partner: PartnerId, request: WriteRequest, *, not_after: float) -> Outcome:
         """One attempt, on a connection of its own. Not sent (`NotSent`, stale) once monotonic time is past
         ``not_after``. The pace must have been waited for before: see ``ready_to_write``."""
-        ...
 
     def budget(self, partner: PartnerId) -> float:
         """Requests per minute that the partner may make now; it shrinks by itself on 429."""
-        ...
 
     async def ready_to_write(
         self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
     ) -> None:
         """Waits until the partner's back-off is over and its pace has room for one write. Where room was kept, the
         write leaves apart from the reads before it, but no later than ``by`` (monotonic) for that."""
-        ...
 
 
 class Notifier(Protocol):
@@ -122,7 +114,6 @@ class Notifier(Protocol):
 
     async def hand_over(self, message: Message) -> None:
         """Takes the message, soon; raises where it cannot, and then it was not taken."""
-        ...
 
 
 class ReadableLedger(Protocol):
@@ -132,39 +123,31 @@ class ReadableLedger(Protocol):
     def write(self, write_id: WriteId) -> Write | None: ...
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
         """Every write that is not final, oldest first."""
-        ...
 
     def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]: ...
 
     def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
         """Every write of a target, final ones too, oldest first."""
-        ...
 
     def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> Sequence[Write]:
         """The confirmed writes of these events, oldest first, without messages."""
-        ...
 
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
         """Records as they are printed, oldest first."""
-        ...
 
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
         """What tells who changed a field of the event, oldest first; see `worker.engine.derived`."""
-        ...
 
     def writes(self, *, event: str | None = None, partner: str | None = None, rule: str | None = None) -> list[Write]:
         """Every write, oldest first, narrowed by what is given."""
-        ...
 
     def observed(self, partner: PartnerId, event: EventId | None = None) -> Sequence[Observed]:
         """Every fact of the partner, or of one event and the partner as a whole, as it was seen last."""
-        ...
 
     def history(
         self, partner: PartnerId, since: datetime | None = None, events: Collection[EventId] | None = None
     ) -> History:
         """The facts since a time, or as far back as they are kept; of all events, or of these and the partner."""
-        ...
 
     def halts(self, now: datetime) -> tuple[Halt, ...]: ...
     def first_sendings(
@@ -172,7 +155,6 @@ class ReadableLedger(Protocol):
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
         """When the first attempt of each episode was recorded, by (event, rule), since a time; unsent ones do not
         count. Serves cooldown and limit."""
-        ...
 
     def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> Sequence[Observed]: ...
     def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> Sequence[RuleMemory]: ...
@@ -184,51 +166,40 @@ class Ledger(ReadableLedger, Protocol):
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
-        ...
 
     def record_sending(self, sending: Sending) -> Brake | None:
         """Records the attempt, unless its check, called inside of the transaction, names a brake; then nothing is
         changed, and the brake is returned. It is durable, and the mark beside the ledger is replaced, before this
         returns. Whatever it raises, nothing may be sent."""
-        ...
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
         """What `record_sending` would show its check now: for a first opinion before anything is read for a write."""
-        ...
 
     def all_rule_memories(self, partner: PartnerId) -> Iterable[RuleMemory]: ...
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read, by any process."""
-        ...
 
     def note_task_read(self, write: Write) -> None:
         """Counts one such read, durably, before it is made."""
-        ...
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """Firings since a time, for surge."""
-        ...
 
     def last_seq(self, partner: PartnerId | None = None) -> int:
         """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
-        ...
 
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
-        ...
 
     def last_change(self, partner: PartnerId) -> int:
         """The number of the newest change of the partner's facts; 0 where there is none."""
-        ...
 
     def testify(self, records: Sequence[Record]) -> bool:
         """Stores what a replica has to say of a partner that is another's by now. False where there is no fleet."""
-        ...
 
     def save_status(self, status: DaemonStatus) -> None: ...
     def mark_words(self) -> None:
         """Makes sure that a ledger which forgets what persons have said up to now is noticed when it is opened."""
-        ...
 
 
 __all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]

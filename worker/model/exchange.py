@@ -55,11 +55,9 @@ class Places(Protocol):
     async def take(self, *, by: float | None = None) -> bool:
         """Waits until a request may leave on one of them, and counts it; False where none may. ``by``: the monotonic
         second by which the write must leave, because its facts grow old."""
-        ...
 
     def give_back(self) -> None:
         """What was not needed is there for others again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from worker.rules.binding import Form, Tree, bind, is_null, place_of
 from worker.rules.cron import CronTimes
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
-from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, SpendText, WithText
+from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
 from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
 from worker.rules.spelling import instead, meant, nearest
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
@@ -70,11 +70,6 @@ class Loaded:
 def load_rules(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> RuleSet:
     """The rules of a folder or a file. Raises `InputErrors` with every mistake."""
     return load(path, registry).rules
-
-
-def rules_of(texts: Mapping[str, str], registry: Registry) -> RuleSet:
-    """The rules of texts, by the names of their files. Raises `InputErrors` with every mistake."""
-    return _without_errors(examined(texts, (), registry)).rules
 
 
 def load(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
@@ -275,12 +270,12 @@ class _RuleReader:
             cooldown=text.cooldown,
             per_event_per_day=text.limit.per_event_per_day if text.limit is not None else None,
             per_rule_per_day=text.limit.per_rule_per_day if text.limit is not None else None,
-            spend=_limits(text.spend),
+            spend=SpendLimits(**text.spend.model_dump()) if text.spend is not None else None,
             priority=text.priority or 0,
             partners=frozenset(map(PartnerId, text.partners)) if text.partners is not None else None,
             enabled=text.enabled is not False,
             mode=text.mode,
-            surge=Surge(events=text.surge.events, within=text.surge.within) if text.surge is not None else None,
+            surge=Surge(**text.surge.model_dump()) if text.surge is not None else None,
             after=None if text.after is None else RuleId(text.after),
             parameters=text.asked_with,
             do=steps,
@@ -458,12 +453,6 @@ class _RuleReader:
             message = f"{what}: {found[0]} stays as it stands; nothing is filled in"
             hint = f"compute the text, as in \"='Now: ' + string({found[1]})\""
             self._expressions.warn(value, message, hint=hint, code="value")
-
-
-def _limits(spend: SpendText | None) -> SpendLimits | None:
-    if spend is None:
-        return None
-    return SpendLimits(per_event=spend.per_event, per_day=spend.per_day, per_week=spend.per_week)
 
 
 _NEEDED = (

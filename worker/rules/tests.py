@@ -25,12 +25,8 @@ from worker.model.actions import ACTIONS, EXTRA, UNDO
 from worker.model.commits import REASONS
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import (
-    BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
-    DEFAULTS_FIELDS,
-    EVENT_FIELDS,
-    PARTNER_FIELDS,
-    SETUP_FIELDS,
+    RECORDS,
     SUGGESTED_TC_FIELDS,
     EventId,
     Json,
@@ -265,9 +261,10 @@ class _FactsReader:
             if documented is None or part.json is None or key.text in _OF_ANY_SPELLING:
                 continue
             name, said = f"{fact}.{key.text}", part.text if isinstance(part, Scalar) else "that"
-            if not _FITS[documented.type](part.json):
-                hint = f"write {key.text}: {_OF_TYPE[documented.type]}, or null for one that an answer got wrong"
-                self._slip(f"{name} is {_NOUNS[documented.type]}, and cannot be {said!r}", hint, part)
+            noun, example, fits = _TYPES[documented.type]
+            if not fits(part.json):
+                hint = f"write {key.text}: {example}, or null for one that an answer got wrong"
+                self._slip(f"{name} is {noun}, and cannot be {said!r}", hint, part)
             elif documented.values and not documented.open_set and part.json not in documented.values:
                 message = f"{name} cannot be '{said}'{meant(said, documented.values)}"
                 self._slip(message, instead(said, documented.values), part)
@@ -558,41 +555,24 @@ def _crosscheck(test: RuleTest, names: Names, *, whole: bool) -> Iterator[Slip]:
 # the schema
 
 _FIELDS: Mapping[str, Mapping[str, DocumentedField]] = {
-    "event": EVENT_FIELDS,
-    "partner": PARTNER_FIELDS,
-    "setup": SETUP_FIELDS,
-    "defaults": DEFAULTS_FIELDS,
-    "budget_range": BUDGET_RANGE_FIELDS,
+    **RECORDS,
     "suggested_tcs": SUGGESTED_TC_FIELDS,
     "clusters": {**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]},
 }
-_OF_TYPE: Mapping[str, object] = {
-    "string": "…",
-    "integer": 500,
-    "number": 0.5,
-    "boolean": True,
-    "timestamp": "2026-06-30T18:00:00Z",
-    "list": [],
-    "object": {},
+_TYPES: Mapping[str, tuple[str, object, Callable[[Json], bool]]] = {
+    "string": ("a text", "…", lambda value: isinstance(value, str)),
+    "integer": ("a whole number", 500, lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "number": ("a number", 0.5, lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "boolean": ("true or false", True, lambda value: isinstance(value, bool)),
+    "timestamp": (
+        "a time",
+        "2026-06-30T18:00:00Z",
+        lambda value: isinstance(value, str) and parse_time(value) is not None,
+    ),
+    "list": ("a list", [], lambda value: isinstance(value, list)),
+    "object": ("a record", {}, lambda value: isinstance(value, dict)),
 }
-_NOUNS: Mapping[str, str] = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "timestamp": "a time",
-    "list": "a list",
-    "object": "a record",
-}
-_FITS: Mapping[str, Callable[[Json], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-    "timestamp": lambda value: isinstance(value, str) and parse_time(value) is not None,
-    "list": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-}
+"""What a documented type is, an example of it, and whether a value is one."""
 _OF_ANY_SPELLING = frozenset({"id", "tc_run_id"})
 """What some answers have as a number and others as a text."""
 
@@ -616,7 +596,7 @@ def rule_tests_schema(registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
 
 def _fact(fact: FactName) -> dict[str, Any]:
     fields = {
-        name: {"description": one.about, "examples": list(one.values or (_OF_TYPE[one.type],))}
+        name: {"description": one.about, "examples": list(one.values or (_TYPES[one.type][1],))}
         for name, one in _FIELDS.get(fact.name, {}).items()
     }
     record: dict[str, Any] = {"type": "object", "properties": fields} if fields else {}

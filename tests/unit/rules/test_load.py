@@ -11,8 +11,7 @@ from worker.model.errors import InputErrors
 from worker.model.facts import PartnerId
 from worker.model.rules import Computed, Rule, RuleSet, SpendLimits, Surge, Watch
 from worker.rules import load as files
-from worker.rules.load import files_hash, load, load_rules, read_rules, rules_of
-from worker.rules.registry import BUILT_IN_REGISTRY
+from worker.rules.load import files_hash, load, load_rules, read_rules
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [pause]\n"
 
@@ -343,6 +342,6 @@ def test_the_limits_of_a_rule_are_what_its_file_says() -> None:
 
 def test_texts_are_read_as_the_files_that_they_came_from() -> None:
     text = "rules: [{id: pause, when: event.status == 'cancelled', do: [pause]}]\n"
-    assert [rule.id for rule in rules_of({"a/b.yaml": text}, BUILT_IN_REGISTRY).rules] == ["pause"]
+    assert [rule.id for rule in read_rules({"a/b.yaml": text}).rules.rules] == ["pause"]
     with pytest.raises(InputErrors, match=r"b\.yaml:1:\d+"):
-        rules_of({"b.yaml": text.replace("status", "stats")}, BUILT_IN_REGISTRY)
+        read_rules({"b.yaml": text.replace("status", "stats")})
