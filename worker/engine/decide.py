@@ -11,15 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from worker.engine.changes import Watched, change_facts, glance_at_change, overlaid, watch
-from worker.engine.episodes import (
-    closed,
-    ends_of,
-    glance_at_condition,
-    glance_at_times,
-    looks_now,
-    momentary,
-    not_now,
-)
+from worker.engine.episodes import closed, ends_of, glance_at_condition, glance_at_times, looks_now, momentary, not_now
 from worker.engine.looks import (
     Candidate,
     End,

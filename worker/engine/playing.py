@@ -21,14 +21,7 @@ from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
 from worker.engine.state import EVENT, PartnerState
 from worker.model.commits import MemoryChange, Record
 from worker.model.errors import UsageError
-from worker.model.exchange import (
-    Accepted,
-    Answered,
-    NotSent,
-    Outcome,
-    TaskState,
-    WriteRequest,
-)
+from worker.model.exchange import Accepted, Answered, NotSent, Outcome, TaskState, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, PartnerId, Trace, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent, Write

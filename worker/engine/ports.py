@@ -27,16 +27,7 @@ from worker.model.commits import (
     SendingView,
 )
 from worker.model.errors import UsageError
-from worker.model.exchange import (
-    Clock,
-    Listing,
-    Message,
-    Outcome,
-    Places,
-    TaskState,
-    Urgency,
-    WriteRequest,
-)
+from worker.model.exchange import Clock, Listing, Message, Outcome, Places, TaskState, Urgency, WriteRequest
 from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId
 from worker.model.rules import RuleSet, Truth
 from worker.model.writes import Intent, Write

@@ -24,19 +24,7 @@ from worker.engine.scripted import open_way
 from worker.engine.state import EVENT, PartnerState, memory_of
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
-from worker.model.facts import (
-    UNREAD,
-    EventId,
-    Fact,
-    FactKey,
-    Json,
-    Known,
-    PartnerId,
-    Place,
-    RuleId,
-    Trace,
-    WriteId,
-)
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Trace, WriteId
 from worker.model.rules import RuleSet, Truth
 from worker.model.writes import Intent, Plan, Write, WriteKey
 from worker.writes.evidence import CONFIRM, fact_key

@@ -48,18 +48,7 @@ from worker.ledger.tables import (
 )
 from worker.model.commits import Baseline, Change, Changes, Halt, History, Move, Observed, PartnerMemory, RuleMemory
 from worker.model.errors import StateConflict
-from worker.model.facts import (
-    EventId,
-    Fact,
-    FactKey,
-    Json,
-    Known,
-    PartnerId,
-    Scalar,
-    Unknown,
-    UnknownCode,
-    WriteId,
-)
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Unknown, UnknownCode, WriteId
 from worker.model.writes import FINAL, Intent, Plan, State, Write, WriteKey
 
 AnyRow = Row[*tuple[Any, ...]]

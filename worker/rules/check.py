@@ -26,20 +26,7 @@ from worker.rules.functions import (
     TooCostly,
     Value,
 )
-from worker.rules.registry import (
-    ANY,
-    BOOL,
-    DOUBLE,
-    ITEM,
-    LOCAL,
-    MADE,
-    NUMERIC,
-    WORDS,
-    Kind,
-    Type,
-    comparable,
-    ordered,
-)
+from worker.rules.registry import ANY, BOOL, DOUBLE, ITEM, LOCAL, MADE, NUMERIC, WORDS, Kind, Type, comparable, ordered
 from worker.rules.spelling import duration_meant
 
 _FIELDS = frozenset({"ident", "select", "index"})

@@ -17,19 +17,7 @@ from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
-from worker.rules.registry import (
-    ANY,
-    BOOL,
-    DOUBLE,
-    DURATION,
-    INT,
-    LIST,
-    STRING,
-    TIMESTAMP,
-    WORDS,
-    Kind,
-    Type,
-)
+from worker.rules.registry import ANY, BOOL, DOUBLE, DURATION, INT, LIST, STRING, TIMESTAMP, WORDS, Kind, Type
 from worker.rules.spelling import parse_duration
 
 STEPS_MAX: Final = 250_000

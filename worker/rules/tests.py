@@ -11,28 +11,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainValidator,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 from worker.model.actions import ACTIONS, EXTRA, UNDO
 from worker.model.commits import REASONS
 from worker.model.errors import Code, InputErrors, Problem
-from worker.model.facts import (
-    CLUSTER_FIELDS,
-    RECORDS,
-    SUGGESTED_TC_FIELDS,
-    EventId,
-    Json,
-    RuleId,
-    parse_time,
-)
+from worker.model.facts import CLUSTER_FIELDS, RECORDS, SUGGESTED_TC_FIELDS, EventId, Json, RuleId, parse_time
 from worker.model.facts import Field as DocumentedField
 from worker.model.rules import Computed, RuleSet
 from worker.model.writes import State

@@ -12,14 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
-from worker.sandbox.changes import (
-    Change,
-    EventChange,
-    Story,
-    check_story,
-    read_story,
-    value_from,
-)
+from worker.sandbox.changes import Change, EventChange, Story, check_story, read_story, value_from
 from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Twin
