@@ -16,8 +16,8 @@ from worker.engine.operators import approved, rejected, resolved
 from worker.engine.planning import edits_of
 from worker.model.rules import RuleSet
 from worker.model.writes import FINAL, State, Write
-from worker.writes.evidence import Evidence
-from worker.writes.life import MOVES, Looked, Settling, advance
+from worker.writes.evidence import Evidence, Looked
+from worker.writes.life import MOVES, Settling, advance
 
 FILE: Final = ROOT / "docs" / "operating.md"
 BEGIN: Final = "<!-- Made by `make docs` from the table of states. -->"

@@ -19,7 +19,9 @@ from worker.model.actions import ACTIONS
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 from worker.model.facts import Fact, WriteId
 from worker.model.writes import UNSETTLED, State, Write
-from worker.writes.evidence import (
+from worker.writes.evidence import looked
+from worker.writes.life import (
+    MOVES,
     Attempted,
     FoundSending,
     Input,
@@ -30,9 +32,9 @@ from worker.writes.evidence import (
     Then,
     Unwanted,
     Verdict,
-    looked,
+    advance,
+    move,
 )
-from worker.writes.life import MOVES, advance, move
 
 TICK_S: Final = 3
 """One poll interval; all times of the model are whole ticks of it."""

@@ -10,12 +10,12 @@ import pytest
 from tests.simulation.explorer import LAST_BYTE, Found, Step, explore
 from worker.model.exchange import Accepted, Refused, Uncertain
 from worker.model.writes import Write
+from worker.writes.evidence import Looked
 from worker.writes.life import (
     MOVES,
     Attempted,
     FoundSending,
     Input,
-    Looked,
     Next,
     Policy,
     Settling,

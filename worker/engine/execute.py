@@ -43,9 +43,9 @@ from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome,
 from worker.model.facts import UNREAD, Json, Known
 from worker.model.writes import State, Write
 from worker.rules.cel import SINCE
-from worker.writes.evidence import Unwanted, fact_key, fact_name, text_of_message
+from worker.writes.evidence import fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
-from worker.writes.life import Attempted, Settling, advance, after_outcome, hold, in_a_row, move, note
+from worker.writes.life import Attempted, Settling, Unwanted, advance, after_outcome, hold, in_a_row, move, note
 from worker.writes.undo import left_now, put_back_by
 
 _ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}

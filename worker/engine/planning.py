@@ -153,11 +153,7 @@ def in_one(edits: Iterable[Edited], moves: Iterable[Move]) -> tuple[Move, ...]:
     found = {one.write.id: one.change for one in edits}
     for change in moves:
         earlier = found.get(change.before.id)
-        found[change.before.id] = (
-            change
-            if earlier is None
-            else replace(change, before=earlier.before, records=(*earlier.records, *change.records))
-        )
+        found[change.before.id] = change if earlier is None else earlier.then(change)
     return tuple(found.values())
 
 
@@ -503,9 +499,7 @@ class Planner:
     def _change(self, change: Move) -> None:
         """Keeps a change of a write, together with what this look has changed about it already."""
         earlier = self._moves.get(change.before.id)
-        if earlier is not None:
-            change = Move(before=earlier.before, after=change.after, records=(*earlier.records, *change.records))
-        self._moves[change.before.id] = change
+        self._moves[change.before.id] = change if earlier is None else earlier.then(change)
         self._writes[change.before.id] = change.after
 
     def _fire(self, candidate: Candidate, plans: list[Plan], surge: str | None) -> None:

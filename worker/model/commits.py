@@ -364,6 +364,10 @@ class Move:
     after: Write
     records: tuple[Record, ...] = ()
 
+    def then(self, later: "Move") -> "Move":
+        """Both as one: a ledger takes no second move of a write."""
+        return Move(before=self.before, after=later.after, records=(*self.records, *later.records))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:

@@ -7,27 +7,14 @@ that all say *not there* does, and presence in any single read settles it for go
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 from worker.model.commits import Move, PartnerMemory, Record, of_write
 from worker.model.exchange import Accepted, NotSent, Outcome, Refused, Uncertain
 from worker.model.writes import State, Write
-from worker.writes.evidence import (
-    Attempted,
-    Evidence,
-    FoundSending,
-    Input,
-    Looked,
-    Next,
-    Policy,
-    Settling,
-    TaskFailed,
-    Then,
-    Unwanted,
-    Verdict,
-)
+from worker.writes.evidence import Evidence, Looked
 
 # Refusals of our credentials (401, 403), counted for the partner and not for the write. Pure.
 #
@@ -138,8 +125,7 @@ def restored(write: Write, *, at: datetime, moved_to: str = "") -> Move:
 
 def and_then(first: Move, to: State, *, at: datetime, reason: str, why: str, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
     """Two moves made at once, where the first leaves nothing to wait for; each has its record."""
-    second = move(first.after, to, at=at, reason=reason, why=why, **changes)
-    return Move(before=first.before, after=second.after, records=(*first.records, *second.records))
+    return first.then(move(first.after, to, at=at, reason=reason, why=why, **changes))
 
 
 def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime | None = None) -> Move | None:
@@ -158,6 +144,100 @@ def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime |
 def note(write: Write, **changes: Any) -> Move:  # noqa: ANN401 - fields of Write
     """A change of a write's own fields without a change of state and without a record."""
     return Move(before=write, after=replace(write, **changes))
+
+
+# What `advance` is told and what it answers: the closed set of inputs, the policy it judges by, and the step it gives.
+#
+# Plain shapes without judgement, apart from the function so that those who only hand something in need not know it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How long and how often to look before anything is concluded; the ``safety`` section for one kind of write.
+
+    ``toggle``: a second send would undo the first, so an unknown outcome is always for a person. ``reads_back``: a read
+    can show the effect. ``ask``: unknown outcomes are put before a person at once. ``spends``: twice, it costs money.
+    """
+
+    settle: timedelta
+    evidence_reads: int
+    evidence_within: timedelta
+    confirm_within: timedelta
+    max_attempts: int
+    interval: timedelta
+    ask: bool = False
+    toggle: bool = False
+    reads_back: bool = True
+    spends: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """What this process knows of an unsettled write; lost on a restart on purpose, so that the row begins anew.
+
+    Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
+    row that said *not there*. ``looked_at``: when, by the ledger, a process before this one first read the target after
+    the time in which reads should have settled it; None where none did. ``late_s``: so long after ``ended`` a replica
+    that is gone may still let out a byte: until then a read can show the effect, and no absence.
+    """
+
+    ended: float
+    late_s: float = 0.0
+    absent: int = 0
+    last_read: float | None = None
+    looked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """One attempt ended. ``denied_before``: the partner's credentials were refused already, and no write was let in
+    since: a refusal of this one is the second in a row."""
+
+    outcome: Outcome
+    denied_before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSending:
+    """The row stood in ``sending`` when the process started, or in a fleet took the partner over: see `Settling`."""
+
+    late_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed:
+    """The service's task for this write failed."""
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A person says whether the write took effect."""
+
+    applied: bool
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwanted:
+    """The write is not wanted any more: its condition is definitely false, or a newer write takes its place."""
+
+    reason: str
+    why: str
+
+
+Input: TypeAlias = Attempted | Looked | FoundSending | TaskFailed | Verdict | Unwanted
+Then: TypeAlias = Literal["read", "send", "rest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """What follows: the move to record (None: nothing changed), the new settling, and what to do next."""
+
+    move: Move | None
+    settling: Settling | None
+    then: Then
 
 
 BACKOFF_FIRST = timedelta(seconds=5)
@@ -478,22 +558,3 @@ def _unwanted(write: Write, settling: Settling | None, event: Unwanted, policy: 
         return Next(move=None, settling=settling, then="read")
     end = move(write, "skipped", at=now, reason=event.reason, why=event.why)
     return Next(move=end, settling=None, then="rest")
-
-
-__all__ = [
-    "Attempted",
-    "FoundSending",
-    "Input",
-    "Looked",
-    "Next",
-    "Policy",
-    "Settling",
-    "TaskFailed",
-    "Then",
-    "Unwanted",
-    "Verdict",
-    "advance",
-    "attempts_left",
-    "backoff",
-    "may_resend",
-]

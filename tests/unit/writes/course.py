@@ -8,20 +8,8 @@ from tests.builders import NOW, a_policy
 from worker.model.commits import Says
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 from worker.model.writes import State, Write
-from worker.writes.evidence import Evidence
-from worker.writes.life import (
-    Attempted,
-    FoundSending,
-    Input,
-    Looked,
-    Next,
-    Policy,
-    Settling,
-    Then,
-    Verdict,
-    advance,
-    move,
-)
+from worker.writes.evidence import Evidence, Looked
+from worker.writes.life import Attempted, FoundSending, Input, Next, Policy, Settling, Then, Verdict, advance, move
 
 ACCEPTED: Final = Accepted(answer=Answered(status=204))
 REFUSED: Final = Refused(answer=Answered(status=400), why="bad value")

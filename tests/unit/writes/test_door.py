@@ -8,7 +8,8 @@ from tests.builders import a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, DENIED, LOST, REFUSED, Course, seen
 from worker.model.commits import Says
 from worker.model.writes import State
-from worker.writes.life import Attempted, FoundSending, IllegalMove, Input, Looked, Policy, Verdict
+from worker.writes.evidence import Looked
+from worker.writes.life import Attempted, FoundSending, IllegalMove, Input, Policy, Verdict
 
 STATES: tuple[State, ...] = get_args(State)
 ATTEMPTS = [Attempted(outcome=outcome) for outcome in (ACCEPTED, REFUSED, DENIED, LOST)]

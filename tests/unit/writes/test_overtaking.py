@@ -9,8 +9,8 @@ import pytest
 from tests.builders import NOW, a_policy, a_write, event_fact
 from worker.model.facts import WriteId
 from worker.model.writes import State, Write
-from worker.writes.evidence import Evidence, judge, overtaken
-from worker.writes.life import Looked, Settling, advance
+from worker.writes.evidence import Evidence, Looked, judge, overtaken
+from worker.writes.life import Settling, advance
 
 AFTER = NOW + timedelta(seconds=5)
 HERE = (AFTER, 1005.0)

@@ -9,8 +9,7 @@ from tests.builders import NOW, a_fact, a_write, event_fact, setup_fact, unreada
 from worker.model.commits import Says
 from worker.model.facts import Fact, WriteId
 from worker.model.writes import Write
-from worker.writes.evidence import COVERED, RUNNING, SILENT, looked, needs_event
-from worker.writes.life import Looked
+from worker.writes.evidence import COVERED, RUNNING, SILENT, Looked, looked, needs_event
 
 LATER = NOW + timedelta(seconds=5)
 CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})
