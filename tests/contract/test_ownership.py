@@ -86,13 +86,16 @@ def test_a_partner_has_one_owner_until_it_is_given_back(url: str) -> None:
     held = first.beat("running").owners[ACME]
     assert held == Owner(replica=first.replica, epoch=1)
     assert second.take(ACME, held) is None, "its owner lives"
+    unheard = first.take(ACME, held)
+    assert unheard is not None, "no answer came when it took it"
+    assert not unheard.goodbye
     planned(one)
     with pytest.raises(OwnershipLost):
         planned(other, plan(key(2)))
     first.release(ACME, {"blocked_s": 5.0})
     with pytest.raises(OwnershipLost):
         planned(one, plan(key(2)))
-    taken = second.take(ACME, Owner(epoch=1))
+    taken = second.take(ACME, Owner(epoch=2))
     assert taken is not None
     assert (taken.goodbye, taken.pace["blocked_s"], taken.ago >= timedelta(0)) == (True, 5.0, True)
     planned(other, plan(key(2)))

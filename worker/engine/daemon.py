@@ -18,7 +18,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.fleet import BEAT_S, Fleet
+from worker.engine.fleet import BEAT_S, NOTHING_PUBLISHED, Fleet
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
 from worker.engine.state import PartnerState
@@ -353,7 +353,7 @@ class Daemon:
         asking: asyncio.Task[None] | None = None
         while True:
             try:
-                fleet.beat(self._named if self._rules.current.rules else ())
+                fleet.beat(self._named if self._rules_status.files_hash != NOTHING_PUBLISHED else ())
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
@@ -370,9 +370,9 @@ class Daemon:
     async def _identify(self, fleet: Fleet) -> None:
         """Asks the service who each stranger is; one that is another partner by its record is held, and one of which
         that cannot be told."""
-        strangers, held = fleet.strangers, dict[PartnerId, str]()
+        strangers, held = sorted(fleet.strangers), dict[PartnerId, str]()
         records = await self._identities.records(strangers)
-        for partner in sorted(strangers):
+        for partner in strangers:
             record = records.get(partner)
             if record is None:
                 held[partner] = self._identities.unsure(partner)

@@ -20,6 +20,8 @@ its partners then need not wait for the floor."""
 AT_ONCE = 20
 """Of so many partners too many one is handed over in each beat, and of fewer one."""
 NOBODY = Owner()
+NOTHING_PUBLISHED = "generation 0"
+"""What the rules' source says before there are any. A set without rules is one: what was sent is settled under it."""
 
 
 class FleetRows(Protocol):
@@ -93,6 +95,7 @@ class Fleet:
         self._state = "starting"
         self._named: Collection[PartnerId] = ()
         self._known: set[PartnerId] = set()
+        self._taken: set[PartnerId] = set()
         self.mine: frozenset[PartnerId] = frozenset()
         self.leaving: set[PartnerId] = set()
         self.strangers: frozenset[PartnerId] = frozenset()
@@ -115,20 +118,24 @@ class Fleet:
         standing = self._membership.beat(self._state)
         self.speaks = self.replica == min(standing.alive, default="")
         lost = owned - set(self._membership.epochs)
-        for partner in lost:  # what of it still waits to leave is asked by another
+        for partner in sorted(lost):  # what of it still waits to leave is asked by another
             self._paces.handed_over(partner)
         self._paces.lease(began + READS_FOR_S)
-        self.leaving &= set(self._membership.epochs)
+        self._taken &= set(self._membership.epochs)
+        self.leaving &= self._taken
         if before not in ("", self.replica):  # it was given up: what it knows of its partners ends here
             self.mine = frozenset()
             return
         for partner, replica in given(named, standing).items():
             if replica == self.replica and partner not in lost:  # what was known of it ends first
                 self._take(partner, standing)
+        if self._state == "running":
+            for partner in sorted(set(self._membership.epochs) - self._taken):  # no answer came when it was taken
+                self._take(partner, standing)
         if not self.leaving:
             self.leaving.update(surplus(named, standing, self.replica))
         self.leaving.update(set(self._membership.epochs) - set(named))
-        own = frozenset(self._membership.epochs) - self.leaving
+        own = frozenset(self._taken) - self.leaving
         self.mine = own if len(named) == 1 else own & self._known
         self.strangers = own - self._known
 
@@ -147,7 +154,7 @@ class Fleet:
 
     def give_back(self, busy: Callable[[PartnerId], bool]) -> None:
         """Gives back what is leaving and of which nothing is under way."""
-        for partner in [one for one in self.leaving if not busy(one)]:
+        for partner in [one for one in sorted(self.leaving) if not busy(one)]:
             self._membership.release(partner, self._paces.handed_over(partner))
             self.leaving.discard(partner)
 
@@ -163,6 +170,7 @@ class Fleet:
     def _take(self, partner: PartnerId, standing: Shares) -> None:
         taken = self._membership.take(partner, standing.owners.get(partner, NOBODY))
         if taken is not None:
+            self._taken.add(partner)
             if taken.record is not None:
                 self._known.add(partner)
             self._paces.take_over(partner, taken.pace, ago_s=taken.ago.total_seconds(), goodbye=taken.goodbye)

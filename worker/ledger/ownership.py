@@ -57,10 +57,12 @@ class Membership:
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         """Makes a partner this replica's own, where it still belongs to whom it was seen with, and nobody has heard of
-        that one since; None where not."""
+        that one since, or it is this one itself, which had no answer when it took it; None where not."""
         with recording(self._store, [partner], self.replica) as (connection, journal):
             now = _now(connection)
-            if journal.owners[partner] != seen or _lives(connection, seen.replica, now):
+            if journal.owners[partner] != seen:
+                return None
+            if seen.replica != self.replica and _lives(connection, seen.replica, now):
                 return None
             if not _lives(connection, self.replica, now):
                 return None
@@ -68,7 +70,7 @@ class Membership:
             own = update(partners).where(here).values(owner=self.replica, epoch=seen.epoch + 1, owned_since=now)
             connection.execute(own)
             found = connection.execute(select(_P.pace, _P.record).where(here)).one()
-            if seen.replica is not None:
+            if seen.replica not in (None, self.replica):
                 why = f"replica {seen.replica} was not heard of for {LEASE.total_seconds():g} s"
                 journal.add([Record(at=now, kind="takeover", reason="takeover", why=why, partner=partner)])
         self.epochs = {**self.epochs, partner: seen.epoch + 1}

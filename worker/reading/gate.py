@@ -454,12 +454,13 @@ class LastRequest(Generic[ReplyT]):
 
 @dataclass(slots=True)
 class Flight(Generic[ReplyT]):
-    """A request that is waiting to leave or under way, with everybody who shares it."""
+    """A request that is waiting to leave or under way (``left``), with everybody who shares it."""
 
     task: "asyncio.Task[ReplyT]"
     urgency: Urgency
     places: Places | None = None
     turn: Waiter | None = None
+    left: bool = False
 
 
 def floor_until(asked: LastRequest[ReplyT], floor_s: float) -> float:
@@ -493,14 +494,15 @@ class Gate(Generic[ReplyT]):
 
     def handed_over(self, partner: PartnerId) -> dict[str, Json]:
         """Ends the partner's flights; for how long each of its resources must still not be asked, by anybody."""
+        now = self._clock.monotonic()
         for key, flight in self._flights.items():
             if key[0] == partner:
                 flight.task.cancel()
-        now = self._clock.monotonic()
+                if flight.left:  # it is answered now, as nobody hears
+                    self._asked[key] = LastRequest(reply=None, began=now, ended=now)
         asked = {key: one for key, one in self._asked.items() if key[0] == partner}
+        self._asked |= {key: replace(one, reply=None) for key, one in asked.items()}
         waits = {key[1]: floor_until(one, self._floor_s) - now for key, one in asked.items()}
-        for key in asked:
-            del self._asked[key]
         return {address: round(wait, 3) for address, wait in waits.items() if wait > 0.0}
 
     def take_over(self, partner: PartnerId, waits: Json, *, ago_s: float) -> None:
@@ -585,7 +587,7 @@ class Gate(Generic[ReplyT]):
         if flight.places is None or not await flight.places.take():
             flight.turn = self._pacer.queue(partner, flight.urgency)
             await self._pacer.granted(flight.turn)
-        began = self._clock.monotonic()
+        began, flight.left = self._clock.monotonic(), True
         try:
             reply = await fetch()
         except BaseException:

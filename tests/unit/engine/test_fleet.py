@@ -3,11 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from tests.unit.reading.virtual import VirtualClock
 from worker.engine.fleet import READS_FOR_S, Fleet, given, shares, surplus
+from worker.model.errors import LedgerUnwritable
 from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
 
@@ -67,6 +69,7 @@ class Rows:
         self.ids = iter("abcdef")
         self.given_up = True
         self.taken_away = False
+        self.unheard = False
         self.others: list[str] = []
         self.records = dict[PartnerId, str]()
         self.said: list[Any] = []
@@ -83,6 +86,9 @@ class Rows:
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
+        if self.unheard:
+            self.unheard = False
+            raise LedgerUnwritable("no answer to a commit", hint="")
         return Taken(goodbye=False, record=self.records.get(partner))
 
     def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId]) -> PartnerId:
@@ -169,6 +175,17 @@ def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
     assert paces.ended == [HALL], "what still waits to leave is asked by another"
     fleet.beat([HALL])
     assert fleet.mine == {HALL}
+
+
+def test_what_was_taken_without_an_answer_is_not_watched_before_its_pace_is_known() -> None:
+    """The commit of the taking was there, and nobody heard it: what a 429 forbade was asked at once."""
+    fleet, rows, paces, _ = a_fleet()
+    rows.unheard = True
+    with pytest.raises(LedgerUnwritable):
+        fleet.beat([HALL])
+    assert (set(rows.epochs), set(fleet.mine), paces.taken) == ({HALL}, set(), [])
+    fleet.beat([HALL])
+    assert (set(fleet.mine), paces.taken) == ({HALL}, [HALL])
 
 
 def test_what_was_taken_away_is_watched_anew_and_not_gone_on_with() -> None:

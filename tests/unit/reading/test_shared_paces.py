@@ -112,7 +112,9 @@ def test_what_is_under_way_of_a_partner_that_is_handed_over_ends() -> None:
         asked = world.gate.ask(HALL, "/events/", world.fetch("list"), urgency=Urgency.LISTING)
         task = asyncio.ensure_future(asked)
         await world.clock.sleep(1.0)
-        world.gate.handed_over(HALL)
+        waits = {"/events/": FLOOR_S}
+        assert world.gate.handed_over(HALL) == waits, "the service has been asked, and the next one must know"
+        assert world.gate.handed_over(HALL) == waits, "and also where the first word of it was lost"
         with pytest.raises(BaseException):  # noqa: B017, PT011 - whoever waited is cancelled
             await task
         return world.clock.monotonic()
