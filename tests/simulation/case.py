@@ -153,8 +153,8 @@ def case_of(history: History) -> Case:
         mine: list[Attempt] = []
         own: dict[str, list[Row]] = {}
         for row in rows:
-            if row["write"] is None:
-                continue
+            if row["write"] is None or (row["kind"] == "evidence" and row["evidence"] is None):
+                continue  # of no write, or what an owner of before has to say of one, which moves nothing
             write = name.setdefault(row["write"], row["hash"])
             deed = deeds.setdefault(write, Deed())
             own.setdefault(write, []).append(row)

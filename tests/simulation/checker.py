@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import inf
 
 from tests.prove.proofs import AT_ONCE, PROOFS
+from tests.simulation import sharing
 from tests.simulation.brakes import (
     caps_are_kept,
     limits_are_kept,
@@ -230,7 +231,7 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
     """Out of ``unknown`` leads only evidence, or a person: *there* to confirmed, *not there* to another attempt, and
     that not before ``settle`` is over in the process that sends."""
     for deed, rows, life in case.lines:
-        state, proof, since_s = "", "", 0.0
+        state, proof, since_s, taken_over = "", "", 0.0, False
         for row in rows:
             if row["kind"] == "evidence":
                 proof = str(row["evidence"]["says"])
@@ -239,9 +240,11 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
             if row["kind"] not in STATES:
                 continue
             if state == "unknown" and (row["reason"], row["kind"]) != ("restored", "needs_human"):
-                yield from _left(case, row, proof, since_s, case.committed_s(life, row["seq"]))
+                at_s = case.committed_s(life, row["seq"])
+                from_s = max(since_s, sharing.settled_from_s(case, at_s, taken_over=taken_over))
+                yield from _left(case, row, proof, from_s, at_s)
             if row["kind"] == "unknown":
-                proof = ""
+                proof, taken_over = "", row["reason"] == "takeover"
                 since_s = deed.attempts[-1].ended_s if len(deed.attempts) == 1 else _attempt_before(deed, row)
             state = row["kind"]
 
@@ -257,6 +260,8 @@ def _left(case: Case, row: Row, proof: str, since_s: float, at_s: float) -> Iter
     if kind not in ("sending", "skipped", "cancelled") or proof == "person":
         return
     senders = [one for one in case.history.lives if "is held by" not in one.how]  # one that was refused sends nothing
+    if case.history.sharing is not None:
+        senders = []  # whoever has the partner goes on with it, whoever else begins to live
     began_s = max([since_s, *(life.from_s for life in senders if life.from_s <= at_s)])
     if at_s - began_s < case.history.settle_s - TICK_S:
         yield f"write {number} was {kind} {at_s - began_s:.3f} s after its attempt, before settle was over"
@@ -379,17 +384,20 @@ def the_log_gives_the_state(case: Case) -> Iterator[str]:
 
 
 def chain_holds(case: Case) -> Iterator[str]:
-    """Every record's hash covers it and the hash before it, and the numbers have no holes."""
+    """Every record's hash covers it and the hash before it in its chain, and the numbers have no holes."""
     for life, rows in enumerate(case.history.logs):
-        prev = "0" * 64
-        for number, row in enumerate(rows, start=1):
+        ends: dict[str, tuple[int, str]] = {}
+        for row in rows:
+            number, prev = ends.get(row["chain"], (0, "0" * 64))
             empty = {name for name in ("chain", "replica") if not row[name]}
-            body = {key: value for key, value in row.items() if key != "hash" and key not in empty}
+            body = {key: value for key, value in row.items() if key not in ("hash", "number", *empty)}
+            body["seq"] = row.get("number", row["seq"])
             text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-            if row["seq"] != number or row["prev"] != prev or row["hash"] != hashlib.sha256(text.encode()).hexdigest():
-                yield f"the log of life {life} breaks at {number}"
+            known = hashlib.sha256(text.encode()).hexdigest()
+            if (body["seq"], row["prev"], row["hash"]) != (number + 1, prev, known):
+                yield f"the log of life {life} breaks at {row['seq']}"
                 break
-            prev = row["hash"]
+            ends[row["chain"]] = number + 1, known
 
 
 CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
@@ -455,6 +463,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     an_again_is_acted_on,
     a_perfect_service_needs_nobody,
     nothing_broke,
+    *sharing.CLAIMS,
 )
 
 

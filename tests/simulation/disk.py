@@ -225,6 +225,11 @@ class Disk:
                 return [("", "unreadable")]
         return self._open[1]
 
+    def marked_to(self, _owner: str, _partner: str) -> int:
+        """How far the mark beside the ledger has got; -1 where there is none."""
+        mark = marks.read_mark(LedgerPlace(file=self.file))
+        return -1 if mark is None else mark.seq
+
     def last_sending(self) -> int:
         """The number of the newest committed ``sending``, as another process would read it now."""
         return int(self._asked("SELECT coalesce(max(seq), 0) FROM action_log WHERE kind = 'sending'")[0][0])

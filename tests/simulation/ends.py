@@ -314,8 +314,8 @@ def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
 def one_sender_at_a_time(case: Case) -> Iterator[str]:
     """While one process has the ledger, no other one runs beside it: it says who holds it, and ends; but for one that
     was killed in its first moment, and one that ended before it asked anything where the first had not got further,
-    which may have been stalled before it had the ledger."""
-    for one in case.history.lives:
+    which may have been stalled before it had the ledger. Of a fleet there are other claims (`sharing`)."""
+    for one in case.history.lives if case.history.sharing is None else ():
         for other in case.history.lives:
             if other.how == "killed" and other.to_s == other.from_s:
                 continue

@@ -112,6 +112,7 @@ class Read:
     request_id: str = ""
     as_of_s: float | None = None
     told: bool = False
+    partner: str = ""
 
     @property
     def shows_s(self) -> float:
@@ -129,6 +130,46 @@ class Life:
     to_s: float
     how: str
     elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """Whose a partner of a fleet is from a moment on: the process's name, empty for nobody's, and in which epoch."""
+
+    at_s: float
+    partner: str
+    owner: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What befell a process of a fleet, or, without a name, its server, and until when."""
+
+    kind: str
+    owner: str
+    at_s: float
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What is known of a fleet beside its partner's history. ``names``: the process behind each replica's id;
+    ``events``: whose they are; ``over_s``: when all are told to end; ``harmed_s``: when something went wrong with a
+    transaction; ``dropped``: which rule was in force no more from when on; ``asked``: when the partner was asked for
+    anything, at most so often ``per_minute``."""
+
+    partner: str
+    partners: Sequence[str]
+    events: Mapping[str, str]
+    owned: Sequence[Owned]
+    names: Mapping[str, str]
+    troubles: Sequence[Trouble]
+    harmed_s: Sequence[float]
+    dropped: Sequence[tuple[str, float]]
+    over_s: float
+    per_minute: int
+    asked: Sequence[float] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,6 +225,7 @@ class History:
     stalls: Sequence[tuple[str, float, float]] = ()
     clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
+    sharing: Sharing | None = None
 
     def awake_s(self, owner: str, from_s: float, to_s: float) -> float:
         """How long a process ran in that time: what is stalled hears, stores and sends nothing."""

@@ -219,6 +219,22 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         self.stalls.append((owner, self.now, self.now + seconds))
         Context().run(self.call_later, seconds, self._wake, owner, then)
 
+    def stand(self, owner: str, seconds: float) -> None:
+        """The same in the middle of a step, which goes on after that: nothing of the process runs beneath it. Raises
+        `Killed` where it does not go on."""
+        here = asyncio.current_task(self)
+        if here is not None:
+            asyncio.tasks._leave_task(self, here)
+        try:
+            self.stall(owner, seconds)
+            while owner in self._parked:
+                self._one()
+        finally:
+            if here is not None:
+                asyncio.tasks._enter_task(self, here)
+        if owner in self._dead:
+            raise Killed(owner)
+
     def stalled(self, owner: str) -> bool:
         """Whether it does nothing now."""
         return owner in self._parked

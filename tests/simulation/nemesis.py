@@ -77,8 +77,12 @@ _BY_NAME: Mapping[str, Mapping[str, Harm]] = {kind: {one.name: one for one in me
 def tried(one: Try) -> tuple[Played, list[str], Counter[str]]:
     """Plays a case and judges it."""
     played = play(one.setting, one.seed, planned(one))
-    found, seen = complaints(played.history)
-    found += [f"the world broke: {one}" for one in played.broke]
+    found, seen = [f"the world broke: {one}" for one in played.broke], Counter[str]()
+    for one_partners in played.histories:
+        wrong, met = complaints(one_partners)
+        found += wrong
+        seen += met
+    seen["worlds"] = 1
     return played, found, seen
 
 

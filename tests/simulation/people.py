@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tests.simulation.disk import Disk
 from tests.simulation.loop import SimLoop
-from tests.worlds import PARTNER, rule_set
+from tests.worlds import rule_set
 from worker.engine.looks import EngineSettings
 from worker.engine.operators import (
     WITHOUT_EFFECT,
@@ -25,7 +25,7 @@ from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict, WorkerError
-from worker.model.facts import RuleId
+from worker.model.facts import PartnerId, RuleId
 from worker.model.writes import Write
 from worker.sandbox.world import Happening
 from worker.writes.undo import may_have_effect
@@ -44,10 +44,14 @@ class Place(Protocol):
     """Where they live."""
 
     loop: SimLoop
-    disk: Disk
+
+    @property
+    def disk(self) -> Disk: ...
+
     settings: EngineSettings
     halts: list[tuple[float, float]]
     rule_halts: list[tuple[str, float, float]]
+    partners: tuple[PartnerId, ...]
     campaigns: dict[str, int]
 
     @property
@@ -145,7 +149,8 @@ class People:
             if ledger is None:
                 return
             now = self._place.wall()
-            ledger.append_halt(partner=PARTNER, because="let me look", by=WHO, at=now, until=now + timedelta(days=400))
+            only = self._place.partners[0] if len(self._place.partners) == 1 else None
+            ledger.append_halt(partner=only, because="let me look", by=WHO, at=now, until=now + timedelta(days=400))
             began = self._place.loop.now
             self._place.halts.append((began, began + FOR_EVER_S))
         self._place.loop.call_later(seconds, self.resume)
@@ -209,7 +214,8 @@ class People:
             if ledger is None:
                 return
             found = [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
-            memories = {(one.partner, one.event, one.rule): one for one in ledger.rule_memories(PARTNER)}
+            known = [one for partner in self._place.partners for one in ledger.rule_memories(partner)]
+            memories = {(one.partner, one.event, one.rule): one for one in known}
             writes = [write for write in found if last_of_its_rule(write, memories)]
             if not writes:
                 self._place.tell(f"{rule} has nothing that can be reopened")

@@ -205,6 +205,20 @@ MARK: tuple[Harm, ...] = (
     Harm(name="killed after", does="kill_after"),
     Harm(name="torn", does="torn"),
 )
+SERVER: tuple[Harm, ...] = (
+    Harm(name="connection lost", does="lost"),
+    Harm(name="no answer", does="lost", seconds=10.0),
+)
+SERVER_COMMIT: tuple[Harm, ...] = (
+    Harm(name="connection lost, and it is not there", does="lost"),
+    Harm(name="connection lost, though it is there", does="unheard"),
+    Harm(name="no answer, though it is there", does="unheard", seconds=10.0),
+    Harm(name="a warning", does="warned"),
+    Harm(name="killed before", does="kill_before"),
+    Harm(name="killed after", does="kill_after"),
+    Harm(name="stopped before it for 2 s", does="stands", seconds=2.0),
+    Harm(name="stopped before it for 20 s", does="stands", seconds=20.0),
+)
 MENU: Mapping[str, tuple[Harm, ...]] = {
     "write": WRITE,
     "read": READ,
@@ -213,6 +227,8 @@ MENU: Mapping[str, tuple[Harm, ...]] = {
     "begin": BEGIN,
     "commit": COMMIT,
     "mark": MARK,
+    "server": SERVER,
+    "server commit": SERVER_COMMIT,
 }
 NEWER = frozenset(
     {

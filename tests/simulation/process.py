@@ -6,7 +6,8 @@ itself, so a small one with the same face stands in for it).
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from worker.api.exchanges import ReadResponse
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.daemon import Daemon
+from worker.engine.fleet import Fleet
 from worker.engine.looks import EngineSettings
 from worker.engine.ports import CycleReport, Parts
 from worker.ledger.lock import SenderLock
@@ -209,9 +211,7 @@ class Process:
         self.tell(f"{self.name} ended: {self.ended}")
 
     async def _run(self) -> None:
-        place = place_of(self.disk.url)
-        self.lock = SenderLock.acquire(place, now=self.clock.now())
-        with self.lock, SqlLedger.open(self.disk.url, clock_now=self.clock.now) as ledger:
+        with self._held() as ledger:
             chance = Random(self.seed).random
             pacer = Pacer(per_minute=self.settings.requests_per_minute, clock=self.clock, chance=chance)
             gate: Gate[ReadResponse] = Gate(
@@ -221,20 +221,26 @@ class Process:
             self.reports = Reports(
                 tell=lambda text: self.tell(f"{self.name} {text}"), defects=self.defects, moment=self.around.loop.time
             )
+            fleet = self._fleet(ledger, pacer, gate)
             parts = Parts(
-                clock=self.clock, service=service, ledger=ledger, settings=self.settings, notifier=Letterbox()
+                clock=self.clock,
+                service=service,
+                ledger=ledger,
+                settings=self.settings,
+                notifier=Letterbox(),
+                fleet=fleet,
             )
             patience = Patience(pacer, self.clock)
-            patience.take_over(ledger.status())
+            if fleet is None:
+                patience.take_over(ledger.status())
             other = ledger.refused_for(self.service)
             if other is not None:
                 raise other
-            self.lock.note(place, {})
             ledger.in_a_loop()
-            ledger.sends_under(self.lock.identity)
+            self._sends_under(ledger)
             self.daemon = Daemon(
                 parts,
-                source=self.folder,
+                source=self._source(ledger),
                 reporter=self.reports,
                 pid=int(self.name[1:]),
                 budgets=no_budgets,
@@ -244,6 +250,24 @@ class Process:
             await service.aclose()
             await gate.aclose()
             await pacer.aclose()
+
+    @contextmanager
+    def _held(self) -> Iterator[SqlLedger]:
+        """The ledger, which is this process's alone."""
+        self.lock = SenderLock.acquire(place_of(self.disk.url), now=self.clock.now())
+        with self.lock, SqlLedger.open(self.disk.url, clock_now=self.clock.now) as ledger:
+            yield ledger
+
+    def _sends_under(self, ledger: SqlLedger) -> None:
+        if self.lock is not None:
+            self.lock.note(place_of(self.disk.url), {})
+            ledger.sends_under(self.lock.identity)
+
+    def _fleet(self, _ledger: SqlLedger, _pacer: Pacer, _gate: Gate[ReadResponse]) -> Fleet | None:
+        return None
+
+    def _source(self, _ledger: SqlLedger) -> Folder:
+        return self.folder
 
     def _client(self, gate: Gate[ReadResponse], pacer: Pacer, chance: Callable[[], float]) -> ApiService:
         def transport() -> SimTransport:

@@ -59,7 +59,8 @@ class Scene:
     """A whole world. ``rates``: what goes wrong at how many of the points of a kind; ``down_s``: how long a killed
     worker stays away; ``settings``: other numbers than the usual; ``latencies_s``: how long answers are under way,
     drawn for each. Where all take equally long, writes are ready in the same moment. ``assumed``: what the worker's
-    config says of a service that is not as usual."""
+    config says of a service that is not as usual. ``replicas``: of a fleet, 0 for one worker on a file; ``partners``:
+    who have the events by turns."""
 
     name: str
     laws: tuple[Law, ...]
@@ -73,6 +74,8 @@ class Scene:
     lasts_s: float = TOLD_S
     latencies_s: tuple[float, ...] = LATENCIES_S
     assumed: Mapping[str, Any] = field(default_factory=dict)
+    replicas: int = 0
+    partners: int = 1
 
     @property
     def rules(self) -> str:
@@ -826,8 +829,14 @@ FOURTH = 20_000_000
 mind."""
 
 
+FLEET = 30_000_000
+"""And from here on they are of a fleet."""
+
+
 def drawn(seed: int) -> Scene:
     """The scene of a seed, the same on every machine."""
+    if seed >= FLEET:
+        return _shared(seed)
     chance = Random(f"scene {seed}")
     pool = LAWS if seed < FOURTH else (*LAWS, CREATE, UPDATE)
     laws = tuple(sorted(chance.sample(pool, chance.choice([1, 1, 2, 3])), key=lambda law: law.id))
@@ -868,6 +877,42 @@ def drawn(seed: int) -> Scene:
         lasts_s=SCRIPT_S,
         latencies_s=(0.03,) if Random(f"latencies {seed}").random() < 0.2 else LATENCIES_S,
     )
+
+
+def _shared(seed: int) -> Scene:
+    """The scene of a seed below, with its rules, its people and its service, for a fleet in a fleet's troubles."""
+    chance = Random(f"fleet {seed}")
+    scene = drawn(seed - FLEET + chance.choice([THIRD, FOURTH]))
+    turns = [one for one in scene.turns if one.does not in _OF_A_FILE]
+    for _ in range(chance.randint(1, 5)):
+        at, does = round(chance.uniform(2.0, SCRIPT_S + 10.0), 2), chance.choice(_OF_A_FLEET)
+        seconds = chance.choice([1.0, 3.0, 6.0, 9.0, 15.0, 40.0])
+        turns.append(Turn(at=at, does=does, details={"of": chance.randrange(5), "seconds": seconds}))
+    rates = {kind: one for kind, one in scene.rates.items() if kind in ("write", "read", "sign in")}
+    for kind, share, least_often in (("server", 0.15, 0.003), ("server commit", 0.4, 0.01)):
+        if chance.random() < share:
+            menu = points.MENU[kind]
+            often = min(0.3, least_often * chance.choice([1.0, 2.0, 5.0, 20.0]))
+            rates[kind] = (often, tuple(chance.sample(menu, chance.randint(1, 2))))
+    return replace(
+        scene,
+        name=f"seed {seed}",
+        turns=tuple(sorted(turns, key=lambda one: (one.at, one.does))),
+        rates=rates,
+        replicas=chance.choice([2, 2, 3, 3, 4, 5]),
+        partners=chance.choice([1, 2, 2, 3, 4]),
+        lasts_s=SCRIPT_S + 12.0,
+    )
+
+
+_OF_A_FILE = frozenset(
+    {"power", "second", "silence", "backup", "restore", "lose ledger", "lose mark", "flip a bit", "swap ledger"}
+    | {"restore beneath", "exchange beneath", "lose lock beneath", "disk full", "hold ledger", "elsewhere"}
+)
+_OF_A_FLEET = (
+    *("kill", "kill", "stop", "stop", "stall", "stall", "clock"),
+    *("cut from the service", "cut from the ledger", "cut from the ledger", "silent ledger", "server down"),
+)
 
 
 def _own_mind(chance: Random, laws: tuple[Law, ...]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -12,12 +12,13 @@ import os
 import shutil
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,12 +40,13 @@ from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
 from worker.engine.looks import EngineSettings
 from worker.guards.checks import Limits
+from worker.model.facts import PartnerId
 from worker.model.rules import RuleSet, SpendLimits, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings, User
-from worker.sandbox.world import Happening
+from worker.sandbox.world import Happening, TwinWorld
 
 USUAL: EngineSettings = replace(
     QUICK,
@@ -90,12 +92,17 @@ class Rules:
 class Played:
     """What a world left behind."""
 
-    history: history.History
+    histories: tuple[history.History, ...]
     trace: list[str]
     points: Points
     steps: int
     virtual_s: float
     broke: list[str]
+
+    @property
+    def history(self) -> history.History:
+        """The first partner's."""
+        return self.histories[0]
 
     @property
     def told(self) -> str:
@@ -104,6 +111,8 @@ class Played:
 
 class Town:
     """The world around the workers."""
+
+    partners: tuple[PartnerId, ...] = (PARTNER,)
 
     def __init__(self, scene: Scene, seed: int, points: Points, folder: Path) -> None:
         self.scene = scene
@@ -117,8 +126,8 @@ class Town:
         self.points.rates, self.points.chance, self.points.tell = scene.rates, Random(f"points {seed}"), self.tell
         self.points.moment = lambda: self.loop.now - START_S
         self.versions: list[tuple[float, str, Happening | None]] = []
-        self.twin = self._recorded(_service(scene))
-        self.disk = Disk(folder, self._cross, self.kill, Random(f"disk {seed}"))
+        self.twin = self._recorded(self._service())
+        self.disk = self._disk(folder, Random(f"disk {seed}"))
         self.disk.moment = self.loop.time
         if OWN_MIND & scene.twin.keys():  # what is there may be what is wanted, and nobody can tell
             self.disk.lasting += ("target_unreadable",)
@@ -140,13 +149,14 @@ class Town:
 
     def _noted(self) -> None:
         """What is noted for the judge, and how the world is, before anything has happened."""
-        self.campaigns = {one.eid: len(one.campaigns) for one in self.twin.world.listing(PARTNER)}
+        self.campaigns = {one.eid: len(one.campaigns) for one in self._events()}
         self.trace: list[str] = []
         self.tapped: list[Tapped] = []
         self.reads: list[history.Read] = []
         self.throttled: list[float] = []
         self.cache: Cache | None = None
         self.moved_s: float | None = None
+        self.cut_off: set[str] = set()
         self.life = 0
         self.logs: list[list[dict[str, Any]]] = []
         self.stamps: list[list[tuple[int, float]]] = []
@@ -164,6 +174,19 @@ class Town:
         self.over = False
         self.buried = False
 
+    def partner_of(self, event: str) -> PartnerId:
+        """Whose event it is: they have the events by turns."""
+        return self.partners[(int("".join(takewhile(str.isdigit, event[1:]))) - 1) % len(self.partners)]
+
+    def _events(self) -> list[Happening]:
+        return [one for partner in self.partners for one in self.twin.world.listing(partner)]
+
+    def _service(self) -> Twin:
+        return service_of(self.scene, world(*happenings(self.scene)))
+
+    def _disk(self, folder: Path, chance: Random) -> Disk:
+        return Disk(folder, self._cross, self.kill, chance)
+
     def _recorded(self, twin: Twin) -> Twin:
         """The twin, with every version of its events kept: it forgets them after an hour itself."""
         put = twin.world.put
@@ -172,9 +195,16 @@ class Town:
             self.versions.append((at_s, event, at))
             put(partner, event, at, at_s)
 
-        self.versions.extend((0.0, one.eid, one) for one in twin.world.listing(PARTNER))
+        listed = [one for partner in self.partners for one in twin.world.listing(partner)]
+        self.versions.extend((0.0, one.eid, one) for one in listed)
         twin.world.put = kept  # type: ignore[method-assign,assignment]  # noted
         return twin
+
+    @contextmanager
+    def mounted(self) -> Iterator[None]:
+        """While the block lasts, the ledger's code finds its files here."""
+        with mounted(self.disk):
+            yield
 
     # Told
 
@@ -203,7 +233,10 @@ class Town:
         """Another worker process; it finds out by itself whether it may."""
         name = f"w{len(self.processes) + 1}"
         booted_s = self.chance.choice([0.0, self.loop.now - 3.0, START_S - 5_000_000.0])
-        process = Process(
+        self._begin(self._process(name, booted_s))
+
+    def _process(self, name: str, booted_s: float) -> Process:
+        return Process(
             name=name,
             around=self,
             disk=self.disk,
@@ -217,6 +250,9 @@ class Town:
             defects=self.defects,
             began_s=self.loop.now,
         )
+
+    def _begin(self, process: Process) -> None:
+        name = process.name
         self.processes[name] = process
         self.tell(f"{name} starts")
         context = Context()
@@ -412,7 +448,7 @@ class Town:
     def _back(self, gone: Happening) -> None:
         """What was taken away is there again, unless a reset has made it meanwhile."""
         if self.at(gone.eid) is None:
-            self.twin.world.put(PARTNER, gone.eid, gone, self.loop.now)
+            self.twin.world.put(self.partner_of(gone.eid), gone.eid, gone, self.loop.now)
 
     def _edit(self, does: str, rule: str) -> None:
         """Somebody changes the rule's text, so that it is another one to the worker, or its name, or takes it away."""
@@ -552,11 +588,11 @@ class Town:
 
     def at(self, event: str) -> Happening | None:
         self.twin.advance(self.loop.now)  # what is due by now has happened
-        return self.twin.world.at(PARTNER, event)
+        return self.twin.world.at(self.partner_of(event), event)
 
     def change(self, event: str, **change: Any) -> None:  # noqa: ANN401 - fields of the twin's change
         if self.at(event) is not None:
-            self.twin.change(EventChange(event=event, partner=PARTNER, **change), self.loop.now)
+            self.twin.change(EventChange(event=event, partner=self.partner_of(event), **change), self.loop.now)
 
     # The end
 
@@ -594,8 +630,8 @@ class Town:
         since_s = max(self.healed_s, self._all_back_s)
         return any(one.reports is not None and one.reports.whole(since_s) >= WHOLE_LOOKS for one in self.running)
 
-    def history(self) -> history.History:
-        """For the judge, when all is over."""
+    def histories(self) -> tuple[history.History, ...]:
+        """For the judge, when all is over: one for each partner."""
         ended_s = self.loop.now
         for process in self.running:
             self._note_end(process, "left running")
@@ -605,7 +641,10 @@ class Town:
         self.twin.advance(self.loop.now + LATER_S)
         from tests.simulation.telling import told_history  # noqa: PLC0415 - both speak of the other
 
-        return told_history(self, ended_s)
+        return self._apart(told_history(self, ended_s))
+
+    def _apart(self, whole: history.History) -> tuple[history.History, ...]:
+        return (whole,)
 
 
 _TWO_VALUED = {
@@ -619,15 +658,21 @@ def _without_priority(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if "priority" not in line)
 
 
-def _service(scene: Scene) -> Twin:
+def happenings(scene: Scene) -> list[Happening]:
+    """The events of a scene as its service has them in the beginning."""
     events = []
     for given in scene.events:
         fields = {name: value for name, value in given.items() if name not in ("id", "setup", "campaigns")}
         suggested = ({"tc": "cluster 1", "tc_run_id": "1"},)
         parts = {"setup": given.get("setup"), "campaigns": given.get("campaigns", ())}
         events.append(replace(happening(given["id"], **fields), suggested_tcs=suggested, **parts))
+    return events
+
+
+def service_of(scene: Scene, place: TwinWorld) -> Twin:
+    """The scene's service, in this world."""
     twin = TwinSettings(**{"token_lifetime_s": TOKEN_S, **scene.twin})
-    return Twin(world(*events), settings=twin, origin_s=START_S)
+    return Twin(place, settings=twin, origin_s=START_S)
 
 
 @lru_cache(maxsize=20)
@@ -669,24 +714,32 @@ def place() -> Path:
     return made
 
 
+def _town(scene: Scene, seed: int, points: Points, folder: Path) -> Town:
+    if not scene.replicas:
+        return Town(scene, seed, points, folder)
+    from tests.simulation.fleet import FleetTown  # noqa: PLC0415 - a town of another kind
+
+    return FleetTown(scene, seed, points, folder)
+
+
 def play(scene: Scene, seed: int, points: Points | None = None) -> Played:
     """Plays a scene under a seed, with what is to go wrong at its points."""
     folder = Path(tempfile.mkdtemp(dir=place()))
     broke: list[str] = []
     try:
-        town = Town(scene, seed, points or Points(), folder)
-        with mounted(town.disk), patch.object(daemon, "AsyncIOScheduler", SimScheduler):
+        town = _town(scene, seed, points or Points(), folder)
+        with town.mounted(), patch.object(daemon, "AsyncIOScheduler", SimScheduler):
             try:
                 town.loop.run(town.play())
             except Exception as problem:  # noqa: BLE001 - whatever it is, it is this world's, and said with its seed
                 broke.append(f"{problem!r} at {_where(problem)}")
             town.over = True
-            found = town.history()
+            found = town.histories()
             town.loop.bury()
         town.defects.extend(town.loop.troubles)
         town.trace.append(f"{town.loop.steps} steps, choices {town.loop.choices:016x}")
         return Played(
-            history=found,
+            histories=found,
             trace=town.trace,
             points=town.points,
             steps=town.loop.steps,

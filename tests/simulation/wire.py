@@ -21,8 +21,6 @@ from tests.simulation.loop import OWNER, START_S, Killed, SimLoop
 from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
 from tests.twin import BASE_URLS, TwinTransport, twin_request
 from worker.api.transport import HAND_OVER
-from worker.ledger.mark import read_mark
-from worker.ledger.places import LedgerPlace
 from worker.sandbox.exchange import Delivery, Hang, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Twin
@@ -68,7 +66,10 @@ class Around(Protocol):
     loop: SimLoop
     twin: Twin
     points: Points
-    disk: Disk
+
+    @property
+    def disk(self) -> Disk: ...
+
     tapped: list[Tapped]
     reads: list[Read]
     throttled: list[float]
@@ -76,6 +77,7 @@ class Around(Protocol):
     timers: Timers
     cache: Cache | None
     moved_s: float | None
+    cut_off: set[str]
 
     def later(self, seconds: float, do: Callable[[], object]) -> None: ...
     def tell(self, text: str) -> None: ...
@@ -111,6 +113,8 @@ class SimTransport(TwinTransport):
         asked = twin_request(request, await request.aread())
         kind = "read" if asked.is_read else "sign in" if asked.is_sign_in else "write"
         harm = around.points.cross(kind, f"{asked.method} {asked.path}")
+        if owner in around.cut_off:
+            raise httpx.ConnectError("no way there", request=request)
         crossing = Crossing(request=asked, kind=kind, harm=harm, does="" if harm is None else harm.does)
         if crossing.does == "stall_before" and harm is not None:
             await self._stalled(owner, harm.seconds)
@@ -303,6 +307,7 @@ class SimTransport(TwinTransport):
                     lie=lie,
                     foreign=foreign,
                     request_id=seen.request_id,
+                    partner=asked.partner,
                     as_of_s=as_of_s,
                     told=as_of_s is not None
                     and self._around.cache is not None
@@ -312,7 +317,6 @@ class SimTransport(TwinTransport):
 
     def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
         around = self._around
-        mark = read_mark(LedgerPlace(file=around.disk.file))
         query = "&".join(f"{key}={value}" for key, value in asked.query)
         tapped = Tapped(
             owner=owner,
@@ -322,7 +326,7 @@ class SimTransport(TwinTransport):
             request_id="",
             reached=True,
             sending_seq=around.disk.last_sending(),
-            mark_seq=-1 if mark is None else mark.seq,
+            mark_seq=around.disk.marked_to(owner, asked.partner),
             life=around.life,
             harm="" if harm is None else harm.name,
         )

@@ -1,0 +1,165 @@
+"""Claims about a fleet: who decides, who asks when somebody is gone, how evenly, how often, and under which rules."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import inf
+
+from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, UNDER_WAY_S, Case
+from tests.simulation.history import Owned, Sharing, Trouble
+
+GONE = ("killed", "stall", "cut from the ledger", "silent ledger")
+ASKED_WITHIN_S = 10.0
+EVEN_WITHIN_S = 60.0
+LEASE_S = 5.0
+READY_S = 9.0
+"""So long after its start a process can take what another one has left."""
+WAITED_S = 70.0
+"""So long after a 429 without a date its partner may be left alone, and after any answer that was none."""
+DECIDED = ("fired", "planned", "waiting", "sending")
+
+
+def only_its_owner_writes(case: Case) -> Iterator[str]:
+    """What a replica records of a partner is stored while the partner is its own; but for what one has to say of an
+    attempt that was its own, which moves nothing."""
+    sharing = case.history.sharing
+    for row in case.last if sharing is not None and len(case.history.logs) == 1 else ():
+        testimony = row["kind"] == "evidence" and row["evidence"] is None
+        if sharing is None or row["chain"] != sharing.partner or not row["replica"] or testimony:
+            continue
+        at_s, name = case.committed_s(0, row["seq"]), sharing.names.get(row["replica"])
+        if row["kind"] in ("held", "stopped") and row["write"] is None:
+            continue  # that its record is another partner's, or cannot be read
+        if name not in owners_at(sharing, at_s):
+            yield f"{row['kind']} of write {row['write']} at {at_s - 1000:.3f} by {name}, whose the partner was not"
+
+
+def owners_at(sharing: Sharing, at_s: float) -> set[str]:
+    """Whose the partner was in that moment; of several where it changed then."""
+    mine = [one for one in sharing.owned if one.partner == sharing.partner]
+    before = [one.owner for one in mine if one.at_s < at_s]
+    return {*before[-1:], *(one.owner for one in mine if one.at_s == at_s)}
+
+
+def takeovers(sharing: Sharing | None, partner: str = "") -> list[Owned]:
+    """When somebody took the partner of one who had not given it back."""
+    if sharing is None:
+        return []
+    mine = [one for one in sharing.owned if one.partner == (partner or sharing.partner)]
+    return [after for before, after in pairwise(mine) if before.owner and after.owner]
+
+
+def settled_from_s(case: Case, at_s: float, *, taken_over: bool) -> float:
+    """From when on absence can count at a moment: since its owner has the partner, and of an attempt that was under way
+    at a takeover since the last one, and the last byte."""
+    sharing = case.history.sharing
+    if sharing is None:
+        return 0.0
+    began_s = max(
+        (one.at_s for one in sharing.owned if one.partner == sharing.partner and one.at_s <= at_s), default=0.0
+    )
+    lost_s = max((one.at_s for one in takeovers(sharing) if one.at_s <= at_s), default=-inf)
+    return max(began_s, lost_s + LAST_BYTE_S) if taken_over else began_s
+
+
+def what_is_left_is_asked_for_soon(case: Case) -> Iterator[str]:
+    """A partner whose owner is killed, stopped, or cut off from the ledger is asked for again within 10 s, while
+    another replica runs undisturbed. Not asked for where requests or transactions went wrong meanwhile, or the service
+    had asked for patience."""
+    sharing = case.history.sharing
+    for trouble in () if sharing is None else sharing.troubles:
+        to_s = trouble.at_s + ASKED_WITHIN_S + UNDER_WAY_S
+        if sharing is None or trouble.kind not in GONE or trouble.owner not in owners_at(sharing, trouble.at_s):
+            continue
+        if not 0.0 < trouble.until_s - trouble.at_s < LEASE_S and _calm(case, sharing, trouble, to_s):
+            lists = [one.at_s for one in case.history.reads if one.path == "/events/"]
+            if not any(trouble.at_s < at_s <= to_s for at_s in lists):
+                yield f"{trouble.owner} was {trouble.kind} at {trouble.at_s - 1000:.3f}, and nobody asked for 10 s"
+
+
+def _calm(case: Case, sharing: Sharing, trouble: Trouble, to_s: float) -> bool:
+    """Whether nothing else was wrong from then on, and somebody else could take the partner."""
+    if to_s > case.history.ended_s - 30.0 or any(trouble.at_s - 1.0 <= at_s <= to_s for at_s in sharing.harmed_s):
+        return False
+    if any(trouble.at_s - WAITED_S <= one.at_s <= to_s and not one.whole for one in case.history.reads):
+        return False
+    if any(one <= to_s for one in case.history.throttled):
+        return False
+    others = [one for one in sharing.troubles if one is not trouble and one.until_s + READY_S >= trouble.at_s]
+    others = [one for one in others if one.at_s <= to_s]
+    if any(not one.owner for one in others):
+        return False
+    return any(
+        life.from_s + READY_S <= trouble.at_s and life.to_s >= to_s
+        for life in case.history.lives
+        if life.owner not in {trouble.owner, *(one.owner for one in others)}
+    )
+
+
+def partners_are_shared_out_evenly(case: Case) -> Iterator[str]:
+    """A minute after the last change no replica that runs has more than one partner more than another."""
+    sharing, at_s = case.history.sharing, 0.0 if case.history.sharing is None else case.history.sharing.over_s
+    if sharing is None or sharing.partner != sharing.partners[0]:
+        return
+    running = [life for life in case.history.lives if life.from_s < at_s < life.to_s]
+    changes = [life.from_s for life in case.history.lives] + [life.to_s for life in case.history.lives]
+    changes += [one.until_s for one in sharing.troubles] + list(sharing.harmed_s)
+    if not running or at_s - max((one for one in changes if one < at_s), default=0.0) < EVEN_WITHIN_S + INTERVAL_S:
+        return
+    last = {one.partner: one.owner for one in sharing.owned if one.at_s < at_s}
+    counts = [list(last.values()).count(life.owner) for life in running]
+    if max(counts) > min(counts) + 1 or sum(counts) < len(sharing.partners):
+        yield f"the partners are shared out as {sorted(counts)} of {len(sharing.partners)}"
+
+
+def a_goodbye_leaves_no_gap(case: Case) -> Iterator[str]:
+    """When a replica is told to end, the lists of its partners stay at most an interval and a second apart, but for an
+    attempt that it awaits."""
+    sharing = case.history.sharing
+    for trouble in () if sharing is None else sharing.troubles:
+        if sharing is None or trouble.kind != "stop" or trouble.owner not in owners_at(sharing, trouble.at_s):
+            continue
+        to_s = trouble.at_s + ASKED_WITHIN_S
+        sent = [
+            one for one in case.history.wire if one.at_s < to_s and (one.heard_s or inf) >= trouble.at_s - INTERVAL_S
+        ]
+        if sent or not _calm(case, sharing, trouble, to_s):
+            continue
+        lists = [one.at_s for one in case.history.reads if one.path == "/events/"]
+        for before, after in pairwise(lists):
+            if before <= trouble.at_s < after and after - before > INTERVAL_S + 1.0 + 2 * UNDER_WAY_S:
+                yield f"{trouble.owner} was told to end, and its partner's lists were {after - before:.3f} s apart"
+
+
+def rules_that_are_gone_decide_nothing(case: Case) -> Iterator[str]:
+    """Once a publish has returned, nothing is decided or sent under a rule that is not in it any more."""
+    sharing = case.history.sharing
+    for rule, at_s in () if sharing is None else sharing.dropped:
+        for row in case.last:
+            later = row["rule"] == rule and row["kind"] in DECIDED and row["replica"]
+            if later and len(case.history.logs) == 1 and case.committed_s(0, row["seq"]) > at_s + TICK_S:
+                yield f"{row['kind']} for {rule} at {row['at']}, which was in force no more since {at_s - 1000:.3f}"
+
+
+def the_quota_is_kept(case: Case) -> Iterator[str]:
+    """No more requests of a partner leave in a minute than the config allows, whoever sends them; but for those that a
+    replica that was gone had begun."""
+    sharing = case.history.sharing
+    asked = [] if sharing is None else sorted(sharing.asked)
+    most = 0 if sharing is None else sharing.per_minute
+    for first, last in zip(asked, asked[most + SPARE :], strict=False):
+        if last - first < 60.0 - 1.0:
+            yield f"{most + SPARE} requests in {last - first:.1f} s at {first - 1000:.3f}, and {most} are allowed"
+            return
+
+
+SPARE = 3
+
+
+CLAIMS = (
+    only_its_owner_writes,
+    what_is_left_is_asked_for_soon,
+    partners_are_shared_out_evenly,
+    a_goodbye_leaves_no_gap,
+    rules_that_are_gone_decide_nothing,
+    the_quota_is_kept,
+)
