@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from sqlalchemy import (
-    ColumnElement,
     Float,
     Select,
     Text,
@@ -21,6 +20,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    text,
     tuple_,
     type_coerce,
     union,
@@ -32,7 +32,17 @@ from sqlalchemy.sql.functions import FunctionElement
 from worker.ledger.log import ALL_RECORDS, printed
 from worker.ledger.reading import LedgerReader, narrowed, store_of
 from worker.ledger.rows import ALL_WRITES, EVENT_FACT, fact_of, rule_memory_of, rules_that_looked
-from worker.ledger.tables import action_log, json_text, none_of, observed, partners, rule_memory, time_of, writes
+from worker.ledger.tables import (
+    STANDS,
+    action_log,
+    json_text,
+    none_of,
+    observed,
+    partners,
+    rule_memory,
+    time_of,
+    writes,
+)
 from worker.model.commits import EventFilter, EventSeen, LogFilter, RuleMemory, RuleNow
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId
@@ -40,16 +50,6 @@ from worker.model.writes import FINAL, Outcomes, Settled, State, Write, WriteFil
 
 _NEWEST_RECORDS = ALL_RECORDS.order_by(None).order_by(action_log.c.id.desc())
 _NEWEST_WRITES = ALL_WRITES.order_by(None).order_by(writes.c.id.desc())
-
-
-OPEN, HELD, STOPPED = '"open":true,"fired"', '"held":null', '"stopped":null'
-"""What the memory of a rule and an event has in it, as it is stored."""
-
-
-def _memory_has(what: str) -> ColumnElement[bool]:
-    """Asked of the stored text: as many memories as events may stand behind one figure of a page."""
-    found = type_coerce(rule_memory.c.body, Text).contains(what, autoescape=True)
-    return found if what == OPEN else ~found
 
 
 class SecondsBetween(FunctionElement[float]):
@@ -149,7 +149,7 @@ class LedgerBrowser(LedgerReader):
     def open_pairs(self, events: Sequence[str]) -> tuple[tuple[PartnerId, EventId, RuleId], ...]:
         """Of these events, the rules whose episode is open: their condition is true."""
         m = rule_memory.c
-        query = select(m.partner, m.event, m.rule).where(m.event.in_(events), _memory_has(OPEN)).order_by(m.rule)
+        query = select(m.partner, m.event, m.rule).where(m.event.in_(events), text(STANDS["true"])).order_by(m.rule)
         return tuple((PartnerId(one), EventId(event), RuleId(rule)) for one, event, rule in self._store.rows(query))
 
     def open_states(self, events: Sequence[str]) -> dict[tuple[str, str], dict[State, int]]:
@@ -165,22 +165,24 @@ class LedgerBrowser(LedgerReader):
         """How each rule, or one, stands over all events, its last firing, and its writes by state: those that are open,
         and those that have ended ``since`` then."""
         m, w, a = rule_memory.c, writes.c, action_log.c
-        memory = select(m.rule, *(func.sum(case((_memory_has(one), 1), else_=0)) for one in (OPEN, HELD, STOPPED)))
         fired = select(a.rule, func.max(a.at)).where(a.kind == literal_column("'fired'"))
         made = select(w.rule, w.state, func.count()).where(or_(none_of(w.state, FINAL), w.changed_at >= since))
-        asked = (memory.group_by(m.rule), m), (fired.group_by(a.rule), a), (made.group_by(w.rule, w.state), w)
+        pairs = (select(m.rule, func.count()).where(text(condition)).group_by(m.rule) for condition in STANDS.values())
+        asked = (fired.group_by(a.rule), a), (made.group_by(w.rule, w.state), w), *((one, m) for one in pairs)
         states: dict[str, dict[str, int]] = {}
         with self._store.reading() as connection:
-            memories, firings, counts = (
+            firings, counts, *stands = (
                 connection.execute(query if only is None else query.where(of.rule == only)).all() for query, of in asked
             )
-        stands = {rule: (true, held, stopped) for rule, true, held, stopped in memories}
+        true, held, stopped = (dict(rows) for rows in stands)
         last = {rule: time_of(at) for rule, at in firings}
         for rule, state, count in counts:
             states.setdefault(rule, {})[state] = count
         return {
-            rule: RuleNow(*stands.get(rule, (0, 0, 0)), last.get(rule), states.get(rule, {}))
-            for rule in {*stands, *last, *states}
+            rule: RuleNow(
+                true.get(rule, 0), held.get(rule, 0), stopped.get(rule, 0), last.get(rule), states.get(rule, {})
+            )
+            for rule in {*true, *held, *stopped, *last, *states}
         }
 
     def titles(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:

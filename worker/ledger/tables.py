@@ -6,7 +6,7 @@ floats stay apart, and what was hashed is what is stored. Nothing changes the ta
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
@@ -289,6 +289,13 @@ attempts = Table(
     sqlite_with_rowid=False,
 )
 
+STANDS: Mapping[str, str] = {
+    "true": """body LIKE '%"open"\\:true,"fired"%'""",
+    "held": """body NOT LIKE '%"held"\\:null%'""",
+    "stopped": """body NOT LIKE '%"stopped"\\:null%'""",
+}
+"""How a rule stands for an event, asked of the memory as it is stored. Each has an index: a page counts them, and there
+are as many memories as pairs of a rule and an event."""
 rule_memory = Table(
     "rule_memory",
     metadata,
@@ -297,6 +304,7 @@ rule_memory = Table(
     Column("rule", Words, primary_key=True),
     Column("episode", Number, nullable=False),
     Column("body", Jsons, nullable=False),
+    *(Index(f"ix_rule_memory_{name}", "rule", **only_where(condition)) for name, condition in STANDS.items()),
 )
 
 partners = Table(

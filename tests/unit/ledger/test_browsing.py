@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Connection, event, update
 
 from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
 from worker.ledger.browsing import LedgerBrowser, open_browser
@@ -158,6 +158,21 @@ def test_how_rules_stand_is_counted_over_all_events(ledger: SqlLedger, browser: 
     assert browser.rules_now(NOW, "another") == {}
     assert [event for _, event, _ in browser.open_pairs(["e1", "e2", "e3", "e9"])] == ["e1", "e3"]
     assert browser.open_states(["e1", "e2"]) == {(ACME, "e1"): {"planned": 1}}
+
+
+def test_memories_that_say_nothing_cost_a_page_nothing(tmp_path: Path, ledger: SqlLedger) -> None:
+    several = [replace(memory(event=f"e{number}"), open=number < 10) for number in range(1_000)]
+    ledger.apply(Commit(at=NOW, memory=tuple(several)))
+    ticks: list[int] = []
+
+    def counting(connection: Connection, *_: object) -> None:
+        raw: Any = connection.connection.driver_connection
+        raw.set_progress_handler(lambda: ticks.append(1), 1)
+
+    with open_browser(URL, tmp_path) as browser:
+        event.listen(browser._store.engine, "before_cursor_execute", counting)
+        assert browser.rules_now(NOW)["pause-cancelled"].true == 10
+    assert 0 < len(ticks) < 1_000, "steps of SQLite's: less than one a memory"
 
 
 def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
