@@ -138,7 +138,6 @@ def scene(
             decide=partial(decide, config),
             in_force=lambda: rules,
             rules_at=config.rules,
-            mode=config.mode,
             clock=clock,
             entropy=iter(f"not so secret {number}" for number in range(10_000)).__next__,
             silence=lambda: 0.5,

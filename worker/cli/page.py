@@ -67,7 +67,6 @@ class ServedPage:
                 decide=partial(decide, self._config),
                 in_force=rules,
                 rules_at=self._config.rules,
-                mode=self._config.mode,
                 clock=clock,
                 entropy=secret_text,
                 silence=silence,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from worker.engine.derived import told
 from worker.engine.explaining import Question, explain, wanted_of
-from worker.engine.looks import Settings
+from worker.engine.looks import Settings, mode_of
 from worker.guards.checks import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.ledger.rows import writes_json
@@ -76,7 +76,6 @@ class PageParts:
     decide: Callable[[Act, Visitor], Sequence[str]]
     in_force: Callable[[], RuleSet]
     rules_at: Path
-    mode: str
     clock: Clock
     entropy: Callable[[], str]
     silence: Callable[[], float]
@@ -324,7 +323,7 @@ def _rules_shown(asking: PageRequest, only: str | None = None) -> dict[str, Rule
         found[rule.id] = RuleShown(
             id=rule.id,
             description=rule.description,
-            mode=rule.mode or parts.mode,
+            mode=mode_of(rule, parts.deciding),
             enabled=rule.enabled,
             place=f"{os.path.relpath(rule.file, parts.rules_at.parent)}:{rule.line}",
             now=stands,
