@@ -149,11 +149,16 @@ def test_an_earlier_time_is_explained_by_the_facts_of_then(home: Path) -> None:
 
 def test_a_watched_fact_is_said_with_what_is_remembered(home: Path) -> None:
     found = rule(home, "on-new-clusters", event="e2")
-    assert found["standing"] == "true"
+    assert found["standing"] == "unchanged"
     (watched,) = found["watched"]
     assert watched["key"] == "suggested_tcs?budget=500.0&goal=ROAS"
     assert [one["tc"] for one in watched["remembered"]] == ["cluster 2", "cluster 3"]
-    assert "watches suggested_tcs?budget=500.0&goal=ROAS: remembers" in explain(home, event="e2").out
+    table = explain(home, event="e2").out
+    assert "watches suggested_tcs?budget=500.0&goal=ROAS: remembers" in table
+    assert "on-new-clusters: fired 2026-03-01 12:00:" in table
+    assert "; waits for a change   (" in table, "what happened comes first, and not what the condition would be"
+    (write,) = found["writes"]
+    assert (write["action"], write["state"]) == ("pause", "confirmed"), "what came of the firing"
 
 
 def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:

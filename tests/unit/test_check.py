@@ -34,7 +34,10 @@ def called(home: Path, config: str, *options: str) -> Result:
 def test_a_good_set_exits_0_and_says_what_it_costs(home: Path) -> None:
     done = called(home, "rules: rules\n", "--events", "100")
     assert done.exit_code == 0, done.output
-    assert "a partner of 100 events (--events N) costs 21 requests a minute at the most, and 300 are" in done.stderr
+    assert (
+        "with 100 events a partner (--events N): at most 21 of the 300 requests a minute that are allowed"
+        in done.stderr
+    )
     assert "1 rule, 0 errors, 1 warning" in done.stderr, "no test reaches it"
 
 

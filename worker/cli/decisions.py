@@ -5,7 +5,7 @@ were meant are decided, or none: an unknown number or a write in another state c
 the same functions.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +21,8 @@ from worker.cli.common import (
     config_of,
     duration,
     engine_settings,
-    known_names,
     moment,
+    strangers,
     word_of,
 )
 from worker.cli.output import Format, print_json, print_table, say
@@ -49,7 +49,6 @@ from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
 from worker.model.facts import Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
-from worker.rules.spelling import instead, meant
 from worker.system import utc_now
 from worker.writes.intents import in_all
 from worker.writes.undo import Undo, may_have_effect
@@ -127,7 +126,7 @@ def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, u
     """Lets waiting writes go. Raises `NotAllowed` where one spends more than ``up_to``, or nobody knows how much."""
     with operators_ledger(config) as ledger:
         moves = []
-        for write in _writes_in(ledger, chosen, "waiting"):
+        for write in _writes_in(ledger, config, chosen, "waiting"):
             wanted = wanted_of(ledger, write)
             if up_to is not None and (wanted.unknown or (wanted.amount or 0.0) > up_to):
                 raise NotAllowed(
@@ -141,7 +140,7 @@ def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, u
 def reject_writes(config: Config, chosen: Sequence[int] | str, word: Word) -> list[str]:
     """Drops writes of which nothing is known to have been sent, or that a person gives up."""
     with operators_ledger(config) as ledger:
-        writes = _writes_in(ledger, chosen, "waiting", "planned", "needs_human")
+        writes = _writes_in(ledger, config, chosen, "waiting", "planned", "needs_human")
         return _decided(ledger, [rejected(one, because=word.because, by=word.by, now=word.at) for one in writes])
 
 
@@ -151,12 +150,12 @@ def resolve_writes(config: Config, ids: Sequence[int], word: Word, *, applied: b
     with operators_ledger(config) as ledger:
         moves = [
             resolved(write, applied=applied, because=word.because, by=word.by, now=word.at, settings=settings)
-            for write in _writes_in(ledger, ids, "needs_human")
+            for write in _writes_in(ledger, config, ids, "needs_human")
         ]
         return _decided(ledger, moves)
 
 
-def _writes_in(ledger: Ledger, chosen: Sequence[int] | str, *states: State) -> list[Write]:
+def _writes_in(ledger: LedgerReader, config: Config, chosen: Sequence[int] | str, *states: State) -> list[Write]:
     """The chosen writes, which must be in one of the states: by number each of them, of a rule all that are. Raises
     `NotFound` for an unknown number, a wrong state, or where there is none."""
     named = " or ".join(states)
@@ -169,12 +168,15 @@ def _writes_in(ledger: Ledger, chosen: Sequence[int] | str, *states: State) -> l
                     hint=f"campaign-worker log --write {write.id} shows its life",
                 )
         return writes
-    found = [write for write in ledger.open_writes() if write.state in states]
-    writes = [write for write in found if write.key.rule == chosen]
+    writes = [write for write in ledger.open_writes() if write.state in states and write.key.rule == chosen]
     if not writes:
-        nearest = meant(chosen, {write.key.rule for write in found})
-        raise NotFound(f"rule '{chosen}' has no write that is {named}{nearest}; nothing was changed", hint=LOOK)
+        raise _none(ledger, config, f"rule '{chosen}' has no write that is {named}", rule=chosen)
     return writes
+
+
+def _none(ledger: LedgerReader, config: Config, why: str, **asked: str | None) -> NotFound:
+    """That nothing is as asked for; of a name that there never was, that."""
+    return NotFound(f"{'; '.join(strangers(ledger, config, asked)) or why}; nothing was changed", hint=LOOK)
 
 
 def _decided(ledger: Ledger, moves: Sequence[Move]) -> list[str]:
@@ -228,7 +230,8 @@ def again(
         raise UsageError(
             "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
         )
-    with operators_ledger(config_of(context)) as ledger:
+    config = config_of(context)
+    with operators_ledger(config) as ledger:
         if rule is None:
             writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
         else:
@@ -238,10 +241,9 @@ def again(
         if rule is None and last != writes:
             raise _not_the_last(next(write for write in writes if write not in last))
         if rule is not None and not last:
-            others = {write.key.rule for write in ledger.writes() if write.state in WITHOUT_EFFECT}
             where = "" if event is None else f" for event '{event}'"
-            why = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened{meant(rule, others)}"
-            raise NotFound(f"{why}; nothing was changed", hint=LOOK)
+            why = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened"
+            raise _none(ledger, config, why, rule=rule, event=event)
         ledger.reopen(reopening(last, memories), [spoken(write, "again", word) for write in last])
     for write in last:
         say(f"write {write.id}, {write.intent.action} of {write.key.event}: rule {write.key.rule} may fire again")
@@ -307,7 +309,7 @@ def undo(
     config = config_of(context)
     with operators_ledger(config) as ledger:
         if rule is not None and sent_since is not None:
-            writes = _sent_by(ledger, rule, sent_since)
+            writes = _sent_by(ledger, config, rule, sent_since)
         else:
             writes = [_undoable(write) for write in _by_number(ledger, ids or ())]
         found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
@@ -341,16 +343,15 @@ def _undoable(write: Write) -> Write:
     raise NotFound(f"write {write.id} is {write.state}{what}; nothing was changed", hint=hint)
 
 
-def _sent_by(ledger: LedgerReader, rule: str, since: datetime) -> list[Write]:
+def _sent_by(ledger: LedgerReader, config: Config, rule: str, since: datetime) -> list[Write]:
     writes = ledger.writes(rule=rule)
     unsent = [write for write in writes if write.state in UNSENT]
     if unsent:
         say(f"{len(unsent)} more are not sent yet: campaign-worker reject --rule {rule} drops them")
     sent = [write for write in writes if write.last_sent_at and write.last_sent_at >= since and may_have_effect(write)]
     if not sent:
-        others = {write.key.rule for write in ledger.writes() if may_have_effect(write)}
         why = f"rule '{rule}' has sent nothing since {since:%Y-%m-%dT%H:%M:%SZ} that may have had an effect"
-        raise NotFound(f"{why}{meant(rule, others)}; nothing was changed", hint=LOOK)
+        raise _none(ledger, config, why, rule=rule)
     return sent
 
 
@@ -417,10 +418,9 @@ def halt_writes(config: Config, word: Word, partner: str | None, rule: str | Non
     """Halts, and says what it is too late for: the writes of its scope that are in flight or not settled."""
     until = None if ends is None else word.at + ends
     with operators_ledger(config) as ledger:
-        if partner is not None:
-            _must_be_known("partner", partner, known_names("partner", ledger, config))
-        if rule is not None:
-            _must_be_known("rule", rule, known_names("rule", ledger, config))
+        if strange := strangers(ledger, config, {"partner": partner, "rule": rule}):  # it would hold nothing back
+            hint = "without --partner and --rule everything is halted"
+            raise NotFound(f"{'; '.join(strange)}; nothing was changed", hint=hint)
         made = ledger.append_halt(
             partner=None if partner is None else PartnerId(partner),
             rule=None if rule is None else RuleId(rule),
@@ -477,12 +477,3 @@ def _config_to_halt_by(path: Path) -> Config:
         _say(line for problem in errors.problems for line in problem.lines)
         say("a halt needs nothing of the config but the ledger, and goes on")
         return config
-
-
-def _must_be_known(kind: str, name: str, known: Collection[str]) -> None:
-    """A halt of a misspelt name would hold nothing back."""
-    if name not in known:
-        raise NotFound(
-            f"there is no {kind} '{name}'{meant(name, known)}; nothing was changed",
-            hint=f"{instead(name, known)}; without --{kind} everything is halted",
-        )

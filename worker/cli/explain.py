@@ -133,7 +133,9 @@ def _write(write: Write) -> dict[str, Json]:
 def lines_of(found: RuleExplained, now: datetime, at: datetime) -> Iterator[str]:
     """One rule in lines."""
     words = STANDINGS[found.standing]
-    if found.since is not None:
+    if found.standing in ("true", "unchanged") and found.fired is not None:
+        words = f"fired {when(found.fired.at, now)}; {words}"
+    elif found.since is not None:
         words += f" since {when(found.since, now)}"
     yield f"{found.rule}: {words}{f'   ({found.place})' if found.place else ''}"
     if found.reason:

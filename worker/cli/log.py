@@ -21,6 +21,7 @@ from worker.cli.common import (
     no_ledger,
     reader_of,
     say_nothing_found,
+    strangers,
 )
 from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
 from worker.config import Config
@@ -138,6 +139,8 @@ def log(
     else:
         with reader_of(context) as ledger:
             if follow:
+                for line in strangers(ledger, config_of(context), {"partner": partner, "event": event, "rule": rule}):
+                    say(line)
                 _follow(ledger, wanted, output)
             elif not _print(ledger, config_of(context), wanted, output):
                 raise typer.Exit(1)

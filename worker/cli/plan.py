@@ -8,12 +8,22 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import SHOWN_MAX, config_of, unvouched_lines
+from worker.cli.common import (
+    SHOWN_MAX,
+    OnlyEvent,
+    OnlyPartner,
+    OnlyRule,
+    config_of,
+    ledger_url,
+    strangers,
+    unvouched_lines,
+)
 from worker.cli.explain import shown
 from worker.cli.output import PROGRESS_EVERY_S, Format, counted, print_json, print_table, say
 from worker.cli.wiring import rehearsing
 from worker.config import Config
 from worker.engine.rehearsal import Rehearsal, Rehearsed, Row
+from worker.ledger.reading import open_reading
 from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
@@ -32,9 +42,9 @@ WITHIN = timedelta(seconds=10)
 @app.command("plan")
 def plan(
     context: typer.Context,
-    event: Annotated[str | None, typer.Option(help="Only this event: nothing else is read.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Only what this rule would do.")] = None,
-    partner: Annotated[str | None, typer.Option(help="Only this partner.")] = None,
+    event: OnlyEvent = None,
+    rule: OnlyRule = None,
+    partner: OnlyPartner = None,
     wait: Annotated[bool, typer.Option("--wait", help="Read on after 10 s, until everything is read.")] = False,
     output: Format = "table",
 ) -> None:
@@ -56,7 +66,7 @@ def plan(
     asked = Narrowed(event=event, rule=rule, partner=partner, within=None if wait else WITHIN)
     looked_at, found = asyncio.run(_rehearsed(config, rules, asked))
     if event is not None and not any(one.report.events for one in found):
-        raise NotFound(f"no event '{event}' is there", hint="`campaign-worker log` shows what the worker has met")
+        raise _stranger(config, f"no event '{event}' is there", event=event)
     for one in found:
         _say(one, looked_at, asked)
     rows = [one for one in _rows(found) if asked.shows(one)]
@@ -86,15 +96,22 @@ async def _rehearsed(config: Config, rules: RuleSet, asked: Narrowed) -> tuple[d
     narrowed = {"event": asked.event, "partner": asked.partner}
     async with rehearsing(config, rules, **narrowed, within=asked.within) as (rehearsals, looked_at):
         if not rehearsals:
-            hint = "see `partners` and `operator_prefix` in the config"
             if asked.partner is not None:
-                raise NotFound(f"there is no partner '{asked.partner}'", hint=hint)
+                raise _stranger(config, f"there is no partner '{asked.partner}'", partner=asked.partner)
+            hint = "see `partners` and `operator_prefix` in the config"
             raise Unreachable("there is no partner to plan for", hint=hint)
         running = asyncio.gather(*(one.run() for one in rehearsals))
         while not (await asyncio.wait([running], timeout=PROGRESS_EVERY_S))[0]:
             for one in rehearsals:
                 say(_progress(one))
         return looked_at, list(await running)
+
+
+def _stranger(config: Config, why: str, **asked: str | None) -> NotFound:
+    """What is not there, with the name that may have been meant."""
+    with open_reading(ledger_url(config)) as ledger:
+        strange = strangers(ledger, config, asked)
+    return NotFound("; ".join(strange) or why, hint="`campaign-worker log` shows what the worker has met")
 
 
 def _progress(one: Rehearsal) -> str:

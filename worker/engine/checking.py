@@ -90,15 +90,15 @@ class Estimate:
 
     @property
     def sentence(self) -> str:
-        """The estimate for a person: what it may cost, and what comes of it where that is more than is allowed."""
-        cost = (
-            f"a partner of {_counted(self.events, 'event')} (--events N) costs {self.needed:.0f} requests a minute "
-            f"at the most, and {self.budget} are allowed"
-        )
+        """The estimate for a person: what these rules cost, or how often what they name is read."""
+        with_so_many = f"with {_counted(self.events, 'event')} a partner (--events N)"
         if self.round is None or self.needed <= self.budget:
-            return cost
+            return f"{with_so_many}: at most {self.needed:.0f} of the {self.budget} requests a minute that are allowed"
         facts = few([one.fact for one in self.reads])
-        return f"{cost}: {facts} are read in turn, of each event once in {duration_text(self.round)} at the slowest"
+        return (
+            f"{with_so_many}: the list is read at every poll, and {facts} of each event at least every "
+            f"{duration_text(self.round)}, within the {self.budget} requests a minute that are allowed"
+        )
 
     @property
     def warnings(self) -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,7 @@ from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
 from worker.engine.fleet import BEAT_S, NOTHING_PUBLISHED, Fleet
+from worker.engine.looks import modes_said
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
 from worker.engine.state import PartnerState
@@ -259,7 +260,7 @@ class Daemon:
             self._fleet.beat(())
         files = self._source.files_hash()  # first: what is edited while it loads is seen by the next reload
         self._take_rules(await self._source.load(), files)
-        self._record("started", f"pid {self._pid}")
+        self._record("started", f"pid {self._pid}; {modes_said(self.rules.rules, self._settings.deciding)}")
         scheduler = AsyncIOScheduler(timezone="UTC")
         beside = [asyncio.ensure_future(self._keep_time(scheduler))]
         sharing = None if self._fleet is None else asyncio.ensure_future(self._share(self._fleet, scheduler))

@@ -125,12 +125,15 @@ def wanted_of(ledger: ReadableLedger, write: Write) -> Wanted:
 
 # Why a rule did or did not fire.
 
-Standing = Literal["fires", "held", "true", "false", "unknown", "removed", "disabled", "not_for_partner", "not_loaded"]
+Standing = Literal[
+    "fires", "held", "true", "false", "unchanged", "unknown", "removed", "disabled", "not_for_partner", "not_loaded"
+]
 STANDINGS: dict[Standing, str] = {
     "fires": "fires at the next poll",
     "held": "held",
     "true": "true, nothing to do",
     "false": "not true",
+    "unchanged": "waits for a change",
     "unknown": "unknown",
     "removed": "removed: it stands in no rule file",
     "disabled": "disabled",
@@ -166,7 +169,7 @@ class WatchedFact:
 class RuleExplained:
     """One rule for one event at a moment. ``since``: since when it is held, or has fired and waits. ``until``: until
     when it is held; ``next_at``: the next time of its ``at``. ``change``: previous, added and removed. ``fired``,
-    ``held``: the log's last such records up to then. ``writes``: those that are not final."""
+    ``held``: the log's last such records up to then. ``writes``: those that are not final or of the last episode."""
 
     rule: RuleId
     place: str
@@ -237,7 +240,7 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     judged = _Judged(ledger, asked, at, memory, memories) if asked.rules is not None else None
     halts = ledger.halts(asked.now)
     of_event = ledger.writes(event=asked.event, partner=asked.partner)
-    writes = [as_of_now(one, halts) for one in of_event if not one.final]
+    writes = [as_of_now(one, halts) for one in of_event if not one.final or _of_last(one, memories)]
     known = {*loaded, *memory.rules, *memories, *(rule for rule, _ in words)}
     return EventExplained(
         partner=asked.partner,
@@ -306,6 +309,12 @@ class _Judged:
             asked.settings,
         )
         self.firing = {one.rule for one in self.decision.commit.records if one.kind == "fired"}
+
+
+def _of_last(write: Write, memories: Mapping[RuleId, RuleMemory]) -> bool:
+    """What came of the last firing is asked as often as what is open."""
+    memory = memories.get(write.key.rule)
+    return memory is not None and memory.episode == write.key.episode
 
 
 def _as_of(one: Observed, at: datetime) -> Fact:
@@ -384,11 +393,13 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
     )
     if told.standing == "false":
         return told
+    if rule.on_change and not scope.extra and brake is None:
+        told = replace(told, standing="unchanged")
     if judged.past:
         last = max((one for one in (told.fired, told.held) if one is not None), key=lambda one: one.at, default=None)
-        if told.standing != "true" or last is None:
+        if told.standing == "unknown" or last is None:
             return told
-        standing: Standing = "held" if last.kind == "held" else "true"
+        standing: Standing = "held" if last.kind == "held" else told.standing
         return replace(told, standing=standing, since=last.at, reason=last.reason, why=last.why)
     if brake is not None:
         since = told.held.at if told.held is not None and told.held.reason == brake.reason else judged.at

@@ -3,6 +3,7 @@
 Kept apart from the judgement itself so that episodes, changes and conflicts can each be read and tested alone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -28,6 +29,8 @@ ENFORCE_COOLDOWN = timedelta(minutes=10)
 PARTNER_FACTS_EVERY = timedelta(seconds=60)
 """How often facts of the whole partner are read where no rule names them; its product flags guard every write."""
 STRICTNESS: Mapping[Mode, int] = {"live": 0, "approve": 1, "shadow": 2}
+BECOMES: Mapping[Mode, str] = {"live": "are sent", "approve": "wait for an operator", "shadow": "are only logged"}
+"""What a rule's writes do in each mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +161,17 @@ REOBSERVED = Brake(reason="gap", why="first poll after a silence: remembered, no
 def mode_of(rule: Rule, settings: Settings) -> Mode:
     """A rule's mode can only be stricter than the config's."""
     return max(settings.mode, rule.mode or "live", key=lambda mode: STRICTNESS[mode])
+
+
+def modes_said(rules: Iterable[Rule], settings: Settings) -> str:
+    """What becomes of the writes of these rules: who starts a worker sees whether it acts."""
+    counts = Counter(mode_of(rule, settings) for rule in rules if rule.enabled)
+    parts = [
+        f"writes of {counts[mode]} rule{'' if counts[mode] == 1 else 's'} {does}"
+        for mode, does in BECOMES.items()
+        if counts[mode]
+    ]
+    return f"mode {settings.mode}: {'; '.join(parts) or 'no rule is in force'}"
 
 
 def approval(forced: str | None, settings: Settings) -> Brake | None:

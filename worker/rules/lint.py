@@ -99,7 +99,7 @@ def _sizes(written: Written) -> Iterator[Problem]:
         named = {one.text for one in free_paths(node)}
         for path in sorted(one for one in named if f"previous.{one}" in named):
             message = f"previous.{path} is what was seen last: what changes in small steps never changes by so much"
-            hint = f"ask how much it has changed in a time: delta({path}, '24h')"
+            hint = f"ask how much it has changed in a time: delta({path}, '24h'), known once a day of it is on record"
             yield _warning(written, message, code="drift", key="when", offset=node.start, hint=hint)
 
 

@@ -85,7 +85,11 @@ def everything(config: Path) -> tuple[object, ...]:
         (("again", "5", "--event", "e5", *WHY), 2, "name writes by number, or all of a rule"),
         (("again", "5", "99", *WHY), 1, "there is no write 99; nothing was changed"),
         (("again", "5", "1", *WHY), 1, "write 1 is confirmed: only cancelled, refused, rejected, shadowed, skipped"),
-        (("again", "--rule", "boost-nou", *WHY), 1, "can be reopened; did you mean 'boost-now'?; nothing was changed"),
+        (
+            ("again", "--rule", "boost-nou", *WHY),
+            1,
+            "nothing is known of rule 'boost-nou'; did you mean 'boost-now'?; nothing was changed",
+        ),
         (("again", "--rule", "boost-now", "--event", "e5", *WHY), 1, "rule 'boost-now' has nothing for event 'e5'"),
         (("undo", *WHY), 2, "name writes by number, or all that a rule sent with --rule and --since"),
         (("undo", "1", "--since", "1h", *WHY), 2, "name writes by number"),

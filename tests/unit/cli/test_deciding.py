@@ -49,15 +49,19 @@ def kinds(config: Path) -> list[str]:
         (
             ("halt", "--because", "x", "--rule", "pause-canceled"),
             1,
-            "there is no rule 'pause-canceled'; did you mean 'pause-cancelled'?",
+            "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
         ),
         (
             ("halt", "--because", "x", "--partner", "partner-id-acne"),
             1,
-            f"there is no partner 'partner-id-acne'; did you mean '{ACME}'?",
+            f"nothing is known of partner 'partner-id-acne'; did you mean '{ACME}'?",
         ),
-        (("halt", "--because", "x", "--partner", "zz"), 1, "known here: partner-id-acme, partner-id-other"),
-        (("approve", "--rule", "boost-nou"), 1, "no write that is waiting; did you mean 'boost-now'?"),
+        (
+            ("halt", "--because", "x", "--partner", "zz"),
+            1,
+            "of partner 'zz'; there are 2 partners, such as partner-id-acme, partner-id-other",
+        ),
+        (("approve", "--rule", "boost-nou"), 1, "nothing is known of rule 'boost-nou'; did you mean 'boost-now'?"),
         (("approve", "1", "--rule", "pause-cancelled"), 2, "with --rule, and not both"),
         (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "error: no halt is in force"),
         (("approve", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
@@ -121,7 +125,7 @@ def test_rules_that_do_not_load_keep_nobody_from_halting_what_the_ledger_knows(c
     assert call("halt", "--because", "look", "--rule", "pause-cancelled", config=config).code == 0
     unknown = call("halt", "--because", "look", "--rule", "fresh", config=config)
     assert unknown.code == 1
-    assert "without --rule everything is halted" in unknown.err
+    assert "without --partner and --rule everything is halted" in unknown.err
 
 
 def test_a_halt_of_a_name_makes_it_no_better_known(config: Path) -> None:

@@ -121,6 +121,22 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
 # searching
 
 
+def test_who_follows_or_plans_by_a_misspelt_name_is_told_so(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("worker.cli.log.pause", interrupted)
+    followed = call("log", "--follow", "--rule", "pause-canceled", config=config)
+    with daemon(config, NOW):
+        partner = call("plan", "--partner", "partner-id-acne", config=config)
+        event = call("plan", "--event", "e1x", config=config)
+
+    assert followed.err == "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?\n"
+    assert (partner.code, event.code) == (1, 1)
+    assert "nothing is known of partner 'partner-id-acne'; did you mean 'partner-id-acme'?" in partner.err
+    assert "nothing is known of event 'e1x'; did you mean 'e1'?" in event.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

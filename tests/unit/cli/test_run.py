@@ -46,7 +46,25 @@ def test_a_first_run_says_nothing_of_earlier_worlds(tmp_path: Path) -> None:
     assert done.code == 0
     assert "anew" not in done.err
     assert "the service is the embedded sandbox: no real event is looked at, and nothing real is changed\n" in done.err
+    assert '; mode live: writes of 1 rule are sent"' in done.err
     assert "set `api.base_url`" in done.err, "an empty config is one, and nobody may take it for the real service"
+
+
+def test_a_worker_says_at_its_start_whether_it_acts(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - {id: a, when: event.status == 'cancelled', do: [pause]}
+  - {id: b, when: event.status == 'archived', do: [pause], mode: shadow}
+  - {id: c, when: event.status == 'gone', do: [pause], enabled: false}
+"""
+    config = settle_in(tmp_path, "mode: approve\n", rules)
+
+    done = call("run", "--for", "1ms", config=config)
+
+    said = "; mode approve: writes of 1 rule wait for an operator; writes of 1 rule are only logged"
+    assert f'{said}"' in done.err
+    (record,) = json.loads(call("log", "--kind", "started", "--format", "json", config=config).out)
+    assert record["why"].endswith(said)
 
 
 def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(home: Path, tmp_path: Path) -> None:

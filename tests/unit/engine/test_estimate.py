@@ -74,11 +74,11 @@ def test_the_cost_is_one_sentence_that_says_what_comes_later_than_wanted() -> No
     found = reckoned(NARROW, events=120)
     assert found.round == timedelta(seconds=10 * 3), "12 reads a look are left beside the list, for 120 events"
     assert found.sentence == (
-        "a partner of 120 events (--events N) costs 2441 requests a minute at the most, and 300 are allowed: "
-        "setup are read in turn, of each event once in 30s at the slowest"
+        "with 120 events a partner (--events N): the list is read at every poll, and setup of each event at least "
+        "every 30s, within the 300 requests a minute that are allowed"
     )
     assert reckoned(FREE).sentence == (
-        "a partner of 100 events (--events N) costs 21 requests a minute at the most, and 300 are allowed"
+        "with 100 events a partner (--events N): at most 21 of the 300 requests a minute that are allowed"
     )
 
 
