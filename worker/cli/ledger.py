@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.common import config_of, ledger_url, operator, word_of
-from worker.cli.output import say
+from worker.cli.output import going_on, say
 from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
 from worker.ledger import upkeep
@@ -28,7 +28,7 @@ def backup(context: typer.Context, file: Annotated[Path, typer.Argument(help="Wh
 
     Example: campaign-worker ledger backup /backup/ledger.db
     """
-    with open_for_backup(ledger_url(config_of(context))) as ledger:
+    with going_on("the ledger is being copied"), open_for_backup(ledger_url(config_of(context))) as ledger:
         ledger.backup(file)
     say(f"backed up to {file}")
 
@@ -39,7 +39,8 @@ def upgrade(context: typer.Context) -> None:
 
     Example: campaign-worker ledger backup before.db && campaign-worker ledger upgrade
     """
-    done = upkeep.upgrade(ledger_url(config_of(context)), now=utc_now())
+    with going_on("the ledger is being upgraded"):
+        done = upkeep.upgrade(ledger_url(config_of(context)), now=utc_now())
     if done.before == done.after:
         say(f"nothing to do: the ledger has revision {done.after} already")
     else:

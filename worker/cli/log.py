@@ -23,7 +23,17 @@ from worker.cli.common import (
     say_nothing_found,
     strangers,
 )
-from worker.cli.output import Format, LogFormat, counted, moment_shown, print_json, print_line, print_table, say
+from worker.cli.output import (
+    Format,
+    LogFormat,
+    counted,
+    going_on,
+    moment_shown,
+    print_json,
+    print_line,
+    print_table,
+    say,
+)
 from worker.config import Config
 from worker.engine.derived import told
 from worker.engine.explaining import wanted_of
@@ -132,10 +142,12 @@ def log(
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
     if not verify and (source is not None or against):
         raise UsageError("--from and --against go with --verify", hint="campaign-worker log --verify --against HEAD")
-    if verify and source is not None:
-        verify_export(source, heads_of(against))  # an export needs no config
-    elif verify:
-        verify_ledger(ledger_url(config_of(context)), heads_of(against))
+    if verify:
+        with going_on("the chain of hashes is recomputed"):
+            if source is not None:
+                verify_export(source, heads_of(against))  # an export needs no config
+            else:
+                verify_ledger(ledger_url(config_of(context)), heads_of(against))
     else:
         with reader_of(context) as ledger:
             if follow:

@@ -3,9 +3,11 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from threading import Event, Thread
 from typing import Annotated, Literal
 
 import typer
@@ -174,6 +176,22 @@ class Progress:
         if now - self._said_at >= PROGRESS_EVERY_S:
             self._said_at = now
             say(message)
+
+
+@contextmanager
+def going_on(what: str) -> Iterator[None]:
+    """Says on stderr every two seconds that it goes on: for work that cannot say how far it has come."""
+    done, began = Event(), SystemClock().monotonic()
+
+    def tell() -> None:
+        while not done.wait(PROGRESS_EVERY_S):
+            say(f"{SystemClock().monotonic() - began:.0f} s: {what}")
+
+    Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def _text(value: Json) -> str:

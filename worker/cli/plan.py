@@ -117,7 +117,9 @@ def _stranger(config: Config, why: str, **asked: str | None) -> NotFound:
 def _progress(one: Rehearsal) -> str:
     if one.service.events is None:
         return f"{one.partner}: the list is being read"
-    return f"{one.partner}: {counted(one.service.events, 'event')} listed, {counted(one.service.facts, 'fact')} read"
+    decided = "; by these it is decided" if one.service.not_read else ""
+    facts = counted(one.service.facts, "fact")
+    return f"{one.partner}: {counted(one.service.events, 'event')} listed, {facts} read{decided}"
 
 
 def _rows(found: list[Rehearsed]) -> Iterator[Row]:

@@ -7,7 +7,7 @@ import typer
 
 from worker.api.probe import Probed, Says
 from worker.cli.common import assumptions_of, config_of
-from worker.cli.output import PROGRESS_EVERY_S, Format, print_json, print_table, say
+from worker.cli.output import Format, going_on, print_json, print_table, say
 from worker.cli.wiring import probe_of
 from worker.config import Config
 from worker.model.errors import printable
@@ -32,21 +32,13 @@ def probe(
     Example: campaign-worker probe --partner partner-id-the-hall
     """
     config = config_of(context)
-    found = asyncio.run(_probed(config, partner or ""))
+    floor = duration_text(config.poll.interval)
+    with going_on(f"one of each resource is being read, none asked again within {floor}"):
+        found = asyncio.run(probe_of(config, partner or ""))
     if output == "json":
         print_json(told_as_json(found, config))
     else:
         told_as_tables(found)
-
-
-async def _probed(config: Config, only: str) -> Probed:
-    """The probe, with a sign of life: each resource has its floor, so it takes a quarter of a minute and more."""
-    running, seconds = asyncio.ensure_future(probe_of(config, only)), 0
-    floor = duration_text(config.poll.interval)
-    while not (await asyncio.wait([running], timeout=PROGRESS_EVERY_S))[0]:
-        seconds += round(PROGRESS_EVERY_S)
-        say(f"{seconds} s: one of each resource is being read, none asked again within {floor}")
-    return await running
 
 
 def told_as_json(found: Probed, config: Config) -> dict[str, Json]:

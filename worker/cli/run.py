@@ -57,9 +57,9 @@ def run(
     """
     leave_process_1()
     ready_the_kernel()
+    configure(verbose=verbose)
     ends = duration(lasting, "--for")
     config = config_of(context)
-    configure(verbose=verbose)
     for problem in (*config.warnings, *exposed_files(config)):
         say("\n".join(problem.lines))
     asyncio.run(_run(config, ends))

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -50,19 +51,25 @@ def test_beside_a_running_daemon_nothing_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_probe_that_takes_its_time_says_that_it_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, words = Event(), list[str]()
+
+    def heard(message: str) -> None:
+        words.append(message)
+        said.set()
+
     async def slow(_config: Config, _only: str) -> Probed:
-        for _ in range(9):
-            await asyncio.sleep(0)
+        assert await asyncio.to_thread(said.wait, 30)
         return FOUND
 
     monkeypatch.setattr("worker.cli.probe.probe_of", slow)
-    monkeypatch.setattr("worker.cli.probe.PROGRESS_EVERY_S", 0)
+    monkeypatch.setattr("worker.cli.output.PROGRESS_EVERY_S", 0.001)
+    monkeypatch.setattr("worker.cli.output.say", heard)
     config(tmp_path)
 
     done = call("probe", "--format", "json", config=tmp_path / "config.yaml")
 
     assert done.code == 0
-    assert "one of each resource is being read" in done.err
+    assert words[0] == "0 s: one of each resource is being read, none asked again within 3s"
     assert json.loads(done.out)["partners"] == [HALL]
 
 
