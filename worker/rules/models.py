@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from worker.model.facts import DISTANCE_UNITS, GOALS, PREDICTION_TYPES
+from worker.model.facts import DISTANCE_UNITS, EVENT_FIELDS, GOALS, PREDICTION_TYPES
 from worker.rules.actions import StepText, example_of, registry_of, schemas_of_actions, step_of
 from worker.rules.binding import (
     NAMED,
@@ -152,6 +152,8 @@ def _watchable(text: str, asked: ValidationInfo) -> str:
         )
     head, _, tail = text.partition(".")
     name = f"'{text}' is no fact that can be watched"
+    if text in EVENT_FIELDS:
+        head, tail = "event", text
     if tail and head in known:
         raise Slip(name, f"write {{fact: {head}, by: [{tail}]}}", code="fact")
     raise Slip(name + meant(text, known), instead(text, known), code="fact")

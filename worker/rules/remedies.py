@@ -11,7 +11,7 @@ from contextlib import suppress
 from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import WRITE, Node, path_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
-from worker.rules.registry import NUMERIC, Type
+from worker.rules.registry import BUILT_IN, NUMERIC, Type
 from worker.rules.spelling import meant, nearest, parse_duration
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
@@ -83,6 +83,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
     undocumented = f"{base}['{name}']"
     near = nearest(name, known)
     hint = f"a field that the API document does not name is written {undocumented}"
+    if name in BUILT_IN:
+        hint = f"write {name}: it is a fact of its own"
     if base == WRITE:
         hint = f"it has {', '.join(known)}"
     if base == "set_by":

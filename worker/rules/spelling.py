@@ -91,14 +91,16 @@ NAMES_SHOWN_MAX = 40
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The most similar of ``names``, or None where none is similar. Case and ``-`` against ``_`` count little."""
-    wanted = _plain(name)
+    """The most similar of ``names``, else the only one with it as a word, or None. Case and ``-`` against ``_`` count
+    little."""
+    wanted, known = _plain(name), sorted(names)
     best, likeness = None, LIKENESS_MIN
-    for candidate in sorted(names):
+    for candidate in known:
         score = SequenceMatcher(None, wanted, _plain(candidate)).ratio()
         if score > likeness or (score == likeness and best is None):
             best, likeness = candidate, score
-    return best
+    having = [one for one in known if wanted in _plain(one).split("_")]
+    return having[0] if best is None and len(having) == 1 else best
 
 
 def meant(name: str, names: Iterable[str]) -> str:
