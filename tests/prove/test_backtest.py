@@ -16,7 +16,8 @@ from tests.calling import call, settle_in
 from tests.prove.play import SETTINGS, played
 from tests.prove.stories import drawn
 
-SHORT = 4
+SHORT = (0, 1, 2, 3, 129)
+"""Some, and one in which a guard's fact was asked for once and then left unread."""
 LONG = int(os.environ.get("WORLDS", "100"))
 FROM = int(os.environ.get("WORLDS_FROM", "100"))
 DIFFERS_AT_MOST = 0.05
@@ -42,7 +43,7 @@ def kinds(folder: Path, seed: int) -> Counter[str]:
 
 
 def test_the_rules_in_force_show_no_difference_in_a_few_random_worlds(tmp_path: Path) -> None:
-    found = sum((kinds(tmp_path / str(seed), seed) for seed in range(SHORT)), Counter[str]())
+    found = sum((kinds(tmp_path / str(seed), seed) for seed in SHORT), Counter[str]())
     assert set(found) == {"same"}
 
 

@@ -69,7 +69,7 @@ class Past:
         if key.name == CONFIRM:  # what it read is in no record: only whether the write took effect
             return Known(value={"when": (event, key) in self._done, "response": None}, read_at=now)
         found = self.facts.get((event, key)) or self.facts.get((OF_PARTNER, key))
-        if found is None and key.name in self._way:
+        if key.name in self._way and (found is None or found == UNREAD):  # nobody had asked, or not since
             return Known(value=self._way[key.name], read_at=now)
         return found or NOT_RECORDED
 
