@@ -27,8 +27,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.derived import told
 from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
-from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
-from worker.engine.remembered import telling
+from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse, telling
 from worker.engine.state import PartnerState
 from worker.guards.checks import Limits
 from worker.ledger.sql import SqlLedger

@@ -27,9 +27,8 @@ from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_look
 from worker.engine.fleet import Fleet
 from worker.engine.looks import sendings_reach
-from worker.engine.ports import Parts, RulesInUse
-from worker.engine.rehearsal import Rehearsal
-from worker.engine.remembered import Memory, Remembered, Tell, telling
+from worker.engine.ports import Parts, RulesInUse, Tell, telling
+from worker.engine.rehearsal import Memory, Rehearsal, Remembered
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
