@@ -34,8 +34,8 @@ from worker.engine.planning import (
     in_force,
     judge_conflicts,
     later_messages,
-    order_of,
     overruled,
+    precedence,
     standing_wishes,
     wait_over,
     wishes_in_force,
@@ -145,7 +145,7 @@ class _Pass:
         """The decision, with a plan for every firing."""
         wanted = [write for write in self._look.writes if write.id not in self._ended]
         planner = Planner(look=self._look, rules=rules, settings=self._settings, writes=wanted)
-        planner.plan(sorted(winners, key=lambda one: (one.event, order_of(one))))
+        planner.plan(sorted(winners, key=lambda one: (one.event, precedence(one.glimpse.rule))))
         for candidate in winners:
             self._remember(candidate.glimpse, candidate.fired)
         return self._decision(planner)

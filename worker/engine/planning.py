@@ -278,7 +278,7 @@ def judge_conflicts(
     fresh = in_force(candidates)
     winners: list[Candidate] = []
     losers: list[tuple[Candidate, Brake]] = []
-    for candidate in sorted(candidates, key=order_of):
+    for candidate in sorted(candidates, key=lambda one: precedence(one.glimpse.rule)):
         mine = in_force([candidate])
         stronger = (other for other in (*standing, *fresh) if any(loses(one, other) for one in mine))
         against = next((other for other in stronger if not ended(other)), None)
@@ -301,11 +301,6 @@ def overruled(
             if loses(one, other) and not loses(other, one) and not ended(other):
                 return _spelled(other)
     return None
-
-
-def order_of(candidate: Candidate) -> tuple[int, str]:
-    """Who comes first: higher priority, then the smaller id."""
-    return precedence(candidate.glimpse.rule)
 
 
 def precedence(rule: Rule) -> tuple[int, str]:

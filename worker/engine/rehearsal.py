@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
@@ -38,13 +38,6 @@ from worker.writes.undo import Undo, undo_steps
 # Two processes that read would together be faster than the service allows. So beside a running daemon `plan` goes by
 # what that daemon has seen. Else it reads the service, each resource once, for as long as somebody waits; what was not
 # read by then is unknown, and says so. Nothing is ever sent.
-
-
-class Spelling(Protocol):
-    """What of the real service works without asking it anything."""
-
-    def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest: ...
-    def url(self, request: WriteRequest) -> str: ...
 
 
 class Memory:
@@ -84,12 +77,12 @@ class Memory:
 
 
 class Remembered(WorldService):
-    """A `Service` and a reader over what is known. ``ask``: who is asked for what is not, ``within`` so long after the
-    list was read; without it nobody is. ``events``, ``facts``: how many were read; ``not_read``: what was asked for in
-    vain."""
+    """A `Service` and a reader over what is known. ``spelling``: spells requests, and is asked nothing; ``ask``: who is
+    asked for what is not known, ``within`` so long after the list was read; without it nobody is. ``events``,
+    ``facts``: how many were read; ``not_read``: what was asked for in vain."""
 
     def __init__(
-        self, memory: Memory, spelling: Spelling, clock: Clock, ask: Service | None, within: timedelta | None
+        self, memory: Memory, spelling: Service, clock: Clock, ask: Service | None, within: timedelta | None
     ) -> None:
         super().__init__(memory, clock, spelling.request_for)
         self.url = spelling.url  # type: ignore[method-assign] # as the real client spells it

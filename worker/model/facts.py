@@ -150,13 +150,12 @@ UNREAD = Unknown(code="unread", why="not read yet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All that is known of one event at one look. ``listed``: false where only single reads still show it. ``until``:
+    """All that is known of one event at one look. ``until``:
     when what a fact was some time ago, which stands among the facts, is next another value."""
 
     partner: PartnerId
     event: EventId
     facts: Mapping[FactKey, Fact]
-    listed: bool = True
     until: datetime | None = None
 
     def get(self, key: FactKey) -> Fact:

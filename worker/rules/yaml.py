@@ -363,28 +363,25 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
 
 
 _BLOCK_HEADER = re.compile(r"[|>][^\n]*\n?")
-_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\r?\n[ \t]*|.)", re.DOTALL)
-_BREAK = re.compile(r"[ \t]*\r?\n[ \t\r\n]*")
+_DOUBLED = re.compile(r"(?P<code>)''|.", re.DOTALL)
+_HEX = r"(?P<code>(?<=x)[0-9a-fA-F]{2}|(?<=u)[0-9a-fA-F]{4}|(?<=U)[0-9a-fA-F]{8})"
+_ESCAPE = re.compile(rf"\\[xuU]{_HEX}|\\?.", re.DOTALL)
 
 
 def offsets_of(raw: str, text: str) -> list[int] | None:
     """For each character of ``text``, and for its end, the offset in ``raw``, which is the scalar as it is written."""
-    if raw.startswith('"'):
-        return _double_quoted(raw, text)
-    if raw.startswith("'"):
-        return _by_visible(_single_quoted_units(raw), text)
+    if raw.startswith(('"', "'")):
+        return _by_visible(_quoted_units(raw), text)
     header = _BLOCK_HEADER.match(raw)
     begin = header.end() if header is not None else 0
     return _by_visible([(raw[index], index) for index in range(begin, len(raw))], text)
 
 
-def _single_quoted_units(raw: str) -> list[tuple[str, int]]:
-    """The characters within single quotes; a doubled quote is one."""
-    units: list[tuple[str, int]] = []
-    index = 1
-    while index < len(raw) - 1:
-        units.append((raw[index], index))
-        index += 2 if raw.startswith("''", index) else 1
+def _quoted_units(raw: str) -> list[tuple[str, int]]:
+    """The characters within quotes; a doubled quote is one, and so is what a backslash spells."""
+    escape = _DOUBLED if raw[0] == "'" else _ESCAPE
+    found = [*escape.finditer(raw, 1, max(1, len(raw) - 1))]
+    units = [(chr(int(one["code"], 16)) if one["code"] else one[0][-1], one.start()) for one in found]
     return [*units, (" ", max(len(raw) - 1, 0))]
 
 
@@ -405,23 +402,3 @@ def _by_visible(units: list[tuple[str, int]], text: str) -> list[int] | None:
         last = visible[position][1] + 1
         position += 1
     return [*places, last]
-
-
-def _double_quoted(raw: str, text: str) -> list[int] | None:
-    places: list[int] = []
-    index = 1
-    while len(places) < len(text) and index < len(raw):
-        escape = _ESCAPE.match(raw, index)
-        folded = _BREAK.match(raw, index)
-        if escape is not None:
-            if "\n" not in escape.group():
-                places.append(index)
-            index = escape.end()
-        elif folded is not None:
-            blank = folded.group().count("\n") - 1
-            places.extend([index] * max(blank, 1))
-            index = folded.end()
-        else:
-            places.append(index)
-            index += 1
-    return [*places, index] if len(places) == len(text) else None
