@@ -35,7 +35,6 @@ CODES: Mapping[Code, str] = {
     "missing": "something is missing that must be there",
     "value": "a value of the wrong form, or not one of the few that are possible",
     "duplicate": "an id that two rules have",
-    "later": "a name that is planned and not in this version",
     "define": "a name under `define` that cannot be one, or is one already",
     "fact": "a fact that does not exist, or cannot be used so",
     "field": "a field that the fact does not have",

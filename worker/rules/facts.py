@@ -14,7 +14,7 @@ from typing import Any
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
-from worker.rules.registry import BUILT_IN, FROM_FACTS, LOCAL, MADE, SET_FIELDS
+from worker.rules.registry import BUILT_IN, FROM_DEFAULTS, LOCAL, MADE, SET_FIELDS
 from worker.rules.spelling import parse_duration
 
 # The parameters with which facts are asked for: what ``with`` says of them, and where the others come from. Pure.
@@ -56,7 +56,7 @@ def lacks_defaults(rule: Rule, fact: str) -> bool:
     """Whether a parameter of the fact comes from the event's default campaign parameters, because the rule gives
     none."""
     takes = BUILT_IN[fact].takes if fact in BUILT_IN else ()
-    return any(FROM_FACTS.get(name) == "defaults" and name not in rule.parameters for name in takes)
+    return not FROM_DEFAULTS.intersection(takes) <= rule.parameters.keys()
 
 
 def day_of(text: str, now: datetime) -> str | None:

@@ -449,15 +449,8 @@ ADDED = "added"
 """The list that ``each`` takes the items of that the watched list has gained."""
 
 
-FROM_FACTS: Mapping[str, str] = {
-    "budget": "defaults",
-    "goal": "defaults",
-    "lead_form_id": "defaults",
-    "runtime_in_days": "event",
-    "location": "event",
-    "currency": "partner",
-}
-"""The fact that a parameter comes from where a rule does not give it."""
+FROM_DEFAULTS: frozenset[str] = frozenset({"budget", "goal", "lead_form_id"})
+"""Parameters that come from the event's default campaign parameters where a rule does not give them."""
 WITHOUT_DEFAULT: frozenset[str] = frozenset({"has_pixel"})
 """Parameters that a rule must give."""
 
