@@ -150,7 +150,7 @@ class Worker:
             self.state.observe(event, EVENT, fact)
         self.listed.update(facts)
         now = self.clock.now()
-        listing = Listing(events=facts, complete=True, began_at=now)
+        listing = Listing(events=facts, complete=True)
         events = self.state.stirred(self.listed, now)
         decision, _ = self.decider.decide(
             self.state, News(at=now, listing=listing, memory=self.state.memory, events=events)

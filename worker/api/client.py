@@ -114,7 +114,6 @@ class ApiService:
         )
         self._lists = EventLists(
             ask=self._list_page,
-            clock=clock,
             page_size=settings.page_size,
             page_parameter=settings.assumptions.text("events.page_parameter"),
         )

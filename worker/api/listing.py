@@ -9,13 +9,12 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
 
 from worker.api.answers import EventPage, Malformed, NoValue, integer_from, page_from, run_id_from
 from worker.api.exchanges import ReadResponse
-from worker.model.exchange import Clock, Listing
+from worker.model.exchange import Listing
 from worker.model.facts import EventId, Json, Known, PartnerId, UnknownCode
 
 PAGES_MAX = 500
@@ -43,7 +42,6 @@ class EventLists:
     """
 
     ask: Callable[[PartnerId, Query], Awaitable[ReadResponse]]
-    clock: Clock
     page_size: int
     page_parameter: str
     _pages: dict[PartnerId, dict[int, tuple[bytes, object, EventPage]]] = field(default_factory=dict)
@@ -55,7 +53,7 @@ class EventLists:
 
         ``needed``: the fields of an event that somebody looks at, None for all; others may be left out.
         """
-        found, known = Assembly(began_at=self.clock.now()), self._whole.get(partner, 0)
+        found, known = Assembly(), self._whole.get(partner, 0)
         number, pages = 1, max(1, known)
         while number <= pages and found.worth_going_on:
             at_once = PAGES_AT_ONCE if known or number > 2 else 1
@@ -103,7 +101,6 @@ class EventLists:
 class Assembly:
     """A list of events as far as its pages are known. Pages come in order."""
 
-    began_at: datetime
     events: dict[EventId, Known] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     code: UnknownCode | None = None
@@ -151,7 +148,7 @@ class Assembly:
     def so_far(self, left: int) -> Listing:
         """The list while pages are left to be read."""
         pages = min(self.pages_expected(), PAGES_MAX)
-        return Listing(events=self.events, complete=False, began_at=self.began_at, pages=pages, left=left)
+        return Listing(events=self.events, complete=False, pages=pages, left=left)
 
     def whole(self) -> Listing:
         """The list, complete only if nothing whatever speaks against it."""

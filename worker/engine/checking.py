@@ -72,8 +72,6 @@ class Estimate:
     """
 
     events: int
-    pages: int
-    interval: timedelta
     budget: int
     listing: float
     shared: float
@@ -166,8 +164,6 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
 
     return Estimate(
         events=events,
-        pages=pages,
-        interval=interval,
         budget=settings.requests_per_minute,
         listing=pages * cycles,
         shared=_shared(enabled, registry, cycles),

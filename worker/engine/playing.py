@@ -198,14 +198,13 @@ class WorldService:
 
     async def listing(self, _partner: PartnerId, _needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
         """Every event of the world."""
-        now = self._clock.now()
         if not self.world.listed:
             why = "the test makes the events unreadable"
-            yield Listing(events={}, complete=False, why=why, code="unreadable", began_at=now)
+            yield Listing(events={}, complete=False, why=why, code="unreadable")
             return
         facts = {event: self._read(event, EVENT) for event in self.world.events}
         events = {event: fact for event, fact in facts.items() if isinstance(fact, Known)}
-        yield Listing(events=events, complete=True, began_at=now)
+        yield Listing(events=events, complete=True)
 
     async def read(
         self,

@@ -111,11 +111,11 @@ class Remembered(WorldService):
 
     async def _one(self, partner: PartnerId) -> AsyncIterator[Listing]:
         """The one event, as if it were a list that says nothing of the others."""
-        now, event = self._clock.now(), self._memory.only or EventId("")
+        event = self._memory.only or EventId("")
         fact = await cast(Service, self._ask).read(partner, event, EVENT, urgency=Urgency.FACT)
         events = {event: fact} if isinstance(fact, Known) else {}
         why = fact.why if isinstance(fact, Unknown) else ""
-        yield Listing(events=events, complete=False, why=why, began_at=now)
+        yield Listing(events=events, complete=False, why=why)
 
     async def read(
         self,

@@ -227,7 +227,7 @@ class Recorded(WorldService):
         if any("events" in rule.names for rule in self._rules):
             state.list_whole(self._in_sight, now)
         state.under((memory.after_gap_at, memory.reset_at, memory.restored_at))
-        listing = Listing(events={}, complete=True, began_at=now)
+        listing = Listing(events={}, complete=True)
         events = state.stirred(self._in_sight, now)
         yield News(at=now, listing=listing, memory=memory, events=events, in_sight=len(self._in_sight), store=store)
 

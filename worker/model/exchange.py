@@ -72,7 +72,6 @@ class Listing:
     complete: bool
     why: str = ""
     code: UnknownCode | None = None
-    began_at: datetime
     pages: int = 1
     left: int = 0
 

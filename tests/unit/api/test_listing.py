@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.reading.virtual import VirtualClock
 from tests.virtual import last
 from worker.api import listing
 from worker.api.exchanges import ReadResponse
@@ -46,7 +45,7 @@ def lists(service: Callable[[int], ReadResponse], asked: list[int]) -> EventList
         asked.append(int(dict(query).get("page", "1")))
         return service(asked[-1])
 
-    return EventLists(ask=ask, clock=VirtualClock(), page_size=LIMIT, page_parameter="page")
+    return EventLists(ask=ask, page_size=LIMIT, page_parameter="page")
 
 
 def listed(service: Callable[[int], ReadResponse]) -> tuple[Listing, list[int]]:

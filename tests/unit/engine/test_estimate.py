@@ -107,7 +107,6 @@ def test_the_estimate_is_a_script_s_too() -> None:
         "round_s": 24.0,
     }
     assert reckoned(FREE).as_json()["round_s"] is None
-    assert reckoned(FREE).pages == 1
     assert BUILT_IN_REGISTRY.facts["setup"].per_event_request
 
 
