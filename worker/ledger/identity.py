@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from sqlalchemy import Connection, func, select, text, tuple_, update
+from sqlalchemy import Connection, select, text, tuple_, update
 
 from worker.ledger.log import Head
 from worker.ledger.mark import ACCEPT_HINT
 from worker.ledger.places import sync_folder
-from worker.ledger.tables import action_log, attempts, meta, replicas
+from worker.ledger.rows import living
+from worker.ledger.tables import action_log, attempts, meta
 from worker.model.errors import LedgerUnwritable, NotSafe
-from worker.model.exchange import LEASE
 
 FILE = "ledger.json"
 _SERVER = text(
@@ -36,13 +36,6 @@ class Kept:
     ledger_id: str
     server: str
     chains: Mapping[str, tuple[int, str]]
-
-
-def beating(connection: Connection) -> tuple[str, ...]:
-    """The replicas that run, by when they were last heard of."""
-    now = connection.execute(select(func.clock_timestamp())).scalar_one()
-    found = connection.execute(select(replicas.c.id, replicas.c.beat)).all()
-    return tuple(row.id for row in found if now - row.beat < LEASE)
 
 
 class Identity:
@@ -105,7 +98,7 @@ class Identity:
         since = connection.execute(select(meta.c.restored_at)).scalar_one()  # what was open then went to an operator
         sent = select(attempts.c.write).limit(1)
         if (
-            beating(connection)
+            living(connection)
             or connection.execute(sent if since is None else sent.where(attempts.c.at > since)).first() is None
         ):
             return

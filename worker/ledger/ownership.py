@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from worker import __version__
 from worker.ledger.database import Store
 from worker.ledger.log import OF_ALL, Journal, recording
+from worker.ledger.rows import living, server_time
 from worker.ledger.tables import partners, replicas, time_of, time_text
 from worker.model.commits import Record
 from worker.model.errors import OwnershipLost, StateConflict
@@ -42,12 +43,13 @@ class Membership:
         or was never, goes on as another, which owns nothing."""
         replica = self.replica
         with self._store.writing() as connection:
-            now = _now(connection)
-            lives = (_R.id == replica, _R.beat > now - LEASE)
-            if connection.execute(update(replicas).where(*lives).values(beat=now, state=state)).rowcount == 0:
+            now = server_time(connection)
+            if replica in living(connection):
+                connection.execute(update(replicas).where(_R.id == replica).values(beat=now, state=state))
+            else:
                 replica = _joined(connection, now, state)
             connection.execute(delete(replicas).where(_R.beat < now - KEPT))
-            alive = connection.execute(select(_R.id).where(_R.beat > now - LEASE, _R.state == "running")).scalars()
+            alive = [one for one, said in living(connection).items() if said == "running"]
             rows = connection.execute(select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)).all()
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
             standing = Shares(alive=frozenset(alive), owners=owners)
@@ -59,12 +61,11 @@ class Membership:
         """Makes a partner this replica's own, where it still belongs to whom it was seen with, and nobody has heard of
         that one since, or it is this one itself, which had no answer when it took it; None where not."""
         with recording(self._store, [partner], self.replica) as (connection, journal):
-            now = _now(connection)
-            if journal.owners[partner] != seen:
+            now = server_time(connection)
+            alive = living(connection)
+            if journal.owners[partner] != seen or self.replica not in alive:
                 return None
-            if seen.replica != self.replica and _lives(connection, seen.replica, now):
-                return None
-            if not _lives(connection, self.replica, now):
+            if seen.replica in alive and seen.replica != self.replica:
                 return None
             here = _P.partner == partner
             own = update(partners).where(here).values(owner=self.replica, epoch=seen.epoch + 1, owned_since=now)
@@ -142,18 +143,6 @@ def _joined(connection: Connection, now: datetime, state: str) -> str:
     return replica
 
 
-def _now(connection: Connection) -> datetime:
-    """By the server's clock, which is the same for all."""
-    now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
-    return now
-
-
 def _paced(connection: Connection, partner: PartnerId, pace: Mapping[str, Json]) -> Update:
     """Its times count from when it is stored."""
-    return update(partners).where(_P.partner == partner).values(pace={**pace, "at": time_text(_now(connection))})
-
-
-def _lives(connection: Connection, replica: str | None, now: datetime) -> bool:
-    """Whether a replica has been heard of."""
-    lives = select(_R.id).where(_R.id == replica, _R.beat > now - LEASE)
-    return replica is not None and connection.execute(lives).first() is not None
+    return update(partners).where(_P.partner == partner).values(pace={**pace, "at": time_text(server_time(connection))})

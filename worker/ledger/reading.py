@@ -49,11 +49,13 @@ from worker.ledger.rows import (
     TASK_READS,
     WEEK,
     WITHOUT_EFFECT,
+    living,
     load_history,
     load_observed,
     partner_memory_of,
     rule_memory_of,
     rules_that_looked,
+    server_time,
     write_of,
 )
 from worker.ledger.sqlite import SqliteStore, code_of, memory_store, reading_store
@@ -95,7 +97,6 @@ from worker.model.commits import (
     SendingView,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
-from worker.model.exchange import LEASE
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId, spelled
 from worker.model.writes import UNSETTLED, State, Write
 
@@ -499,12 +500,13 @@ class LedgerReader:
         """The workers of a fleet that the ledger knows, oldest first; of one that runs alone, none."""
         with self._store.reading() as connection:
             rows = connection.execute(select(replicas).order_by(replicas.c.since)).all()
-            now = connection.execute(select(func.clock_timestamp())).scalar_one() if rows else None
+            now = server_time(connection) if rows else None
+            alive = living(connection) if rows else {}
         return tuple(
             SeenReplica(
                 **{name: getattr(row, name) for name in ("id", "host", "pid", "version", "state", "since")},
                 lag=now - row.beat,
-                alive=now - row.beat < LEASE,
+                alive=row.id in alive,
                 said=row.body or {},
             )
             for row in rows

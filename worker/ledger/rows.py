@@ -40,6 +40,7 @@ from worker.ledger.tables import (
     observed,
     partners,
     readable,
+    replicas,
     rule_memory,
     time_of,
     time_text,
@@ -48,6 +49,7 @@ from worker.ledger.tables import (
 )
 from worker.model.commits import Baseline, Change, Changes, Halt, History, Move, Observed, PartnerMemory, RuleMemory
 from worker.model.errors import StateConflict
+from worker.model.exchange import LEASE
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Unknown, UnknownCode, WriteId
 from worker.model.writes import FINAL, Intent, Plan, State, Write, WriteKey
 
@@ -595,3 +597,19 @@ def _observed(row: AnyRow) -> Observed:
         last=row.body.get("last", {}),
         looked_at=row.looked_at,
     )
+
+
+# The replicas of a fleet, by the clock of their server, which is the same for all.
+
+
+def server_time(connection: Connection) -> datetime:
+    """Now, by the server's clock."""
+    now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+    return now
+
+
+def living(connection: Connection) -> dict[str, str]:
+    """The replicas that were heard of not long ago, and the state that each says it is in."""
+    since = server_time(connection) - LEASE
+    found = connection.execute(select(replicas.c.id, replicas.c.state).where(replicas.c.beat > since))
+    return {row.id: row.state for row in found}

@@ -15,7 +15,6 @@ from pathlib import Path
 from sqlalchemy import Connection, Update, inspect, select, update
 
 from worker.ledger.database import Store
-from worker.ledger.identity import beating
 from worker.ledger.lock import SenderLock
 from worker.ledger.log import recording
 from worker.ledger.mark import Mark, refusal, write_mark
@@ -25,6 +24,7 @@ from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
 from worker.ledger.rows import (
     ALL_WRITES,
     body_of,
+    living,
     partner_memory_of,
     rule_memory_of,
     settle_attempt,
@@ -182,7 +182,7 @@ def _stored(url: str) -> Store:
 
 def _require_nobody(connection: Connection, name: str) -> None:
     """Raises `NotSafe` while a replica runs on a ledger."""
-    running = beating(connection)
+    running = living(connection)
     if running:
         raise NotSafe(f"{len(running)} replicas run on {name}: {', '.join(running)}", hint="stop them first")
 
