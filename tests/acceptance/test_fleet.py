@@ -5,16 +5,18 @@ Judged by the sandbox's own books, which know every request and every effect, wh
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, Worker, sandbox, until
+from tests.acceptance.processes import BOOST, PAUSE, WORKER, Home, Sandbox, Worker, sandbox, until
 from tests.contract.postgres import Server, running
 
 pytestmark = pytest.mark.timeout(300)
@@ -23,6 +25,20 @@ TAKEN_OVER_S = 10.0
 HANDED_OVER_S = 4.0
 SLOW_S = 1.5
 """What a busy machine may add to a gap; a fleet that loses its partners is behind by much more."""
+OFF = """
+import datetime, sys, time
+class Off(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.datetime.fromtimestamp(time.time() + off_s, tz)
+off_s = float(sys.argv.pop(1))
+from apscheduler.schedulers import base
+from worker import system
+base.datetime = system.datetime = Off
+from worker.__main__ import main
+main()
+"""
+"""A worker on a machine whose wall clock is off by so many seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +49,9 @@ def server() -> Iterator[Server]:
 
 @contextmanager
 def fleet(
-    folder: Path, server: Server, box: Sandbox, size: int, rules: str = PAUSE
+    folder: Path, server: Server, box: Sandbox, size: int, rules: str = PAUSE, off_s: float = 0.0
 ) -> Iterator[list[tuple[Home, Worker]]]:
-    """So many workers that share the partners, once each has its part."""
+    """So many workers that share the partners, once each has its part. ``off_s``: how far their clocks are off."""
     url, homes = server.ledger(), []
     for number in range(size):
         where = Home(folder=folder / f"replica{number}")
@@ -49,7 +65,9 @@ def fleet(
         homes.append(where)
     homes[0].call("rules", "publish", str(homes[0].folder / "rules"))
     with ExitStack() as stack:
-        found = [(where, stack.enter_context(where.worker())) for where in homes]
+        run = [sys.executable, "-c", OFF, str(off_s)] if off_s else WORKER
+        commands = ((one, [*run, "--config", str(one.config), "run"]) for one in homes)
+        found = [(where, stack.enter_context(where.started(*command))) for where, command in commands]
         until(lambda: shared(homes[0], min(size, 2)), "the partners are shared out")
         yield found
 
@@ -134,3 +152,21 @@ def test_a_worker_that_is_told_to_end_hands_its_partners_over(tmp_path: Path, se
         until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
         assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
         assert "takeover" not in [one["kind"] for one in other.log("--partner", FIRST)]
+
+
+def test_a_worker_whose_clock_is_off_goes_by_the_servers(tmp_path: Path, server: Server) -> None:
+    """A halt for an hour would be over for who is two hours ahead, and what was sent before would be in no limit."""
+    with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 1, off_s=7200.0) as found:
+        ((where, _),) = found
+        began = datetime.now(UTC)
+        where.call("halt", "--for", "1h", "--because", "a look first")
+        box.post("change", {"event": "e1", "partner": FIRST, "set": {"status": "cancelled"}})
+        until(lambda: [one["held_by"] for one in where.writes()] == ["halt"], "the halt holds the write")
+        where.call("resume", "--because", "seen")
+        until(lambda: [one["state"] for one in where.writes()] == ["confirmed"], "the event is paused")
+        assert where.call("status", "--healthy").returncode == 0
+        seen = len(lists(box, FIRST))
+        until(lambda: len(lists(box, FIRST)) > seen + 2, "the list is asked for again and again")
+        assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
+        times = [datetime.fromisoformat(str(one["at"])) for one in where.log("--partner", FIRST)]
+        assert all(abs(at - began) < timedelta(minutes=2) for at in times)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW, after, fired, key, memory, moved, plan, planned
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, PartnerMemory
+from worker.system import SystemClock
 
 READING = (
     *(("status",), ("log",), ("log", "--verify"), ("writes",), ("explain", "--event", "e1"), ("plan",)),
@@ -93,3 +95,16 @@ def test_a_server_that_is_not_reached_ends_any_command_with_its_place_and_a_reme
     assert done.code == 3, done.err
     assert "the ledger campaigns on 127.0.0.1:1 cannot be used: connection failed" in done.err
     assert "check host and port" in done.err
+
+
+def test_what_is_decided_on_a_host_whose_clock_is_off_has_the_servers_time(
+    made: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = SystemClock().now
+    monkeypatch.setattr(SystemClock, "now", lambda _: true() + timedelta(hours=2))
+    assert made("halt", "--for", "1h", "--because", "a look first").code == 0
+    (halt,) = json.loads(made("status", "--format", "json").out)["halts"]
+    assert abs(datetime.fromisoformat(halt["until"]) - true() - timedelta(hours=1)) < timedelta(minutes=1)
+    said = made("log", "--since", "10m", "--format", "jsonl").out.splitlines()
+    (at,) = [datetime.fromisoformat(one["at"]) for one in map(json.loads, said) if one["kind"] == "halted"]
+    assert abs(at - true()) < timedelta(minutes=1)

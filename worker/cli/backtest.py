@@ -65,7 +65,7 @@ def backtest(
     Example: campaign-worker backtest --rules rules-new --since 7d
     """
     config, now = config_of(context), utc_now()
-    url, start = ledger_url(config), moment(since, "--since")
+    url, start = ledger_url(config), moment(context, since)
     loaded = load_rules(rules if rules is not None else config.rules, config.registry)
     bench = bench_of(config, loaded)
     with open_reading(url) as ledger:

@@ -21,11 +21,12 @@ from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, name
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
+from worker.model.exchange import Clock
 from worker.model.facts import Json
 from worker.model.rules import Rule, SpendLimits, Surge
 from worker.rules.registry import BUILT_IN
 from worker.rules.spelling import duration_text, meant, parse_duration, parse_moment
-from worker.system import utc_now
+from worker.system import SystemClock
 
 if TYPE_CHECKING:
     from worker.engine.operators import Word
@@ -201,6 +202,19 @@ def amiss_with(ledger: "LedgerReader", url: str, other: NotSafe | None = None) -
     return f"{refused}; `campaign-worker run` will refuse it: {refused.hint}"
 
 
+def clock_of(config: Config) -> Clock:
+    """The clock that the ledger's records go by: this machine's, or in a fleet that of the ledger's server."""
+    own, url = SystemClock(), ledger_url(config)
+    if not on_a_server(url):
+        return own
+    from worker.engine.fleet import ServersClock  # noqa: PLC0415 - most commands have their ledger in a file
+    from worker.ledger.reading import server_time_of  # noqa: PLC0415 - as above
+
+    clock, asked = ServersClock(own), own.monotonic()
+    clock.heard(server_time_of(url), asked, own.monotonic())
+    return clock
+
+
 def say_no_ledger(ledger: "LedgerReader", url: str) -> None:
     """A wrong folder looks like a worker that never did anything, so it is said that there is no ledger."""
     if not ledger.made:
@@ -217,12 +231,12 @@ def no_ledger(url: str) -> NotFound:
     return NotFound(f"there is no ledger {named(url).removeprefix('the ledger ')} yet", hint=LEDGER_HINT)
 
 
-def moment(text: str | None, option: str) -> datetime | None:
+def moment(context: typer.Context, text: str | None, option: str = "--since") -> datetime | None:
     """A time as people type it: ``2h`` ago, or an ISO time. Raises `UsageError`."""
     if text is None:
         return None
     try:
-        return parse_moment(text, utc_now())
+        return parse_moment(text, clock_of(config_of(context)).now())
     except ValueError as error:
         hint = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)"
         raise UsageError(f"{option}: {text!r} is no time", hint=hint) from error
@@ -241,13 +255,13 @@ def duration(text: str | None, option: str) -> timedelta | None:
     return found
 
 
-def word_of(because: str) -> "Word":
+def word_of(config: Config, because: str) -> "Word":
     """The operator's word: why, who, and now. Raises `UsageError` where the reason says nothing."""
     if not because.strip():
         raise UsageError("--because is empty", hint="write why; whoever reads the log will ask")
     from worker.engine.operators import Word  # noqa: PLC0415 - as above
 
-    return Word(because=because, by=operator(), at=utc_now())
+    return Word(because=because, by=operator(), at=clock_of(config).now())
 
 
 def operator() -> str:

@@ -49,7 +49,6 @@ from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
 from worker.model.facts import Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
-from worker.system import utc_now
 from worker.writes.intents import in_all
 from worker.writes.undo import Undo, may_have_effect
 
@@ -78,7 +77,8 @@ def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, becaus
 
     Example: campaign-worker approve --rule pause-cancelled --because "the storm is real"
     """
-    _say(approve_writes(config_of(context), _chosen(ids, rule), word_of(because)))
+    config = config_of(context)
+    _say(approve_writes(config, _chosen(ids, rule), word_of(config, because)))
 
 
 @app.command("reject")
@@ -87,7 +87,8 @@ def reject(context: typer.Context, ids: Ids = None, rule: OfRule = None, because
 
     Example: campaign-worker reject 12 13 --because "the import was wrong"
     """
-    _say(reject_writes(config_of(context), _chosen(ids, rule), word_of(because)))
+    config = config_of(context)
+    _say(reject_writes(config, _chosen(ids, rule), word_of(config, because)))
 
 
 @app.command("resolve")
@@ -111,7 +112,8 @@ def resolve(
     if applied == not_applied:
         hint = "look at `campaign-worker log --write ID` first"
         raise UsageError("say one of --applied and --not-applied", hint=hint)
-    _say(resolve_writes(config_of(context), ids, word_of(because), applied=applied))
+    config = config_of(context)
+    _say(resolve_writes(config, ids, word_of(config, because), applied=applied))
 
 
 def _chosen(ids: Sequence[int] | None, rule: str | None) -> Sequence[int] | str:
@@ -182,7 +184,7 @@ def _none(ledger: LedgerReader, config: Config, why: str, **asked: str | None) -
 def _decided(ledger: Ledger, moves: Sequence[Move]) -> list[str]:
     """Stores what was decided. Says it of each write, with what that does and spends, and what those that may go spend
     together."""
-    ledger.apply(Commit(at=utc_now(), moves=tuple(moves)))
+    ledger.apply(Commit(at=moves[0].after.changed_at, moves=tuple(moves)))
     wanted = [wanted_of(ledger, one.before) for one in moves]
     lines = []
     if len(moves) > 1 and moves[0].after.state == "planned" and (total := in_all(wanted)):
@@ -225,12 +227,12 @@ def again(
 
     Example: campaign-worker again 12 --because "the budget range is corrected"
     """
-    word = word_of(because)
+    config = config_of(context)
+    word = word_of(config, because)
     if bool(ids) == (rule is not None) or (event is not None and rule is None):
         raise UsageError(
             "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
         )
-    config = config_of(context)
     with operators_ledger(config) as ledger:
         if rule is None:
             writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
@@ -300,13 +302,13 @@ def undo(
 
     Example: campaign-worker undo --rule pause-cancelled --since 30m --dry-run --because "the import was wrong"
     """
-    word, sent_since = word_of(because), moment(since, "--since")
+    config = config_of(context)
+    word, sent_since = word_of(config, because), moment(context, since)
     by_number, by_rule = ids and rule is None and since is None, not ids and rule is not None and since is not None
     if not by_number and not by_rule:
         raise UsageError(
             "name writes by number, or all that a rule sent with --rule and --since, and not both", hint=LOOK
         )
-    config = config_of(context)
     with operators_ledger(config) as ledger:
         if rule is not None and sent_since is not None:
             writes = _sent_by(ledger, config, rule, sent_since)
@@ -396,8 +398,8 @@ def halt(
 
     Example: campaign-worker halt --rule boost-on-new-clusters --for 2h --because "wrong budget"
     """
-    ends, word = duration(lasting, "--for"), word_of(because)
-    _say(halt_writes(_config_to_halt_by(config_file(context)), word, partner, rule, ends))
+    ends, config = duration(lasting, "--for"), _config_to_halt_by(config_file(context))
+    _say(halt_writes(config, word_of(config, because), partner, rule, ends))
 
 
 @app.command("resume")
@@ -411,7 +413,8 @@ def resume(
 
     Example: campaign-worker resume --rule boost-on-new-clusters --because "the budget is corrected"
     """
-    _say(resume_writes(config_of(context), word_of(because), partner, rule))
+    config = config_of(context)
+    _say(resume_writes(config, word_of(config, because), partner, rule))
 
 
 def halt_writes(config: Config, word: Word, partner: str | None, rule: str | None, ends: timedelta | None) -> list[str]:

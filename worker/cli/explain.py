@@ -10,6 +10,7 @@ import typer
 from worker.cli.common import (
     OnlyPartner,
     OnlyRule,
+    clock_of,
     completing,
     config_of,
     engine_settings,
@@ -38,7 +39,6 @@ from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 from worker.rules.load import load_rules, read_rules
-from worker.system import utc_now
 
 app = typer.Typer()
 
@@ -224,8 +224,8 @@ def explain_command(
 
     Example: campaign-worker explain --event e42 --rule pause-cancelled --at 2026-03-01T12:00:00Z
     """
-    config, now, then = config_of(context), utc_now(), moment(at, "--at")
-    url = ledger_url(config)
+    config, then = config_of(context), moment(context, at, "--at")
+    url, now = ledger_url(config), clock_of(config).now()
     with open_reading(url) as ledger:
         say_no_ledger(ledger, url)
         rules = _rules(config, ledger)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_of, ledger_url, operator, say_no_ledger
+from worker.cli.common import clock_of, config_of, ledger_url, operator, say_no_ledger
 from worker.cli.output import Format, counted, print_json, print_table, say, when
 from worker.cli.status import MS, replica_said, state_of
 from worker.cli.trial import try_out
@@ -18,7 +18,6 @@ from worker.model.commits import Owned
 from worker.model.errors import InputErrors, UsageError
 from worker.model.facts import Json, spelled
 from worker.rules.load import examined, hash_of, texts_of
-from worker.system import utc_now
 
 app = typer.Typer()
 rules_app = typer.Typer(help="Put a rule folder into force for a whole fleet.", no_args_is_help=True)
@@ -34,9 +33,9 @@ def fleet(context: typer.Context, output: Format = "table") -> None:
 
     Example: campaign-worker fleet --format json
     """
-    config, now = config_of(context), utc_now()
+    config = config_of(context)
     require_fleet(config)
-    url = ledger_url(config)
+    url, now = ledger_url(config), clock_of(config).now()
     with open_reading(url) as ledger:
         say_no_ledger(ledger, url)
         replicas, owned = ledger.replicas(), ledger.owned()
@@ -72,7 +71,7 @@ def publish(
 
     Example: campaign-worker check rules && campaign-worker test rules && campaign-worker rules publish rules
     """
-    config, now, by = config_of(context), utc_now(), operator()
+    config, by = config_of(context), operator()
     path = folder if folder is not None else config.rules
     require_fleet(config)
     texts, unreadable = texts_of(path)
@@ -89,5 +88,5 @@ def publish(
             say(f"nothing to do: these rules are in force, as generation {before.generation}")
             return
         said = f"{counted(len(found.rules.rules), 'rule')}, hash {hash_of(files)[:12]}"
-        generation = ledger.publish(files, why=said, by=by, at=now)
+        generation = ledger.publish(files, why=said, by=by, at=clock_of(config).now())
     say(f"generation {generation} is in force: {said}")

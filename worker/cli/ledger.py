@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import config_of, ledger_url, operator, word_of
+from worker.cli.common import clock_of, config_of, ledger_url, operator, word_of
 from worker.cli.output import going_on, say
 from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
@@ -62,7 +62,8 @@ def accept_restore(
     Example: campaign-worker ledger accept-restore, once it is known why `campaign-worker status` says that the ledger
     was restored, lost or exchanged, and that it is the one to go on with.
     """
-    url, by, now = ledger_url(config_of(context)), operator(), utc_now()
+    config, by = config_of(context), operator()
+    url, now = ledger_url(config), clock_of(config).now()
     done = upkeep.accept_restore(
         url, by=by, now=now, restored=lambda write: after_restore(write, by=by, now=now), in_step=in_step
     )
@@ -81,7 +82,7 @@ def moved(
     Example: campaign-worker ledger moved --to https://new.example/api/v3 --because "the service has a new name"
     """
     config = config_of(context)
-    word, url = word_of(because), service_of(to)
+    word, url = word_of(config, because), service_of(to)
     if url != service_of(config.api.base_url):
         raise NotFound(
             f"--to {to} is not the service of the config, api.base_url {config.api.base_url}; nothing was changed",

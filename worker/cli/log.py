@@ -15,6 +15,7 @@ from worker.cli.common import (
     OnlyPartner,
     OnlyRule,
     beginning,
+    clock_of,
     config_of,
     ledger_url,
     moment,
@@ -46,7 +47,7 @@ from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.writes import State
 from worker.rules.spelling import meant
-from worker.system import pause, utc_now
+from worker.system import pause
 from worker.writes.life import MOVES
 
 app = typer.Typer()
@@ -82,7 +83,7 @@ def writes(
         raise UsageError(f"--state: there is no state '{state}'{meant(state, MOVES)}", hint=hint)
     asked = {"partner": partner, "event": event, "rule": rule, "state": state}
     with reader_of(context) as ledger:
-        halts = ledger.halts(utc_now())
+        halts = ledger.halts(clock_of(config_of(context)).now())
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
         known = bool(found) or say_nothing_found(ledger, config_of(context), asked, "write")
         shown = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
@@ -136,7 +137,7 @@ def log(
     if kind is not None and kind not in KINDS:
         hint = f"one of: {', '.join(KINDS)}"
         raise UsageError(f"--kind: there is no kind '{kind}'{meant(kind, KINDS)}", hint=hint)
-    wanted = LogFilter(since=moment(since, "--since"), partner=partner, event=event, rule=rule, write=write, kind=kind)
+    wanted = LogFilter(since=moment(context, since), partner=partner, event=event, rule=rule, write=write, kind=kind)
     if verify and (follow or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)

@@ -15,17 +15,17 @@ from ipaddress import ip_network
 from subprocess import DEVNULL, PIPE
 from threading import Thread
 
-from worker.cli.common import amiss_with, engine_settings, ledger_url
+from worker.cli.common import amiss_with, clock_of, engine_settings, ledger_url
 from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
+from worker.engine.daemon import Daemon
 from worker.engine.operators import Word
 from worker.ledger.browsing import open_browser
 from worker.ledger.places import files_of, unread
 from worker.logs import logger
 from worker.model.errors import NotFound, UsageError
-from worker.model.rules import RuleSet
-from worker.system import SystemClock, secret_text, utc_now
+from worker.system import secret_text
 from worker.web.app import application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Visitor, digest
 from worker.web.metrics import Meter
@@ -46,10 +46,10 @@ class ServedPage:
 
     @contextmanager
     def served(
-        self, rules: Callable[[], RuleSet], silence: Callable[[], float], meter: Meter, alarm: Callable[..., None]
+        self, daemon: Daemon, silence: Callable[[], float], meter: Meter, alarm: Callable[..., None]
     ) -> Iterator[None]:
         """Serves the page while the block lasts."""
-        clock, url = SystemClock(), ledger_url(self._config)
+        clock, url = daemon.clock, ledger_url(self._config)
 
         def refused(peer: str, name: str, count: int) -> None:
             meter.sign_in_refused()
@@ -65,7 +65,7 @@ class ServedPage:
             parts = PageParts(
                 ledger=ledger,
                 decide=partial(decide, self._config),
-                in_force=rules,
+                in_force=lambda: daemon.rules,
                 rules_at=self._config.rules,
                 clock=clock,
                 entropy=secret_text,
@@ -126,7 +126,7 @@ class RuleTestRun:
 
 def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
     """What a form asks for, as the commands do it. Raises `WorkerError` with nothing changed."""
-    word = Word(because=act.because, by=f"{visitor.name} (page)", at=utc_now())
+    word = Word(because=act.because, by=f"{visitor.name} (page)", at=clock_of(config).now())
     ids = _seen_waiting(config, act.rule, act.up_to) if act.rule and act.what in ("approve", "reject") else act.ids
     if not ids and act.what not in ("halt", "resume"):
         raise UsageError("no write was named", hint="go back and reload")

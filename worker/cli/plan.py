@@ -13,6 +13,7 @@ from worker.cli.common import (
     OnlyEvent,
     OnlyPartner,
     OnlyRule,
+    clock_of,
     config_of,
     ledger_url,
     strangers,
@@ -30,7 +31,6 @@ from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import load_rules
 from worker.rules.spelling import duration_text, meant
-from worker.system import utc_now
 
 app = typer.Typer()
 
@@ -68,7 +68,7 @@ def plan(
     if event is not None and not any(one.report.events for one in found):
         raise _stranger(config, f"no event '{event}' is there", event=event)
     for one in found:
-        _say(one, looked_at, asked)
+        _say(one, looked_at, asked, config)
     rows = [one for one in _rows(found) if asked.shows(one)]
     if output == "json":
         source = "service" if looked_at is None else "ledger"
@@ -191,10 +191,10 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
     }
 
 
-def _say(one: Rehearsed, looked_at: datetime | None, asked: Narrowed) -> None:
+def _say(one: Rehearsed, looked_at: datetime | None, asked: Narrowed, config: Config) -> None:
     """What a person must know beside the rows."""
     sent = [row for row in one.rows if row.request is not None and asked.shows(row)]
-    age = None if looked_at is None else utc_now() - looked_at
+    age = None if looked_at is None else clock_of(config).now() - looked_at
     source = "read just now" if age is None else "as the running daemon saw them"
     if age is not None and age > timedelta(minutes=1):
         source += f" {duration_text(timedelta(minutes=age // timedelta(minutes=1)))} ago"

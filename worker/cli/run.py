@@ -177,7 +177,7 @@ class Beside:
                 if self._subscribers:
                     self._outbox = stack.enter_context(self._messages(stack, daemon.tells))
                 if self._page is not None:
-                    page = self._page.served(lambda: daemon.rules, pulse.silence, self.meter, self.alarm)
+                    page = self._page.served(daemon, pulse.silence, self.meter, self.alarm)
                     stack.enter_context(page)
                 tell_supervisor("READY=1\nSTATUS=watching")
                 yield

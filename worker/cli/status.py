@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from worker.cli.common import amiss_with, config_of, in_force, ledger_url, say_no_ledger
+from worker.cli.common import amiss_with, clock_of, config_of, in_force, ledger_url, say_no_ledger
 from worker.cli.output import Format, counted, print_json, print_table, say, when
 from worker.config import Config
 from worker.config.addresses import service_of
@@ -17,7 +17,6 @@ from worker.model.commits import SeenReplica
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
 from worker.rules.load import UNREADABLE, files_hash, hash_of
-from worker.system import utc_now
 
 app = typer.Typer()
 
@@ -48,8 +47,9 @@ def status(
 
     For a monitor: campaign-worker status --healthy exits 0 where all is well, and else 1 with the reason on stderr.
     """
-    config, now = config_of(context), utc_now()
+    config = config_of(context)
     try:
+        now = clock_of(config).now()
         found = _found(config, now)
     except NotSafe as error:
         if not healthy:

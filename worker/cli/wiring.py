@@ -18,14 +18,14 @@ from worker.api.exchanges import ReadResponse, retry_after
 from worker.api.probe import Probed, probed
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
-from worker.cli.common import assumptions_of, engine_settings, in_force, ledger_url, no_ledger
+from worker.cli.common import assumptions_of, clock_of, engine_settings, in_force, ledger_url, no_ledger
 from worker.cli.output import counted
 from worker.cli.trial import USUAL, Bounds, try_out
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_look
-from worker.engine.fleet import Fleet
+from worker.engine.fleet import Fleet, ServersClock
 from worker.engine.looks import sendings_reach
 from worker.engine.ports import Parts, RulesInUse, Tell, telling
 from worker.engine.rehearsal import Memory, Rehearsal, Remembered
@@ -35,7 +35,7 @@ from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
 from worker.model.errors import InputErrors, LedgerUnwritable, NotFound, NotSafe, Problem, UsageError
-from worker.model.exchange import Message, SecretValue
+from worker.model.exchange import Clock, Message, SecretValue
 from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate, Pacer, Patience
@@ -123,7 +123,7 @@ class PublishedSource(FolderSource):
         return rules
 
 
-def embedded_sandbox(clock: SystemClock, service: "Twin | None" = None) -> AbstractAsyncContextManager["Address"]:
+def embedded_sandbox(clock: Clock, service: "Twin | None" = None) -> AbstractAsyncContextManager["Address"]:
     """The sandbox on a free loopback port while the block lasts; a new one, unless the service is given. It is imported
     here: a whole service with a web server, which a daemon that works on the real one need not have in its memory."""
     from worker.sandbox.app import serving  # noqa: PLC0415 - see above
@@ -177,7 +177,7 @@ async def running_daemon(
 
     Raises `NotSafe` where the ledger is held, restored or cannot be written, and `UsageError` for missing credentials.
     """
-    clock = SystemClock()
+    clock = clock_of(config)
     async with AsyncExitStack() as stack:
         address = address or await _embedded(stack, config, clock)
         secrets = _credentials(config, sandbox=address is not None)
@@ -185,7 +185,7 @@ async def running_daemon(
         transports = transports_of(meter, reporter, clock)
         settings = _api_settings(config, address, transports)
         service, pacer, gate = await _client(stack, config, clock, secrets, settings)
-        if files_of(config.ledger, config.folder) is None:
+        if isinstance(clock, ServersClock):
             fleet = Fleet(ledger.join(), SharedPaces(pacer, gate), clock)
             pacer.struck = fleet.save_pace
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
@@ -212,7 +212,7 @@ async def running_daemon(
         yield Daemon(parts, source=source, reporter=reporter, pid=os.getpid(), budgets=budgets, waits=more)
 
 
-def _held_ledger(stack: AsyncExitStack, config: Config, clock: SystemClock) -> SqlLedger:
+def _held_ledger(stack: AsyncExitStack, config: Config, clock: Clock) -> SqlLedger:
     """The ledger for a daemon, closed with the stack: a file for this process alone, a database for any number."""
     place = files_of(config.ledger, config.folder)
     lock = None if place is None else stack.enter_context(SenderLock.acquire(place, now=clock.now()))
@@ -291,7 +291,7 @@ async def rehearsing(
 
     Raises `NotSafe` where the daemon would not start either, and `UsageError` for missing credentials.
     """
-    clock, url = SystemClock(), ledger_url(config)
+    clock, url = clock_of(config), ledger_url(config)
     settings, only = engine_settings(config), EventId(event) if event is not None else None
     place = files_of(url)
     with open_reading(url) as stored:
@@ -325,7 +325,7 @@ def _require_service(ledger: LedgerReader, config: Config) -> None:
         raise other
 
 
-async def _embedded(stack: AsyncExitStack, config: Config, clock: SystemClock) -> "Address | None":
+async def _embedded(stack: AsyncExitStack, config: Config, clock: Clock) -> "Address | None":
     """The sandbox that the config asks for, for as long as the stack lasts."""
     return await stack.enter_async_context(embedded_sandbox(clock)) if config.embedded else None
 
@@ -338,7 +338,7 @@ def _nowhere() -> "Address":
 
 
 async def _client(
-    stack: AsyncExitStack, config: Config, clock: SystemClock, secrets: Account, settings: ApiSettings
+    stack: AsyncExitStack, config: Config, clock: Clock, secrets: Account, settings: ApiSettings
 ) -> tuple[ApiService, Pacer, Gate[ReadResponse]]:
     """The client with its gate and its pace, closed with the stack."""
     chance, interval_s = new_random().random, config.poll.interval.total_seconds()
@@ -377,7 +377,7 @@ def _api_settings(config: Config, address: "Address | None", transports: Transpo
     )
 
 
-def transports_of(meter: "Meter | None", reporter: Reporter, clock: SystemClock) -> Transports:
+def transports_of(meter: "Meter | None", reporter: Reporter, clock: Clock) -> Transports:
     """The network, its requests counted; a service that asks for longer than it is left alone is told of."""
     if meter is None:
         return Transports()

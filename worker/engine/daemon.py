@@ -18,7 +18,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.fleet import BEAT_S, NOTHING_PUBLISHED, Fleet
+from worker.engine.fleet import BEAT_S, NOTHING_PUBLISHED, Fleet, ServersClock
 from worker.engine.looks import modes_said
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
@@ -205,7 +205,9 @@ class Daemon:
     ) -> None:
         self._stop = asyncio.Event()
         parts = replace(parts, stopping=self._stop.is_set, defect=self._defect)
-        self._clock = parts.clock
+        self.clock = self._clock = parts.clock
+        own = parts.clock.own if isinstance(parts.clock, ServersClock) else parts.clock
+        self._wall = own.now  # this machine's, by which the scheduler goes
         self._service = parts.service
         self._ledger = parts.ledger
         self._settings = parts.settings
@@ -338,7 +340,7 @@ class Daemon:
                 Every(self._settings.interval),
                 args=(scheduler, partner),
                 id=f"cycle {partner}",
-                next_run_time=self._clock.now(),
+                next_run_time=self._wall(),
                 **JOB_OPTIONS,
             )
         if self._fleet is None:
@@ -422,7 +424,7 @@ class Daemon:
         left_s = 0.0 if state is None else self._settings.interval.total_seconds() - self._listed_for_s(state)
         if left_s > 0.0:
             with suppress(JobLookupError):
-                scheduler.modify_job(f"cycle {partner}", next_run_time=self._clock.now() + timedelta(seconds=left_s))
+                scheduler.modify_job(f"cycle {partner}", next_run_time=self._wall() + timedelta(seconds=left_s))
 
     async def _cycles(self, partner: PartnerId) -> None:
         """One look; and another at once after one that took longer than the interval, because the list is long."""
@@ -618,7 +620,7 @@ class Daemon:
         they are overdue, it is woken. And that the daemon is alive is said also while a look takes long."""
         while not self._stop.is_set():
             await self._clock.sleep(self._settings.interval.total_seconds())
-            now = self._clock.now()
+            now = self._wall()
             for state in self._partners:
                 if state.pages is not None and state.last_ok_at is None:
                     pages, of_pages = state.pages

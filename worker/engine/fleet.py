@@ -8,6 +8,7 @@ same, the partner's row lets one have it.
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from worker.model.exchange import Clock, Owner, Shares, Taken
@@ -45,6 +46,28 @@ class Paces(Protocol):
     def said(self, partner: PartnerId) -> Mapping[str, Json]: ...
     def handed_over(self, partner: PartnerId) -> Mapping[str, Json]: ...
     def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None: ...
+
+
+class ServersClock:
+    """Wall time by the clock of the ledger's server, which is one for all replicas: what each of them records, and what
+    limits and halts go by. This machine's wall clock counts until the server was first heard, which is before anything
+    is stored; its monotonic clock counts on from each time that it was. ``own``: this machine's clock."""
+
+    def __init__(self, own: Clock) -> None:
+        self.own = own
+        self._began = own.now() - timedelta(seconds=own.monotonic())
+        self.monotonic = own.monotonic
+        self.sleep = own.sleep
+
+    def now(self) -> datetime:
+        """Between two words of the server it never goes back, whatever becomes of this machine's wall clock."""
+        return self._began + timedelta(seconds=self.monotonic())
+
+    def heard(self, at: datetime, after: float, before: float) -> None:
+        """It was ``at`` on the server at some moment between these two monotonic seconds. What is known already stays
+        wherever it can be so: an answer that was slow makes nothing less exact."""
+        earliest, latest = (at - timedelta(seconds=one) for one in (before, after))
+        self._began = min(max(self._began, earliest), latest)
 
 
 def shares(named: Collection[PartnerId], standing: Shares) -> dict[str, list[PartnerId]]:
@@ -88,7 +111,7 @@ class Fleet:
     given back as soon as nothing of them is under way; ``strangers``: those that are its own, and of which nobody knows
     yet whether they are another partner under a second name. ``speaks``: it tells of what no replica has recorded."""
 
-    def __init__(self, membership: FleetRows, paces: Paces, clock: Clock) -> None:
+    def __init__(self, membership: FleetRows, paces: Paces, clock: ServersClock) -> None:
         self._membership = membership
         self._paces = paces
         self._clock = clock
@@ -116,6 +139,7 @@ class Fleet:
             self._state = "running"
         owned = set(self._membership.epochs)
         standing = self._membership.beat(self._state)
+        self._clock.heard(standing.at, began, self._clock.monotonic())
         self.speaks = self.replica == min(standing.alive, default="")
         lost = owned - set(self._membership.epochs)
         for partner in sorted(lost):  # what of it still waits to leave is asked by another

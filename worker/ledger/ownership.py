@@ -52,7 +52,7 @@ class Membership:
             alive = [one for one, said in living(connection).items() if said == "running"]
             rows = connection.execute(select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)).all()
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
-            standing = Shares(alive=frozenset(alive), owners=owners)
+            standing = Shares(at=now, alive=frozenset(alive), owners=owners)
         self.replica = replica  # only now: whoever hears no answer joins again, and is told that it was given up
         self.epochs = {one: owner.epoch for one, owner in owners.items() if owner.replica == self.replica}
         return standing

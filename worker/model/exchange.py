@@ -184,8 +184,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Which replicas live, and whose each partner is that ever had an owner, at one moment of the server's clock."""
+    """Which replicas live, and whose each partner is that ever had an owner, at one moment ``at`` of the server's
+    clock."""
 
+    at: datetime
     alive: frozenset[str]
     owners: Mapping[PartnerId, Owner]
 

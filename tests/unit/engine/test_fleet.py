@@ -1,14 +1,15 @@
 """How workers that share a ledger share out its partners: alike for all who see the same, and evenly after a while."""
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from tests.unit.reading.virtual import VirtualClock
-from worker.engine.fleet import READS_FOR_S, Fleet, given, shares, surplus
+from tests.unit.reading.virtual import BEGIN, VirtualClock
+from worker.engine.fleet import READS_FOR_S, Fleet, ServersClock, given, shares, surplus
 from worker.model.errors import LedgerUnwritable
 from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
@@ -22,7 +23,7 @@ def named(count: int) -> list[PartnerId]:
 
 def standing(alive: Iterable[str], owners: Mapping[PartnerId, str | None] | None = None) -> Shares:
     found = {partner: Owner(replica=replica, epoch=1) for partner, replica in (owners or {}).items()}
-    return Shares(alive=frozenset(alive), owners=found)
+    return Shares(at=BEGIN, alive=frozenset(alive), owners=found)
 
 
 @for_all(st.integers(0, 60), st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=1, max_size=4))
@@ -134,7 +135,7 @@ class Paces:
 
 def a_fleet() -> tuple[Fleet, Rows, Paces, VirtualClock]:
     rows, paces, clock = Rows(), Paces(), VirtualClock()
-    return Fleet(rows, paces, clock), rows, paces, clock
+    return Fleet(rows, paces, ServersClock(clock)), rows, paces, clock
 
 
 def test_nothing_is_taken_before_there_are_rules_and_partners() -> None:
@@ -235,3 +236,29 @@ def test_a_partner_that_the_service_names_no_more_is_given_back() -> None:
     assert (set(fleet.mine), fleet.leaving) == ({CLUB}, {HALL})
     fleet.give_back(lambda _: False)
     assert set(rows.epochs) == {CLUB}
+
+
+def test_time_is_the_servers_as_exactly_as_its_fastest_answer() -> None:
+    own = VirtualClock()
+    clock, ahead = ServersClock(own), timedelta(hours=2)
+    own.seconds = 10.0
+    assert clock.now() == own.now(), "nothing was heard yet"
+    clock.heard(BEGIN + ahead + timedelta(seconds=8), 8.0, 8.5)
+    off = clock.now() - own.now()
+    assert timedelta(0) <= ahead - off <= timedelta(seconds=0.5), "by no more than the answer took"
+    clock.heard(BEGIN + ahead + timedelta(seconds=9), 5.0, 9.5)
+    assert clock.now() - own.now() == off, "an answer that took long makes nothing less exact"
+    clock.heard(BEGIN + ahead + timedelta(seconds=9.5), 9.5, 9.5)
+    assert clock.now() - own.now() == ahead
+    clock.heard(BEGIN - ahead + timedelta(seconds=10), 10.0, 10.0)
+    assert clock.now() == own.now() - ahead, "the server's clock was set back, and it is the server's that counts"
+
+
+def test_time_goes_on_with_the_monotonic_clock_whatever_becomes_of_the_wall_clock() -> None:
+    own = VirtualClock()
+    clock = ServersClock(own)
+    fleet = Fleet(Rows(), Paces(), clock)
+    own.now = lambda: BEGIN - timedelta(days=1)  # type: ignore[method-assign]  # somebody has set it back
+    fleet.beat([])
+    own.seconds = 3.0
+    assert clock.now() == BEGIN + timedelta(seconds=3)
