@@ -9,7 +9,7 @@ import pytest
 
 from tests.calling import Called, call, settle_in
 from tests.contract.postgres import Server
-from tests.unit.ledger.examples import ACME, NOW, after, fired, key, memory, moved, plan, planned
+from tests.unit.ledger.examples import ACME, NOW, after, become, fired, key, memory, moved, plan, planned, sent
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, PartnerMemory
 from worker.system import SystemClock
@@ -108,3 +108,22 @@ def test_what_is_decided_on_a_host_whose_clock_is_off_has_the_servers_time(
     said = made("log", "--since", "10m", "--format", "jsonl").out.splitlines()
     (at,) = [datetime.fromisoformat(one["at"]) for one in map(json.loads, said) if one["kind"] == "halted"]
     assert abs(at - true()) < timedelta(minutes=1)
+
+
+def test_what_may_still_be_sent_cannot_be_said_not_to_have_taken_effect(tmp_path: Path, postgres: Server) -> None:
+    """Else it would be sent again, and then once more by a worker that is gone and wakes."""
+    url, now = postgres.ledger(), SystemClock().now()
+    with SqlLedger.open(url, clock_now=lambda: now) as ledger:
+        young, old = planned(ledger, plan(key()), plan(key(2, event="e2")))
+        for write, at in ((young, now - timedelta(seconds=20)), (old, now - timedelta(seconds=40))):
+            stored = become(ledger, sent(ledger, write, at), "unknown", at)
+            become(ledger, stored, "needs_human", at)
+    shell = host(tmp_path, url)
+    told = shell("resolve", str(young.id), "--not-applied", "--because", "it is not there")
+    until = now + timedelta(seconds=5)
+    assert (told.code, f"may still leave a worker until {until:%H:%M:%S} UTC; nothing was changed" in told.err) == (
+        1,
+        True,
+    )
+    assert shell("resolve", str(old.id), "--not-applied", "--because", "it is not there").code == 0
+    assert shell("resolve", str(young.id), "--applied", "--because", "it is there").code == 0

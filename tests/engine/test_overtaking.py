@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, QUICK, Town, happening, town, world
-from worker.engine.operators import resolved
+from worker.engine.operators import Word, resolved
 from worker.model.commits import Commit
 
 RULES = """
@@ -71,7 +71,7 @@ def test_a_pause_that_an_unknown_run_held_goes_on_within_an_interval_after_a_per
         await here.until(lambda: len(here.log("held")) == 1, "the pause is held")
         await here.run(9)
         run = here.writes()[0]
-        yes = resolved(run, applied=True, because="it ran", by="ann", now=here.clock.now(), settings=here.settings)
+        yes = resolved(run, Word(because="it ran", by="ann", at=here.clock.now()), applied=True, settings=here.settings)
         here.ledger.apply(Commit(at=here.clock.now(), moves=(yes,)))
         await here.until(lambda: here.states() == ["confirmed", "skipped"], "it is paused already", 30)
         settled, skipped = here.log("confirmed")[0], here.log("skipped")[0]
@@ -94,7 +94,7 @@ def test_an_attempt_that_a_person_grants_waits_while_a_stronger_wish_stands(tmp_
         await here.until(lambda: here.states()[:1] == ["needs_human"], "a person is asked for the run")
         run = here.writes()[0]
         assert run.key.partner == PARTNER
-        no = resolved(run, applied=False, because="it is paused", by="ann", now=here.clock.now(), settings=QUICK)
+        no = resolved(run, Word(because="it is paused", by="ann", at=here.clock.now()), applied=False, settings=QUICK)
         here.ledger.apply(Commit(at=here.clock.now(), moves=(no,)))
         await here.run(30)
         assert here.states() == ["planned", "confirmed"], here.story()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import PARTNER, PAUSE, Town, happening, town, world
-from worker.engine.operators import approved, resolved
+from worker.engine.operators import Word, approved, resolved
 from worker.model.commits import Commit
 from worker.sandbox.changes import EventChange
 
@@ -113,8 +113,8 @@ def test_an_unknown_write_of_before_a_reset_is_read_for_and_sent_again_only_by_a
         await here.until(lambda: here.writes()[0].state == "needs_human", "a person is asked", limit=300)
         assert (here.effects(), here.writes()[0].attempt) == ([], 1)
         now = here.clock.now()
-        word = {"because": "looked", "by": "ann", "now": now}
-        again = resolved(here.writes()[0], applied=False, settings=here.settings, **word)  # type: ignore[arg-type]
+        word = Word(because="looked", by="ann", at=now)
+        again = resolved(here.writes()[0], word, applied=False, settings=here.settings)
         here.ledger.apply(Commit(at=now, moves=(again,)))
         await here.until(lambda: here.writes()[0].state == "confirmed", "the person's word lets it go")
         assert (len(here.effects()), here.writes()[0].attempt) == (1, 2)

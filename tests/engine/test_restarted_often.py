@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
@@ -99,4 +100,28 @@ def test_a_row_in_sending_that_a_start_cannot_store_as_unknown_is_stored_once_th
         assert len(here.effects()) == 1
 
     with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)
+
+
+def test_what_another_replica_sent_counts_by_the_time_out_that_one_had(tmp_path: Path) -> None:
+    """Whoever takes a partner over may have a shorter time-out than who had it: its bytes may leave later."""
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("hang_before", "PUT", "/client_campaign_status$")
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["sending"], "sent")
+        await here.kill()
+        here.settings = replace(here.settings, late_s=25.0)
+        here.start()
+        for _ in range(2):
+            await here.run(60)
+            assert (here.only.attempt, here.only.reason) == (1, "takeover")
+            await here.kill()
+            here.start()
+        began = here.at
+        await here.until(lambda: here.effects() != [], "the event is paused")
+        assert here.at - began >= 65.0, "a second takeover begins that anew"
+
+    with town(tmp_path, world(happening("e1")), late_s=65.0) as (_, play):
         play(script)

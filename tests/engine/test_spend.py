@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import spending
 from tests.worlds import PARTNER, QUICK, Town, draft, happening, town, world
-from worker.engine.operators import approved, rejected, resolved
+from worker.engine.operators import Word, approved, rejected, resolved
 from worker.guards.checks import Limits
 from worker.model.commits import Commit
 from worker.sandbox.changes import EventChange
@@ -34,7 +34,7 @@ def test_a_boost_after_not_applied_is_booked_with_the_budget_that_it_commits(tmp
         parts = {"setup": {"goal": "ROAS", "total_budget": 900}}
         here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
         verdict = resolved(
-            here.only, applied=False, because="no", by="me", now=here.clock.now(), settings=here.settings
+            here.only, Word(because="no", by="me", at=here.clock.now()), applied=False, settings=here.settings
         )
         here.ledger.apply(Commit(at=here.clock.now(), moves=(verdict,)))
         await here.until(lambda: here.states() == ["confirmed"], "boosted with 900")
@@ -268,7 +268,7 @@ def test_what_a_person_took_for_not_applied_counts_again_once_it_is_seen_there(t
         await here.run(30)
         assert here.states() == ["needs_human", "planned"], here.story()
         now = here.clock.now()
-        verdict = resolved(here.writes()[0], applied=False, because="no", by="me", now=now, settings=here.settings)
+        verdict = resolved(here.writes()[0], Word(because="no", by="me", at=now), applied=False, settings=here.settings)
         here.ledger.apply(Commit(at=now, moves=(verdict,)))
         await here.run(240)
         first, second = here.writes()

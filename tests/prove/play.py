@@ -15,7 +15,7 @@ from tests.prove.stories import LAG_MAX_S, LATE_MAX_S, STORY_S, Step, Story
 from tests.virtual import EPOCH, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.looks import EngineSettings
-from worker.engine.operators import approved, rejected, resolved
+from worker.engine.operators import Word, approved, rejected, resolved
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict
 from worker.model.writes import Write
@@ -230,9 +230,8 @@ class Nemesis:
     def _resolve(self, write: Write) -> None:
         """Somebody looks at the service and says what is there."""
         now, settings = self._here.clock.now(), self._here.settings
-        change = resolved(
-            write, applied=self._is_there(write), because="looked at it", by="somebody", now=now, settings=settings
-        )
+        word = Word(because="looked at it", by="somebody", at=now)
+        change = resolved(write, word, applied=self._is_there(write), settings=settings)
         with suppress(StateConflict):
             self._here.ledger.apply(Commit(at=now, moves=(change,)))
 

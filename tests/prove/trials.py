@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from tests.prove.deeds import Deed, Outcome
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import QUICK, Notebook, Town, rule_set, world
-from worker.engine.operators import approved, rejected, resolved
+from worker.engine.operators import Word, approved, rejected, resolved
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
 from worker.model.commits import Brake, Commit, Move, Sending
@@ -350,9 +350,8 @@ class _Life:
             self._apply(rejected(current, because="somebody else was there", by="ann", now=now))
             return
         applied = trial.effects > 0
-        self._apply(
-            resolved(current, applied=applied, because="the books say so", by="ann", now=now, settings=here.settings)
-        )
+        word = Word(because="the books say so", by="ann", at=now)
+        self._apply(resolved(current, word, applied=applied, settings=here.settings))
 
     def _apply(self, move: Move) -> None:
         SqlLedger.apply(self._here.ledger, Commit(at=self._here.clock.now(), moves=(move,)))

@@ -12,7 +12,7 @@ from typing import Final
 from tests.builders import NOW, RULE, a_policy, a_write
 from tests.reference.pages import ROOT
 from tests.unit.engine.ruletest_bench import SETTINGS
-from worker.engine.operators import approved, rejected, resolved
+from worker.engine.operators import Word, approved, rejected, resolved
 from worker.engine.planning import edits_of
 from worker.model.rules import RuleSet
 from worker.model.writes import FINAL, State, Write
@@ -36,7 +36,7 @@ COMMANDS: Final[Mapping[str, tuple[tuple[State, ...], Callable[[Write], State]]]
 
 
 def _resolved(write: Write, *, applied: bool) -> State:
-    verdict = resolved(write, applied=applied, because="looked", by="ann", now=NOW, settings=SETTINGS)
+    verdict = resolved(write, Word(because="looked", by="ann", at=NOW), applied=applied, settings=SETTINGS)
     return verdict.after.state
 
 

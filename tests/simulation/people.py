@@ -122,9 +122,8 @@ class People:
                     now = self._place.wall()
                     there = self._is_there(write)
                     self._place.tell(f"somebody says that {write.id} is {'there' if there else 'not there'}")
-                    move = resolved(
-                        write, applied=there, because="looked", by=WHO, now=now, settings=self._place.settings
-                    )
+                    word = Word(because="looked", by=WHO, at=now)
+                    move = resolved(write, word, applied=there, settings=self._place.settings)
                     try:
                         ledger.apply(Commit(at=now, moves=(move,)))
                     except StateConflict:

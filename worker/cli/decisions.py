@@ -151,7 +151,7 @@ def resolve_writes(config: Config, ids: Sequence[int], word: Word, *, applied: b
     settings = engine_settings(config)
     with operators_ledger(config) as ledger:
         moves = [
-            resolved(write, applied=applied, because=word.because, by=word.by, now=word.at, settings=settings)
+            resolved(write, word, applied=applied, settings=settings, late_s=ledger.late_s(write))
             for write in _writes_in(ledger, config, ids, "needs_human")
         ]
         return _decided(ledger, moves)

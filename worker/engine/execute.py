@@ -234,6 +234,7 @@ class Executor(Stage):
             move=self._sending(state, replace(ready, write=current), request),
             check=lambda view: brake_in_transaction(current, amount, limits, self._clock.now(), view),
             amount=amount,
+            late_s=self._settings.late_s,
         )
         state.in_flight.add(write.id)
         brake = self._ledger.record_sending(sending)

@@ -418,7 +418,7 @@ class EngineSettings:
     per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
     ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
     ``every``: facts that are asked no more often.
-    ``late_s``: in a fleet, so long after a takeover a byte of the replica that is gone may still leave.
+    ``late_s``: in a fleet, so long after an attempt was recorded a byte of it may leave, whoever is gone.
     ``observations_kept``: how long changes of facts are kept for `backtest`. ``looked_at_again``: every event is
     decided on again after this time, and at the latest after twice as long, not all at once.
     """

@@ -5,7 +5,7 @@ The commands store what comes of it in a short transaction of their own; a runni
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from worker.engine.derived import attributed
 from worker.engine.looks import EngineSettings, policy_for
@@ -13,7 +13,7 @@ from worker.engine.planning import reopened, with_remembered
 from worker.engine.ports import ReadableLedger
 from worker.model.actions import AFTER
 from worker.model.commits import WORKER, MemoryChange, Move, Record, RuleMemory, of_write
-from worker.model.errors import WorkerError
+from worker.model.errors import NotFound, WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, UNDOES, UNSENT, Plan, State, Write, WriteKey
@@ -41,15 +41,22 @@ class Word:
     at: datetime
 
 
-def resolved(write: Write, *, applied: bool, because: str, by: str, now: datetime, settings: EngineSettings) -> Move:
-    """The move of a ``resolve``: confirmed by a person, or planned again for exactly one more attempt."""
+def resolved(write: Write, word: Word, *, applied: bool, settings: EngineSettings, late_s: float = 0.0) -> Move:
+    """The move of a ``resolve``: confirmed by a person, or planned again for exactly one more attempt. ``late_s``: how
+    late a byte of an attempt may leave; until then nobody can know that it did not take effect. Raises `NotFound`."""
+    until = write.changed_at + timedelta(seconds=max(late_s, settings.late_s))
+    if not applied and word.at < until:
+        raise NotFound(
+            f"write {write.id}: what was sent may still leave a worker until {until:%H:%M:%S} UTC; nothing was changed",
+            hint="look at the service after that, and say it then",
+        )
     policy = policy_for(write, None, settings)
-    step = advance(write, None, Verdict(applied=applied, because=because), policy, (now, 0.0))
+    step = advance(write, None, Verdict(applied=applied, because=word.because), policy, (word.at, 0.0))
     if step.move is None:
         raise WorkerError(f"write {write.id} cannot be resolved from {write.state}")
     said = "it took effect" if applied else "it did not take effect; one more attempt is allowed"
-    verdict = of_write(write, at=now, kind="resolved", reason="person", why=f"{said}: {because}")
-    records = (replace(verdict, by=by), *(replace(record, by=by) for record in step.move.records))
+    verdict = of_write(write, at=word.at, kind="resolved", reason="person", why=f"{said}: {word.because}")
+    records = tuple(replace(record, by=word.by) for record in (verdict, *step.move.records))
     return replace(step.move, records=records)
 
 

@@ -172,6 +172,10 @@ class Ledger(ReadableLedger, Protocol):
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read, by any process."""
 
+    def late_s(self, write: Write) -> float:
+        """So long after the write's last attempt was recorded a byte of it may still leave; 0 outside of a fleet."""
+        ...
+
     def note_task_read(self, write: Write) -> None:
         """Counts one such read, durably, before it is made."""
 

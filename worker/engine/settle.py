@@ -43,7 +43,7 @@ class Settler(Stage):
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         settling = state.settling.get(write.id)
         if settling is None:
-            looked_at, late_s = self._looked_at(write, policy), self._settings.late_s
+            looked_at, late_s = self._looked_at(write, policy), self._ledger.late_s(write)
             settling = Settling(ended=self._clock.monotonic(), looked_at=looked_at, late_s=late_s)
             state.settling[write.id] = settling
         self._watch(state, write, settling)
@@ -135,7 +135,7 @@ class Settler(Stage):
 
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
-        step = self._advanced(state, write, FoundSending(late_s=self._settings.late_s))
+        step = self._advanced(state, write, FoundSending(late_s=self._ledger.late_s(write)))
         self._store(state, _Weighed(write=write, step=step, record=None))
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Next:

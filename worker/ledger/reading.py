@@ -46,8 +46,8 @@ from worker.ledger.rows import (
     HOUR,
     LAST_CHANGE,
     NOT_SENT,
+    OF_ATTEMPT,
     OPEN_WRITES,
-    TASK_READS,
     WEEK,
     WITHOUT_EFFECT,
     living,
@@ -296,8 +296,14 @@ class LedgerReader:
 
     def task_reads(self, write: Write) -> int:
         """How often the service's task behind the write's last attempt was read."""
-        found = self._store.rows(TASK_READS, {"of_write": write.id, "of_attempt": write.attempt})
-        return int(found[0][0]) if found else 0
+        found = self._store.rows(OF_ATTEMPT, {"of_write": write.id, "of_attempt": write.attempt})
+        return int(found[0].task_reads) if found else 0
+
+    def late_s(self, write: Write) -> float:
+        """So long after the write's last attempt was recorded a byte of it may still leave, also where who made it is
+        gone; 0 where one process has the ledger, which ends with it."""
+        found = self._store.rows(OF_ATTEMPT, {"of_write": write.id, "of_attempt": write.attempt})
+        return float(found[0].late_s) if found else 0.0
 
     def writes(
         self,

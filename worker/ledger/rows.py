@@ -47,7 +47,18 @@ from worker.ledger.tables import (
     upsert,
     writes,
 )
-from worker.model.commits import Baseline, Change, Changes, Halt, History, Move, Observed, PartnerMemory, RuleMemory
+from worker.model.commits import (
+    Baseline,
+    Change,
+    Changes,
+    Halt,
+    History,
+    Move,
+    Observed,
+    PartnerMemory,
+    RuleMemory,
+    Sending,
+)
 from worker.model.errors import StateConflict
 from worker.model.exchange import LEASE
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Unknown, UnknownCode, WriteId
@@ -340,7 +351,9 @@ _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
 _OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
 _OF_ABSENT = _OUTCOME.where(_A.outcome == ABSENT)
 _ADD_ATTEMPT = insert(attempts)
-TASK_READS = select(_A.task_reads).where(_A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt"))
+OF_ATTEMPT = select(_A.task_reads, _A.late_s).where(
+    _A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt")
+)
 _BEGUN_BEFORE = exists().where(
     writes.c.partner == _A.partner,
     writes.c.event == _A.event,
@@ -359,20 +372,22 @@ FIRST_SENDINGS = (
 )
 
 
-def record_attempt(connection: Connection, write: Write, at: datetime, amount: float | None) -> None:
+def record_attempt(connection: Connection, sending: Sending) -> None:
     """Stores the attempt that a write in ``sending`` is about to make, with the money that its brake was judged by."""
+    write = sending.move.after
     row = {
         "write": write.id,
         "attempt": write.attempt,
-        "at": at,
+        "at": write.changed_at,
         "partner": write.key.partner,
         "event": write.key.event,
         "rule": write.key.rule,
         "episode": write.key.episode,
         "stops": write.intent.stops or not write.intent.target,
         "spends": write.intent.spends,
-        "amount": amount,
+        "amount": sending.amount,
         "outcome": OPEN,
+        "late_s": sending.late_s,
     }
     connection.execute(_ADD_ATTEMPT, row)
 

@@ -205,7 +205,7 @@ class SqlLedger(LedgerReader):
                 return brake
             try:
                 _move(connection, journal, move)
-                record_attempt(connection, after, after.changed_at, sending.amount)
+                record_attempt(connection, sending)
             except IntegrityError as error:  # whatever the guards saw: the rows allow one
                 why = f"write {after.id}: another attempt of it, or on its target, is under way"
                 raise StateConflict(why, hint="look at both with `campaign-worker writes`") from error

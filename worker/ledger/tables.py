@@ -282,6 +282,7 @@ attempts = Table(
     Column("amount", Float),
     Column("outcome", Words, nullable=False),
     Column("task_reads", Number, nullable=False, server_default="0"),
+    Column("late_s", Float, nullable=False, server_default="0"),
     Index("ix_attempts_partner", "partner", "stops", "at"),
     Index("ix_attempts_one_open", "write", unique=True, **only_where("outcome = 'open'")),
     Index("ix_attempts_money", "partner", "at", **only_where("amount IS NOT NULL")),

@@ -464,11 +464,12 @@ class Brake:
 class Sending:
     """An attempt to be recorded: the move to ``sending``, the brake that has the last word, called within the
     transaction and looking at nothing but the view, and the money that the attempt carries or commits, None where there
-    is none."""
+    is none. ``late_s``: in a fleet, so long after this a byte of it may still leave, whoever has the partner then."""
 
     move: Move
     check: Callable[[SendingView], Brake | None]
     amount: float | None
+    late_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
