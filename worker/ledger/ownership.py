@@ -8,7 +8,8 @@ and what is stored of a partner is stored only under the epoch in which it was b
 
 import os
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Update, delete, func, insert, select, update
@@ -83,8 +84,7 @@ class Membership:
         """Which partner has this record: this one, unless another came first. One record under two names would have
         everything done twice, so the rows allow one; and nobody new has it before it is known who those are of all
         that are ``named`` that were watched already."""
-        with recording(self._store, [partner], self.replica) as (connection, journal):
-            self.require(journal)
+        with self.recording([partner]) as (connection, _):
             first = connection.execute(select(_P.partner).where(_P.record == record)).scalar()
             if first is not None:
                 return PartnerId(first)
@@ -102,16 +102,29 @@ class Membership:
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Gives a partner back, with what the next one must know of its pace. Nothing of it may be under way."""
-        with recording(self._store, [partner], self.replica) as (connection, journal):
-            self.require(journal)
+        with self.recording([partner]) as (connection, _):
             connection.execute(_paced(connection, partner, pace).values(owner=None))
         self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
 
     def save_pace(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Stores what the service asked of the partner's pace, for whoever owns it next."""
-        with recording(self._store, [partner], self.replica) as (connection, journal):
-            self.require(journal)
+        with self.recording([partner]) as (connection, _):
             connection.execute(_paced(connection, partner, pace))
+
+    @contextmanager
+    def recording(
+        self, of: Iterable[str | None], begin: Callable[[Connection], None] | None = None
+    ) -> Iterator[tuple[Connection, Journal]]:
+        """A transaction of partners that are this replica's own. Raises `OwnershipLost` where one is not."""
+        with recording(self._store, of, self.replica, begin) as (connection, journal):
+            for partner, owner in journal.owners.items():
+                own = Owner(replica=self.replica, epoch=self.epochs.get(PartnerId(partner), -1))
+                if partner != OF_ALL and owner != own:
+                    raise OwnershipLost(
+                        f"{partner} is not this replica's any more: it belongs to {owner.replica or 'nobody'}",
+                        hint="nothing was stored; its owner goes on with it",
+                    )
+            yield connection, journal
 
     def say(self, body: Mapping[str, Json]) -> None:
         """What this replica says of itself, in place of what it said before."""
@@ -123,16 +136,6 @@ class Membership:
         with self._store.writing() as connection:
             connection.execute(delete(replicas).where(_R.id == self.replica))
         self.epochs = {}
-
-    def require(self, journal: Journal) -> None:
-        """Raises `OwnershipLost` unless every partner that is held in this transaction is this replica's own."""
-        for partner, owner in journal.owners.items():
-            own = Owner(replica=self.replica, epoch=self.epochs.get(PartnerId(partner), -1))
-            if partner != OF_ALL and owner != own:
-                raise OwnershipLost(
-                    f"{partner} is not this replica's any more: it belongs to {owner.replica or 'nobody'}",
-                    hint="nothing was stored; its owner goes on with it",
-                )
 
 
 def _joined(connection: Connection, now: datetime, state: str) -> str:

@@ -7,8 +7,8 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -344,15 +344,12 @@ class SqlLedger(LedgerReader):
             journal.add(records)
         return True
 
-    @contextmanager
     def _recording(
         self, of: Iterable[str | None], begin: Callable[[Connection], None] | None = None
-    ) -> Iterator[tuple[Connection, Journal]]:
-        replica = "" if self._membership is None else self._membership.replica
-        with recording(self._store, of, replica, begin) as (connection, journal):
-            if self._membership is not None:
-                self._membership.require(journal)
-            yield connection, journal
+    ) -> AbstractContextManager[tuple[Connection, Journal]]:
+        if self._membership is None:
+            return recording(self._store, of, begin=begin)
+        return self._membership.recording(of, begin)
 
     def _remember(self, sent: Write, end: Head) -> None:
         """Keeps beside the ledger, or on the replica's own disk, how far it had come."""
