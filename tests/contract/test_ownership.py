@@ -143,6 +143,31 @@ def test_nobody_new_has_a_record_before_it_is_known_who_was_watched_already(url:
     other.close()
 
 
+def test_a_partner_that_the_service_renamed_is_gone_on_with_and_what_is_true_then_waits(url: str) -> None:
+    """Under its new name it was held for ever; let in as a stranger, it would have everything done again."""
+    one, first = owning(url)
+    one.apply(Commit(at=NOW, partner=PartnerMemory(partner=ACME)))
+    assert first.identify(ACME, "1", [ACME]) == ACME
+    other, second = joined(url)
+    renamed = one_more()
+    assert second.take(renamed, Owner()) is not None
+    assert second.identify(renamed, "1", [renamed]) == ACME, "its owner has not heard of it yet"
+    first.release(ACME, {})
+    assert second.identify(renamed, "1", [ACME, renamed]) == ACME, "it has two names"
+    assert second.identify(renamed, "1", [renamed]) == renamed
+    memory = other.partner_memory(renamed)
+    assert memory is not None
+    assert memory.restored_at is not None
+    (record,) = other.log(LogFilter(partner=renamed))
+    assert (record["kind"], record["reason"]) == ("held", "restored")
+    taken = first.take(ACME, first.beat("running").owners[ACME])
+    assert taken is not None
+    assert taken.record is None
+    assert first.identify(ACME, "1", [ACME]) == renamed, "should it come back, it is the one that is held"
+    one.close()
+    other.close()
+
+
 def test_of_two_that_take_a_partner_over_one_has_it(url: str, postgres: Server) -> None:
     def sides() -> tuple[Side, ...]:
         partner = one_more()

@@ -208,7 +208,7 @@ def clock_of(config: Config) -> Clock:
     if not on_a_server(url):
         return own
     from worker.engine.fleet import ServersClock  # noqa: PLC0415 - most commands have their ledger in a file
-    from worker.ledger.reading import server_time_of  # noqa: PLC0415 - as above
+    from worker.ledger.ownership import server_time_of  # noqa: PLC0415 - as above
 
     clock, asked = ServersClock(own), own.monotonic()
     clock.heard(server_time_of(url), asked, own.monotonic())

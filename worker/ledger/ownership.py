@@ -9,7 +9,7 @@ and what is stored of a partner is stored only under the epoch in which it was b
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Update, delete, func, insert, select, update
@@ -18,9 +18,10 @@ from sqlalchemy.exc import IntegrityError
 from worker import __version__
 from worker.ledger.database import Store
 from worker.ledger.log import OF_ALL, Journal, recording
-from worker.ledger.rows import living, server_time
+from worker.ledger.reading import server_store
+from worker.ledger.rows import living, save_partner, server_time
 from worker.ledger.tables import partners, replicas, time_of, time_text
-from worker.model.commits import Record
+from worker.model.commits import PartnerMemory, Record
 from worker.model.errors import OwnershipLost, StateConflict
 from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
@@ -83,21 +84,30 @@ class Membership:
     def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId]) -> PartnerId:
         """Which partner has this record: this one, unless another came first. One record under two names would have
         everything done twice, so the rows allow one; and nobody new has it before it is known who those are of all
-        that are ``named`` that were watched already."""
-        with self.recording([partner]) as (connection, _):
-            first = connection.execute(select(_P.partner).where(_P.record == record)).scalar()
-            if first is not None:
-                return PartnerId(first)
+        that are ``named`` that were watched already. A name that the service has replaced gives it up, once nobody
+        watches that any more; what is true at the first poll of the new one then waits for approval."""
+        with self.recording([partner]) as (connection, journal):
+            first = connection.execute(select(_P.partner, _P.owner).where(_P.record == record)).first()
+            if first is not None and (first.partner in (partner, *named) or first.owner in living(connection)):
+                return PartnerId(first.partner)
             new = connection.execute(select(_P.body).where(_P.partner == partner)).scalar() is None
             earlier = select(_P.partner).where(_P.partner.in_(named), _P.body.is_not(None), _P.record.is_(None))
             unsure = connection.execute(earlier).scalar() if new else None
             if unsure is not None:
                 why = f"it may be the same as another partner: the record of {unsure} has not been read yet"
                 raise StateConflict(why, hint="it is held until that is known")
+            if first is not None:
+                now, left = server_time(connection), _P.owner.is_not_distinct_from(first.owner)
+                connection.execute(update(partners).where(_P.partner == first.partner, left).values(record=None))
+                save_partner(connection, PartnerMemory(partner=partner, restored_at=now) if new else None)
+                why = f"the service called it {first.partner} before: what is true at its first poll waits for approval"
+                journal.add([Record(at=now, kind="held", reason="restored", why=why, partner=partner)])
             try:
                 connection.execute(update(partners).where(_P.partner == partner).values(record=record))
             except IntegrityError as error:
-                raise StateConflict(f"another partner has just shown the record {record}", hint="see below") from error
+                raise StateConflict(
+                    f"another partner has just shown the record {record}", hint="it is asked again"
+                ) from error
         return partner
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
@@ -149,3 +159,9 @@ def _joined(connection: Connection, now: datetime, state: str) -> str:
 def _paced(connection: Connection, partner: PartnerId, pace: Mapping[str, Json]) -> Update:
     """Its times count from when it is stored."""
     return update(partners).where(_P.partner == partner).values(pace={**pace, "at": time_text(server_time(connection))})
+
+
+def server_time_of(url: str) -> datetime:
+    """Now, by the clock of a ledger's server, whether or not the ledger was made."""
+    with closing(server_store(url)) as store, store.reading() as connection:
+        return server_time(connection)

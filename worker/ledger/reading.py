@@ -9,7 +9,6 @@ import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from heapq import merge
@@ -651,12 +650,6 @@ def store_of(url: str, folder: Path | None = None) -> Store | None:
     if place is not None and place.mark.exists():
         raise lost(place)
     return None
-
-
-def server_time_of(url: str) -> datetime:
-    """Now, by the clock of a ledger's server, whether or not the ledger was made."""
-    with closing(server_store(url)) as store, store.reading() as connection:
-        return server_time(connection)
 
 
 def server_store(url: str) -> Store:

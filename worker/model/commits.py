@@ -68,7 +68,7 @@ REASONS: Mapping[str, str] = {
     "spend": "the budget allowed for sending is used up",
     "gap": "first poll after a long silence",
     "reset": "most events vanished at once and came back",
-    "restored": "the ledger was restored, or taken to another service",
+    "restored": "the ledger was restored or taken to another service, or the service has renamed the partner",
     "delete": "a DELETE always waits for an operator",
     "undocumented": "a request that the service's document does not name always waits for an operator",
     "mode": "the mode asks for approval or is shadow",
