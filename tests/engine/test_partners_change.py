@@ -7,8 +7,10 @@ from typing import Any, cast
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.engine.test_daemon import Edited, Told, no_budget
+from tests.unit.engine.test_fleet import Paces, Rows
 from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
+from worker.engine.fleet import Fleet, ServersClock
 from worker.engine.ports import Parts
 from worker.model.facts import PartnerId
 from worker.sandbox.changes import SettingsChange
@@ -90,4 +92,42 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
     settings: dict[str, Any] = {"twin": TwinSettings(token_lifetime_s=15)}
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
     with town(tmp_path, place, **settings) as (_, play):
+        play(script)
+
+
+def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_given_back(tmp_path: Path) -> None:
+    told, jobs, rows = Told(), Jobs(), Rows()
+    rows.records = {PARTNER: "1", OTHER: "2"}
+
+    async def script(here: Town) -> None:
+        worker, clock = here.worker, ServersClock(here.clock)
+        fleet = Fleet(rows, Paces(), clock)
+        parts = Parts(clock=clock, service=worker.service, ledger=worker.ledger, settings=here.settings, fleet=fleet)
+        daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
+        daemon._take_rules(await Edited(PAUSE).load(), "")
+
+        async def live(seconds: float) -> None:
+            ends = here.loop.time() + seconds
+            while here.loop.time() < ends:
+                await daemon._refresh(cast("AsyncIOScheduler", jobs))
+                fleet.beat(daemon._named)
+                daemon._renew(cast("AsyncIOScheduler", jobs), daemon._named)
+                fleet.give_back(daemon._busy)
+                for partner in list(jobs.partners):
+                    await daemon._one_cycle(partner)
+                await asyncio.sleep(3)
+
+        await live(9)
+        assert sorted(jobs.partners) == [PARTNER, OTHER]
+        here.ledger.append_halt(because="look first", by="me", at=here.clock.now())
+        here.set("e1", partner=OTHER, status="cancelled")
+        await live(9)
+        assert (here.only.state, here.only.held_by) == ("planned", "halt")
+        names(here, PARTNER)
+        await live(9)
+        assert (jobs.partners, told.said.count("partner_lost"), set(rows.epochs)) == ([PARTNER], 1, {PARTNER})
+        assert (here.only.state, here.only.held_by) == ("planned", "partner_gone"), here.story()
+
+    place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
+    with town(tmp_path, place, twin=TwinSettings(token_lifetime_s=15)) as (_, play):
         play(script)

@@ -343,8 +343,7 @@ class Daemon:
                 next_run_time=self._wall(),
                 **JOB_OPTIONS,
             )
-        if self._fleet is None:
-            self._hold_gone(named)
+        self._hold_gone(named)
         return renewed
 
     def _own(self, named: tuple[PartnerId, ...]) -> tuple[PartnerId, ...]:
@@ -395,11 +394,13 @@ class Daemon:
         return partner in self._polls or self._partners.in_flight(partner)
 
     def _hold_gone(self, named: tuple[PartnerId, ...]) -> None:
-        """The unsent writes of partners that are gone say so; what cannot be stored now is tried a minute later."""
+        """The unsent writes of partners that are gone say so, in a fleet those of its own, before they are given back;
+        what cannot be stored now is tried a minute later."""
         now = self._clock.now()
         with suppress(LedgerUnwritable, StateConflict):
-            moves = held_while_gone(self._ledger.open_writes(), named, now, self._held)
-            self._ledger.apply(Commit(at=now, moves=moves))
+            of = (None,) if self._fleet is None else sorted(self._fleet.owned.difference(self._own(named)))
+            writes = [write for partner in of for write in self._ledger.open_writes(partner)]
+            self._ledger.apply(Commit(at=now, moves=held_while_gone(writes, named, now, self._held)))
 
     def _say_held(self, held: dict[PartnerId, str]) -> None:
         """Says once of each partner that it is named, and not watched."""

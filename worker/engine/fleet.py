@@ -129,6 +129,11 @@ class Fleet:
         """The id under which it lives; another one after it had been given up."""
         return self._membership.replica
 
+    @property
+    def owned(self) -> frozenset[PartnerId]:
+        """Every partner that is its own, watched or not."""
+        return frozenset(self._membership.epochs)
+
     def beat(self, named: Collection[PartnerId]) -> None:
         """Says that this replica lives, takes what is for it to take, and chooses what it gives back. ``named``: by the
         service, and none before there are rules. Raises `LedgerUnwritable`, and then what it has is its own for a
@@ -137,15 +142,15 @@ class Fleet:
         before, began = self.replica, self._clock.monotonic()
         if named and self._state == "starting":
             self._state = "running"
-        owned = set(self._membership.epochs)
+        owned = self.owned
         standing = self._membership.beat(self._state)
         self._clock.heard(standing.at, began, self._clock.monotonic())
         self.speaks = self.replica == min(standing.alive, default="")
-        lost = owned - set(self._membership.epochs)
+        lost = owned - self.owned
         for partner in sorted(lost):  # what of it still waits to leave is asked by another
             self._paces.handed_over(partner)
         self._paces.lease(began + READS_FOR_S)
-        self._taken &= set(self._membership.epochs)
+        self._taken &= self.owned
         self.leaving &= self._taken
         if before not in ("", self.replica):  # it was given up: what it knows of its partners ends here
             self.mine = frozenset()
@@ -154,11 +159,11 @@ class Fleet:
             if replica == self.replica and partner not in lost:  # what was known of it ends first
                 self._take(partner, standing)
         if self._state == "running":
-            for partner in sorted(set(self._membership.epochs) - self._taken):  # no answer came when it was taken
+            for partner in sorted(self.owned - self._taken):  # no answer came when it was taken
                 self._take(partner, standing)
         if not self.leaving:
             self.leaving.update(surplus(named, standing, self.replica))
-        self.leaving.update(set(self._membership.epochs) - set(named))
+        self.leaving.update(self.owned - set(named))
         own = frozenset(self._taken) - self.leaving
         self.mine = own if len(named) == 1 else own & self._known
         self.strangers = own - self._known
@@ -173,7 +178,7 @@ class Fleet:
     def stop(self) -> None:
         """Everything is to be given back, and nothing is taken."""
         self._state = "stopping"
-        self.leaving.update(self._membership.epochs)
+        self.leaving.update(self.owned)
         self.mine = frozenset()
 
     def give_back(self, busy: Callable[[PartnerId], bool]) -> None:
@@ -188,7 +193,7 @@ class Fleet:
 
     def save_pace(self, partner: PartnerId) -> None:
         """Stores what the service has just asked of the partner's pace, for whoever takes it without a goodbye."""
-        if partner in self._membership.epochs:
+        if partner in self.owned:
             self._membership.save_pace(partner, self._paces.said(partner))
 
     def _take(self, partner: PartnerId, standing: Shares) -> None:
