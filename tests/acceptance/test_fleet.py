@@ -49,7 +49,7 @@ def server() -> Iterator[Server]:
 
 @contextmanager
 def fleet(
-    folder: Path, server: Server, box: Sandbox, size: int, rules: str = PAUSE, off_s: float = 0.0
+    folder: Path, server: Server, box: Sandbox, size: int, rules: str = PAUSE, *, off_s: float = 0.0, timeout_s: int = 3
 ) -> Iterator[list[tuple[Home, Worker]]]:
     """So many workers that share the partners, once each has its part. ``off_s``: how far their clocks are off."""
     url, homes = server.ledger(), []
@@ -57,7 +57,7 @@ def fleet(
         where = Home(folder=folder / f"replica{number}")
         where.folder.mkdir()
         where.config.write_text(
-            f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: 3s\n"
+            f"api:\n  base_url: {box.base_url}\n  cr_url: {box.cr_url}\n  timeout: {timeout_s}s\n"
             f"ledger: {url}\nstate_dir: state\nsafety: {{settle: 2s, evidence_within: 60s, confirm_within: 30s}}\n",
             encoding="utf-8",
         )
@@ -152,6 +152,20 @@ def test_a_worker_that_is_told_to_end_hands_its_partners_over(tmp_path: Path, se
         until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
         assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
         assert "takeover" not in [one["kind"] for one in other.log("--partner", FIRST)]
+
+
+def test_a_worker_that_is_told_to_end_watches_on_what_it_cannot_hand_over_yet(tmp_path: Path, server: Server) -> None:
+    with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 2, timeout_s=12) as found:
+        box.fault("hang_after", "PUT", "/client_campaign_status$")
+        box.post("change", {"event": "e1", "partner": FIRST, "set": {"status": "cancelled"}})
+        where, worker = owner(found, FIRST)
+        other = next(one for one, _ in found if one is not where)
+        until(lambda: [one["state"] for one in other.writes()] == ["sending"], "a pause in flight")
+        seen = len(lists(box, FIRST))
+        assert worker.stop() == 0
+        until(lambda: [one["state"] for one in other.writes()] == ["confirmed"], "the other one has seen the pause")
+        assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
+        assert len(box.effects()) == 1
 
 
 def test_a_worker_whose_clock_is_off_goes_by_the_servers(tmp_path: Path, server: Server) -> None:

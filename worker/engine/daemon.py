@@ -288,7 +288,7 @@ class Daemon:
                 task.cancel()
             if scheduler.running:
                 scheduler.shutdown(wait=False)
-            await self._finish()
+            await self._finish(scheduler)
             if sharing is not None:
                 sharing.cancel()
 
@@ -434,7 +434,9 @@ class Daemon:
 
     async def _one_cycle(self, partner: PartnerId) -> bool:
         state = self._partners.get(partner)
-        if state is None or self._stop.is_set() or self._clock.monotonic() < state.quiet_until:
+        if state is None or (self._stop.is_set() and not state.in_flight):
+            return False
+        if self._clock.monotonic() < state.quiet_until:
             return False
         short = state.expected is not None and state.expected.short
         try:
@@ -642,7 +644,13 @@ class Daemon:
         await self._clock.sleep(lasting.total_seconds())
         self._stop.set()
 
-    async def _finish(self) -> None:
+    async def _look_on(self, fleet: Fleet, scheduler: AsyncIOScheduler, state: PartnerState) -> None:
+        """Watches a partner on that cannot be given back before what is in flight there has ended."""
+        while state.in_flight and state.partner in fleet.owned:
+            await self._clock.sleep(max(BEAT_S, self._settings.interval.total_seconds() - self._listed_for_s(state)))
+            await self._looks(scheduler, state.partner)
+
+    async def _finish(self, scheduler: AsyncIOScheduler) -> None:
         """Awaits what is in flight, up to ``stop_within``; what is then still open is unknown at the next start."""
         self._stop.set()
         if self._fleet is not None:
@@ -650,11 +658,15 @@ class Daemon:
         flying, others = self._partners.tasks()
         for task in others:
             task.cancel()
+        fleet, busy = self._fleet, [state for state in self._partners if state.in_flight]
+        looks = [asyncio.ensure_future(self._look_on(fleet, scheduler, one)) for one in busy if fleet is not None]
         if flying:
             limit = asyncio.ensure_future(self._clock.sleep(self._settings.stop_within.total_seconds()))
             ended = asyncio.ensure_future(asyncio.wait(flying))
             await asyncio.wait([limit, ended], return_when=asyncio.FIRST_COMPLETED)
             limit.cancel()
+        for look in looks:
+            look.cancel()
         self._record("stopped", f"pid {self._pid}")
         self._save_status()
         if self._fleet is not None:
