@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from tests.simulation import history
 from tests.simulation.people import WHO
@@ -24,7 +24,7 @@ from tests.twin import BASE_URLS
 from tests.worlds import happening, rule_set, tenant
 from worker.api.exchanges import ReadResponse
 from worker.cli.wiring import PublishedSource, SharedPaces
-from worker.engine.fleet import Fleet
+from worker.engine.fleet import Fleet, ServersClock
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
 from worker.model.facts import PartnerId
@@ -60,13 +60,20 @@ class Replica(Process):
     @contextmanager
     def _held(self) -> Iterator[SqlLedger]:
         with SqlLedger.open(URL, clock_now=self.clock.now) as ledger:
+            moment = self.clock.monotonic()
+            self._servers.heard(cast("Server", self.disk).now(), moment, moment)
             yield ledger
+
+    @property
+    def _servers(self) -> ServersClock:
+        assert isinstance(self.clock, ServersClock)
+        return self.clock
 
     def _sends_under(self, ledger: SqlLedger) -> None:
         ledger.remember_in(self.state)
 
     def _fleet(self, ledger: SqlLedger, pacer: Pacer, gate: Gate[ReadResponse]) -> Fleet:
-        fleet = Fleet(ledger.join(), SharedPaces(pacer, gate), self.clock)
+        fleet = Fleet(ledger.join(), SharedPaces(pacer, gate), self._servers)
         pacer.struck = fleet.save_pace
         return fleet
 
@@ -82,7 +89,7 @@ class FleetTown(Town):
     def __init__(self, scene: Scene, seed: int, points: Points, folder: Path) -> None:
         self.partners = PARTNERS[: scene.partners]
         chance = Random(f"hosts {seed}")
-        self.skews = [timedelta(seconds=chance.choice([0.0, 0.0, 3.0, -40.0, 600.0])) for _ in range(scene.replicas)]
+        self.skews = [timedelta(seconds=chance.choice([0.0, 0.0, 3.0, -600.0, 7200.0])) for _ in range(scene.replicas)]
         self.away: dict[int, float] = {}
         self.troubles: list[history.Trouble] = []
         self.dropped: list[tuple[str, float]] = []
@@ -98,6 +105,10 @@ class FleetTown(Town):
             if not of[partner]:
                 of[partner].append(happening(f"e{10 * len(self.partners) + number}"))
         return service_of(self.scene, TwinWorld(tenant(one, *of[one]) for one in self.partners))
+
+    def wall(self) -> datetime:
+        """The server's, by which all go, whatever becomes of the clocks of their hosts."""
+        return self.disk.now()
 
     def _disk(self, folder: Path, chance: Random) -> Server:
         return Server(folder, self._crossed, self.kill, chance, self.loop)
@@ -123,13 +134,13 @@ class FleetTown(Town):
         self.disk.states[name] = state
 
         def wall() -> datetime:
-            return self.wall() + self.skews[host]
+            return super(FleetTown, self).wall() + self.skews[host]
 
         return Replica(
             name=name,
             around=self,
             disk=self.disk,
-            clock=SimClock(self.loop, wall, booted_s),
+            clock=ServersClock(SimClock(self.loop, wall, booted_s)),
             settings=self.settings,
             folder=self.rules,
             assumed=assumed(tuple(self.scene.assumed.items())),
@@ -279,7 +290,7 @@ class FleetTown(Town):
             unstored=whole.unstored or any(one.kind in UNSTORED for one in self.troubles),
             slowed=True,
             harmed=True,
-            clock_moved=whole.clock_moved or any(self.skews),
+            clock_moved=False,
             logs=logs,
             writes=[one for one in whole.writes if one[0] in numbers],
             effects=[one for one in whole.effects if one.event in mine],

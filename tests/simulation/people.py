@@ -24,7 +24,7 @@ from worker.engine.operators import (
 from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore
 from worker.model.commits import Commit
-from worker.model.errors import StateConflict, WorkerError
+from worker.model.errors import NotFound, StateConflict, WorkerError
 from worker.model.facts import PartnerId, RuleId
 from worker.model.writes import Write
 from worker.sandbox.world import Happening
@@ -122,11 +122,11 @@ class People:
                     now = self._place.wall()
                     there = self._is_there(write)
                     self._place.tell(f"somebody says that {write.id} is {'there' if there else 'not there'}")
-                    word = Word(because="looked", by=WHO, at=now)
-                    move = resolved(write, word, applied=there, settings=self._place.settings)
+                    word, late_s = Word(because="looked", by=WHO, at=now), ledger.late_s(write)
                     try:
+                        move = resolved(write, word, applied=there, settings=self._place.settings, late_s=late_s)
                         ledger.apply(Commit(at=now, moves=(move,)))
-                    except StateConflict:
+                    except (NotFound, StateConflict):
                         continue
 
     def _is_there(self, write: Write) -> bool:

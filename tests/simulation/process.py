@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import socket_of
@@ -26,7 +26,7 @@ from worker.api.exchanges import ReadResponse
 from worker.api.requests import Hosts
 from worker.api.transport import Transports
 from worker.engine.daemon import Daemon
-from worker.engine.fleet import Fleet
+from worker.engine.fleet import Fleet, ServersClock
 from worker.engine.looks import EngineSettings
 from worker.engine.ports import CycleReport, Parts
 from worker.ledger.lock import SenderLock
@@ -186,7 +186,7 @@ class Process:
     name: str
     around: Around
     disk: Disk
-    clock: SimClock
+    clock: SimClock | ServersClock
     settings: EngineSettings
     folder: Folder
     assumed: Assumptions
@@ -202,7 +202,7 @@ class Process:
 
     async def live(self) -> None:
         """From the lock to the end."""
-        CLOCK.set(self.clock)
+        CLOCK.set(cast("SimClock", self.clock.own if isinstance(self.clock, ServersClock) else self.clock))
         try:
             await self._run()
             self.ended = "stopped"
