@@ -37,7 +37,7 @@ from worker.guards.checks import (
     too_old,
 )
 from worker.model.actions import ACTIONS
-from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending, of_write
+from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending, SendingView, of_write
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
@@ -62,11 +62,12 @@ THROTTLED_AGAIN = timedelta(seconds=60)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """A write that no guard objects to, with what it was judged on. ``held``: but for one, in spite of which an unknown
-    write is read, and a wait waits."""
+    write is read, and a wait waits. ``view``: the ledger as it was then."""
 
     write: Write
     fresh: Fresh
     situation: Situation
+    view: SendingView
     held: No | None = None
 
 
@@ -163,13 +164,15 @@ class Executor(Stage):
         all the same, and then it rests."""
         key = write.key
         episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
-        situation = self._situation(state, write, earlier_in_do(write, episode), None)
+        view = self._ledger.sending_view(write, self._clock.now())
+        situation = self._situation(state, write, earlier_in_do(write, episode), view)
         guards = OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING
         no = self._asking.objection(state, write) or first_no(guards, situation)
         rest = BRAKED_AGAIN if no is None or no.until is not None else None
-        no = no or self._braked_already(state, situation)
+        no = no or self._braked_already(state, situation, view)
+        ready = Ready(write=write, fresh=UNASKED, situation=situation, view=view, held=no)
         if no is not None and no.reason == "wait":
-            return Ready(write=write, fresh=UNASKED, situation=situation, held=no)
+            return ready
         if no is not None and (write.state != "unknown" or no.way != "hold"):
             raise _Stopped(no, rest)
         if no is not None:
@@ -178,7 +181,7 @@ class Executor(Stage):
             raise _Stopped
         if no is None and (doubt := self._doubt(state, write)) is not None:
             raise _Stopped(doubt)
-        return Ready(write=write, fresh=UNASKED, situation=situation, held=no)
+        return ready
 
     async def _with_fresh_facts(self, state: PartnerState, before: Ready) -> Ready:
         """The same by what is read just now, and by the guards that go by it. A message needs none of it."""
@@ -193,7 +196,7 @@ class Executor(Stage):
         rules = self._asking.rules(state, write)
         async with self._preflight.together(state, write, rules) as places:
             fresh = await self._preflight.read(state, write, rules, earlier, places)
-            situation = self._situation(state, write, earlier, fresh)
+            situation = self._judged(before.situation, fresh)
             if write.state == "unknown" and not self._still_absent(state, write, fresh):
                 raise _Stopped
             if (stale := out_of_date(situation)) is not None:
@@ -211,7 +214,7 @@ class Executor(Stage):
             if not self._preflight.still(fresh.facts):
                 why = "the facts it needs could not be read within one interval"
                 raise _Stopped(No(way="hold", reason="fact_unknown", why=why), HELD_AGAIN)
-        return Ready(write=write, fresh=fresh, situation=situation)
+        return replace(before, fresh=fresh, situation=situation)
 
     def _recorded(self, state: PartnerState, ready: Ready) -> tuple[Write, WriteRequest, float]:
         """The attempt, looked at once more and on disk, in one uninterrupted step; its request, and until when it may
@@ -228,8 +231,7 @@ class Executor(Stage):
         if (doubt := self._doubt(state, current)) is not None:
             raise _Stopped(doubt)
         sent: list[Json] = [{name: value} for name, value in request.query]
-        booked = self._ledger.sending_view(write, self._clock.now()).booked
-        amount, limits = added_by(ready.situation, booked, [*sent, request.body]), self._limits(current)
+        amount, limits = added_by(ready.situation, ready.view.booked, [*sent, request.body]), self._limits(current)
         sending = Sending(
             move=self._sending(state, replace(ready, write=current), request),
             check=lambda view: brake_in_transaction(current, amount, limits, self._clock.now(), view),
@@ -254,11 +256,10 @@ class Executor(Stage):
         why = "the service refused the credentials, and another write of the partner is trying them now"
         return No(way="hold", reason="credentials", why=why)
 
-    def _braked_already(self, state: PartnerState, before: Situation) -> No | None:
+    def _braked_already(self, state: PartnerState, before: Situation, view: SendingView) -> No | None:
         """A brake that is on now: nothing is read for a write that could not be sent. What it would add is only known
         here where its target was read before; the transaction of the sending has the last word in any case."""
         write, now = before.write, before.now
-        view = self._ledger.sending_view(write, now)
         key = fact_key(write.intent)
         seen = state.merged(write.key.event).get(key, UNREAD)
         known = isinstance(seen, Known) and ACTIONS[write.intent.action].budget == "own"
@@ -410,31 +411,35 @@ class Executor(Stage):
             state.memories.update(memories)
             state.due.pop(ended.before.key.event, None)
 
-    def _situation(
-        self, state: PartnerState, write: Write, earlier: tuple[Write, ...], fresh: Fresh | None
-    ) -> Situation:
-        now = self._clock.now()
-        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
-        busy = tuple(one for one in others if holds_back(one, write))
-        situation = Situation(
+    def _situation(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], view: SendingView) -> Situation:
+        others = self._on_target(write)
+        return Situation(
             write=write,
-            now=now,
+            now=self._clock.now(),
             limits=self._settings.limits,
-            halts=self._ledger.halts(now),
-            on_target=busy,
+            halts=view.halts,
+            on_target=tuple(one for one in others if holds_back(one, write)),
             earlier=earlier,
             unvouched=unvouched_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
             credentials_until=state.memory.denied_until,
             put_back_by=put_back_by(write, others),
         )
-        if fresh is None:
-            return situation
+
+    def _judged(self, before: Situation, fresh: Fresh) -> Situation:
+        """The same by what was read just now, and by what has come onto the target meanwhile."""
+        write = before.write
+        others = self._on_target(write)
+        busy = tuple(one for one in others if holds_back(one, write))
+        situation = replace(before, now=self._clock.now(), on_target=busy, judgement=fresh.judgement, facts=fresh.named)
         if write.approved:
             situation = replace(situation, approved_amount=self._approved_amount(write))
         if write.undo:
             touched = None if write.sent else touched_meanwhile(self._ledger, write, others)
             situation = replace(situation, touched=touched, left=left_now(write, others))
-        return _judged(situation, fresh)
+        return situation
+
+    def _on_target(self, write: Write) -> tuple[Write, ...]:
+        return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
 
     def _approved_amount(self, write: Write) -> float | None:
         """What whoever approved the write last was shown that it spends, as the log has it."""
@@ -485,7 +490,3 @@ def _replaced(change: Move, *records: Record) -> Move:
 
 def _changed(record: Record, **changes: object) -> Record:
     return replace(record, **changes)  # type: ignore[arg-type]  # fields of Record, spelled above
-
-
-def _judged(situation: Situation, fresh: Fresh) -> Situation:
-    return replace(situation, judgement=fresh.judgement, facts=fresh.named)

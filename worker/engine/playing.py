@@ -143,24 +143,15 @@ class WorldService:
         self.sent = 0
         self.accepted: set[WriteId] = set()
 
-    async def keep_places(
-        self,
-        partner: PartnerId,  # noqa: ARG002 - nothing is waited for
-        event: EventId,  # noqa: ARG002 - as above
-        keys: Iterable[FactKey],  # noqa: ARG002 - as above
-        *,
-        urgency: Urgency,  # noqa: ARG002 - as above
-    ) -> Places:
+    async def keep_places(self, *_: object, **__: object) -> Places:
         """At once."""
         return EveryPlace()
 
-    def budget(self, partner: PartnerId) -> float:  # noqa: ARG002 - nothing is waited for
+    def budget(self, *_: object) -> float:
         """Without end."""
         return float(1_000_000)
 
-    async def ready_to_write(
-        self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
-    ) -> None:
+    async def ready_to_write(self, *_: object, **__: object) -> None:
         """At once."""
 
     async def attempt(self, write: Write, _request: WriteRequest) -> Outcome:
@@ -174,7 +165,7 @@ class WorldService:
         """The write will take effect then, or at the next look after it."""
         self._late.append((at, write))
 
-    def known_to_land(self, write: Write) -> bool:  # noqa: ARG002 - here, nobody knows
+    def known_to_land(self, _write: Write) -> bool:
         """Whether reads of this write are not worth a look before it lands."""
         return False
 

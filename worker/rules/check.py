@@ -8,7 +8,7 @@ a value outside a documented set is a warning, because the document can be older
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from worker.model.errors import Code
 from worker.rules import remedies
@@ -33,6 +33,7 @@ _FIELDS = frozenset({"ident", "select", "index"})
 _NOTHING: frozenset[str] = frozenset()
 SHORT, LONG = 100, 1_000
 """How long lists may be: a condition that cannot be evaluated over short ones is refused, over long ones warned of."""
+Severity: TypeAlias = Literal["error", "warning"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -43,7 +44,7 @@ class Finding:
     offset: int
     message: str
     hint: str = ""
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     code: Code = "type"
 
 
@@ -54,10 +55,8 @@ def check_condition(
     ``whole``: the condition with what its names stand for, where it has any."""
     check = _Check(names)
     result = check.type_of(tree, {})
-    if boolean and result.kind not in ("bool", "any"):
-        check.find(
-            tree.start, f"a condition is true or false, and this is {result.words}", remedies.compared(tree, result)
-        )
+    if boolean:
+        check.ask_truth(tree, result, "a condition is true or false")
     check.price(whole or tree, None if whole is None else tree.start)
     return tuple(sorted(check.findings, key=lambda finding: finding.offset))
 
@@ -115,11 +114,16 @@ class _Check:
         }
         self._special = {"has": self._has, "known": self._known, **dict.fromkeys((*RECORDED, SINCE), self._recorded)}
 
-    def find(self, offset: int, message: str, hint: str = "", *, code: Code = "type") -> None:
-        """Notes a finding. A value outside a documented set is a warning: the document can be older; so is what
-        may be meant."""
-        severity: Literal["error", "warning"] = "warning" if code in ("set", "zone") else "error"
+    def find(
+        self, offset: int, message: str, hint: str = "", *, code: Code = "type", severity: Severity = "error"
+    ) -> None:
+        """Notes a finding."""
         self.findings.append(Finding(offset=offset, message=message, hint=hint, severity=severity, code=code))
+
+    def ask_truth(self, node: Node, found: Type, wanted: str) -> None:
+        """Notes what is neither true nor false where only that will do."""
+        if found.kind not in ("bool", "any"):
+            self.find(node.start, f"{wanted}, and this is {found.words}", remedies.compared(node, found))
 
     def price(self, tree: Node, place: int | None) -> None:
         """Notes a condition that is unknown where lists are not even long, or where they are. ``place``: where to say
@@ -128,13 +132,10 @@ class _Check:
             return
         longest = bisect_right(range(1, LONG), STEPS_MAX, key=lambda items: steps(tree, items))
         innermost = max((node for node in walk(tree) if node.kind == "macro"), key=lambda node: node.at)
-        severity: Literal["error", "warning"] = "error" if longest < SHORT else "warning"
+        severity: Severity = "error" if longest < SHORT else "warning"
         message = f"for lists of more than {longest} items this takes too many steps, and is unknown"
         hint = "go over fewer lists within lists, or over what filter(…) leaves of them; or split the rule"
-        finding = Finding(
-            offset=innermost.at if place is None else place, message=message, hint=hint, severity=severity, code="steps"
-        )
-        self.findings.append(finding)
+        self.find(innermost.at if place is None else place, message, hint, code="steps", severity=severity)
 
     def type_of(self, node: Node, bound: Mapping[str, Type]) -> Type:
         """The type of a part, after everything wrong in it was noted."""
@@ -199,10 +200,7 @@ class _Check:
     def _logic(self, node: Node, bound: Mapping[str, Type]) -> Type:
         symbol = {"and": "&&", "or": "||", "not": "!"}[node.kind]
         for child in node.children:
-            found = self.type_of(child, bound)
-            if found.kind not in ("bool", "any"):
-                message = f"{symbol} takes true or false, and this is {found.words}"
-                self.find(child.start, message, remedies.compared(child, found))
+            self.ask_truth(child, self.type_of(child, bound), f"{symbol} takes true or false")
         return BOOL
 
     def _negate(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -213,9 +211,7 @@ class _Check:
 
     def _choice(self, node: Node, bound: Mapping[str, Type]) -> Type:
         condition, yes, no = (self.type_of(child, bound) for child in node.children)
-        if condition.kind not in ("bool", "any"):
-            message = f"'?' takes true or false, and this is {condition.words}"
-            self.find(node.children[0].start, message, remedies.compared(node.children[0], condition))
+        self.ask_truth(node.children[0], condition, "'?' takes true or false")
         return replace(yes, values=()) if yes.kind == no.kind else ANY
 
     def _compare(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -262,7 +258,7 @@ class _Check:
         if known.values and value.literal == "string" and value.value not in known.values:
             said = remedies.other_value(remedies.spelled(node), known, str(value.value))
             if said is not None:
-                self.find(value.start, *said, code="set")
+                self.find(value.start, *said, code="set", severity="warning")  # the document can be older
 
     def _arithmetic(self, node: Node, bound: Mapping[str, Type]) -> Type:
         left, right = (self.type_of(child, bound) for child in node.children)
@@ -331,7 +327,7 @@ class _Check:
             return function.gives
         if node.text in ("getHours", "getDayOfWeek") and len(types) == 1 and types[0].kind == "timestamp":
             hint = f"write {node.text}('Europe/Berlin'), or {node.text}('UTC')"
-            self.find(node.at, "without a zone this is told by UTC", hint, code="zone")
+            self.find(node.at, "without a zone this is told by UTC", hint, code="zone", severity="warning")
         before = len(self.findings)
         for child, found, wanted in zip(node.children, types, function.kinds(len(types)), strict=False):
             items = found.items if function.many and len(types) == 1 else None
@@ -435,9 +431,8 @@ class _Check:
         item = over.items if over.kind == "list" and over.items is not None else ANY
         inner = {**bound, variable.text: item}
         results = [self.type_of(body, inner) for body in bodies]
-        if node.text != "map" and results[0].kind not in ("bool", "any"):
-            message = f"'{node.text}' takes a condition, and this is {results[0].words}"
-            self.find(bodies[0].start, message, remedies.compared(bodies[0], results[0]))
+        if node.text != "map":
+            self.ask_truth(bodies[0], results[0], f"'{node.text}' takes a condition")
         if node.text == "filter":
             return over
         return Type(kind="list", items=replace(results[-1], values=())) if node.text == "map" else BOOL
