@@ -573,7 +573,7 @@ _ALL: tuple[Mutant, ...] = (
         name="one unknown holds all",
         why="a write that nobody knows of holds up the writes of other events",
         applied=flaw(
-            "worker.engine.execute:Executor._situation",
+            "worker.engine.execute:Executor._on_target",
             (
                 "busy = tuple(one for one in others if holds_back(one, write))",
                 _ALL_UNKNOWN,

@@ -41,7 +41,7 @@ from worker.model.exchange import (
     Urgency,
     WriteRequest,
 )
-from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown, record_of
 from worker.model.writes import Intent
 from worker.reading.gate import Gate, Pacer
 
@@ -208,7 +208,7 @@ class ApiService:
         source = self._sources.get(key.name)
         if source is not None and source.names("client_id"):
             record = await self.read(partner, None, PARTNER, urgency=urgency, max_age=CLIENT_ID_AGE)
-            found = record.value.get("id") if isinstance(record, Known) and isinstance(record.value, dict) else None
+            found = record_of(record).get("id")
             if not isinstance(found, str):
                 return f"{key.name} needs the partner's client_id, and its record could not be read"
             self._clients[partner] = found

@@ -23,7 +23,7 @@ from worker.api.facts import FACT_SOURCES, SHARES, SURELY_PERCENT
 from worker.api.requests import path_of
 from worker.model.errors import NotFound, NotSafe
 from worker.model.exchange import Clock, SecretValue, Urgency
-from worker.model.facts import GOALS, NO_GAPS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace
+from worker.model.facts import GOALS, NO_GAPS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace, record_of
 
 # The judges, one for each key that reading can tell of; every other key is for a write to show. Pure.
 
@@ -515,7 +515,7 @@ class PartnerProbe:
         partner, defaults = await self._read("partner", event, {}), None
         if event is not None:
             defaults = await self._read("defaults", event, {})
-        params = parameters(_record(partner), _record(defaults), event or {}, self.clock.now().date())
+        params = parameters(record_of(partner), record_of(defaults), event or {}, self.clock.now().date())
         for name, source in FACT_SOURCES.items():
             if name not in ("partner", "defaults") and (event is not None or not source.per_event):
                 await self._read(name, event, {one: params[one] for one in source.params})
@@ -610,7 +610,3 @@ def _page(reply: ReadResponse) -> EventPage | None:
         return page_from(reply.json())
     except NoValue:
         return None
-
-
-def _record(fact: Fact | None) -> EventRecord:
-    return fact.value if isinstance(fact, Known) and isinstance(fact.value, dict) else {}

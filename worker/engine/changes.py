@@ -24,7 +24,7 @@ from worker.engine.looks import (
 )
 from worker.model.actions import ACTIONS, UNDO, WAIT
 from worker.model.commits import Baseline, Brake, RuleMemory
-from worker.model.facts import FactKey, Json, Known, Observation
+from worker.model.facts import FactKey, Json, Known, Observation, record_of
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
 from worker.rules.cel import WRITE
@@ -50,8 +50,8 @@ def values_at(scope: Scope, fields: Iterable[tuple[str, str]]) -> dict[str, Json
         fact = scope.fact(name)
         if isinstance(fact, Known) and not field:
             found[name] = fact.value
-        elif isinstance(fact, Known) and isinstance(fact.value, Mapping) and field in fact.value:
-            found[f"{name}.{field}"] = fact.value[field]
+        elif field in record_of(fact):
+            found[f"{name}.{field}"] = record_of(fact)[field]
     return found
 
 
@@ -87,8 +87,7 @@ def left_so(observation: Observation, fields: Iterable[tuple[str, str]], done: S
 
 
 def _left_so(observation: Observation, name: str, field: str, done: Sequence[Write]) -> bool:
-    fact = observation.get(FactKey(name=name))
-    record = fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
+    record = record_of(observation.get(FactKey(name=name)))
     made = [one.intent.wanted for one in done if (name, field) in fields_of(one) and field in one.intent.wanted]
     return not made or (field in record and any(same_field(field, record[field], one[field]) for one in made))
 

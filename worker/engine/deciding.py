@@ -22,7 +22,7 @@ from worker.engine.ports import Parts, Stage
 from worker.engine.state import PartnerState
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import EventId, FactKey, Known, Observation, RuleId, parse_time
+from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.cel import Node, walk
@@ -366,8 +366,7 @@ def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[
         yield _next_multiple(now, DAY)
     if "budget_range" not in rule.names or "runtime_in_days" in rule.parameters:
         return
-    event = observation.get(FactKey(name="event"))
-    start = event.value.get("start_date_time") if isinstance(event, Known) and isinstance(event.value, dict) else None
+    start = record_of(observation.get(FactKey(name="event"))).get("start_date_time")
     moment = parse_time(start) if isinstance(start, str) else None
     if moment is not None and moment > now:
         yield now + (moment - now) % DAY + JUST_AFTER

@@ -25,6 +25,7 @@ from worker.model.facts import (
     Unknown,
     WriteId,
     parse_time,
+    record_of,
     spelled,
 )
 from worker.model.rules import Rule, Scope, Truth
@@ -383,7 +384,7 @@ class _Record:
     kept: timedelta | None = None
 
     def take(self, one: Observed) -> None:
-        value = one.fact.value if isinstance(one.fact, Known) and isinstance(one.fact.value, dict) else {}
+        value = record_of(one.fact)
         if one.key == SILENCE:
             begun = parse_time(str(value.get("since")))
             if begun is not None and one.at - begun > self.asked.gap:

@@ -412,13 +412,13 @@ class Executor(Stage):
             state.due.pop(ended.before.key.event, None)
 
     def _situation(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], view: SendingView) -> Situation:
-        others = self._on_target(write)
+        others, busy = self._on_target(write)
         return Situation(
             write=write,
             now=self._clock.now(),
             limits=self._settings.limits,
             halts=view.halts,
-            on_target=tuple(one for one in others if holds_back(one, write)),
+            on_target=busy,
             earlier=earlier,
             unvouched=unvouched_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
             credentials_until=state.memory.denied_until,
@@ -428,8 +428,7 @@ class Executor(Stage):
     def _judged(self, before: Situation, fresh: Fresh) -> Situation:
         """The same by what was read just now, and by what has come onto the target meanwhile."""
         write = before.write
-        others = self._on_target(write)
-        busy = tuple(one for one in others if holds_back(one, write))
+        others, busy = self._on_target(write)
         situation = replace(before, now=self._clock.now(), on_target=busy, judgement=fresh.judgement, facts=fresh.named)
         if write.approved:
             situation = replace(situation, approved_amount=self._approved_amount(write))
@@ -438,8 +437,11 @@ class Executor(Stage):
             situation = replace(situation, touched=touched, left=left_now(write, others))
         return situation
 
-    def _on_target(self, write: Write) -> tuple[Write, ...]:
-        return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+    def _on_target(self, write: Write) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
+        """Every write of its target, and those of them that hold it back."""
+        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+        busy = tuple(one for one in others if holds_back(one, write))
+        return others, busy
 
     def _approved_amount(self, write: Write) -> float | None:
         """What whoever approved the write last was shown that it spends, as the log has it."""

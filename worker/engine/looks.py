@@ -12,7 +12,7 @@ from typing import Literal
 from worker.guards.checks import Limits
 from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Brake, PartnerMemory, Record, RuleMemory
-from worker.model.facts import EventId, Fact, Json, Known, Observation, PartnerId, RuleId, Unknown
+from worker.model.facts import EventId, Fact, Json, Observation, PartnerId, RuleId, Unknown, record_of
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
@@ -367,10 +367,7 @@ _NO_WRITE = frozenset({"notify"})
 
 def products_off(partner: Fact | None) -> frozenset[str]:
     """The flags that the partner's record says are off."""
-    record: Json = partner.value if isinstance(partner, Known) else None
-    if not isinstance(record, dict):
-        return frozenset()
-    return frozenset(flag for flag in FLAGS if record.get(flag) is False)
+    return frozenset(flag for flag in FLAGS if record_of(partner).get(flag) is False)
 
 
 def shut(rules: Iterable[Rule], off: frozenset[str]) -> dict[RuleId, str]:

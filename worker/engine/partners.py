@@ -18,7 +18,7 @@ from worker.engine.ports import Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import OF_PARTNER, Move
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Fact, Json, Known, PartnerId, spelled
+from worker.model.facts import Fact, Json, Known, PartnerId, record_of, spelled
 from worker.model.writes import Write
 from worker.writes.evidence import folded
 from worker.writes.life import hold
@@ -156,7 +156,7 @@ class Identities(Stage):
 
 
 def _id_in(record: Fact) -> str | None:
-    found = record.value.get("id") if isinstance(record, Known) and isinstance(record.value, Mapping) else None
+    found = record_of(record).get("id")
     known = isinstance(found, str | int) and not isinstance(found, bool) and found != ""
     return folded(str(found)) if known else None  # two that are alike are taken for one: that only holds the other
 

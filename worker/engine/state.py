@@ -45,6 +45,7 @@ from worker.model.facts import (
     RuleId,
     Unknown,
     WriteId,
+    record_of,
     spelled,
 )
 from worker.model.rules import Rule, RuleSet
@@ -505,7 +506,7 @@ class Stored:
             if now.event == OF_PARTNER:
                 yield from _of_partner(self.partner, change)
                 continue
-            was, now_is = _last_known(before), _fields(now.fact)
+            was, now_is = _last_known(before), record_of(now.fact)
             for name in self.watched.get(now.key.name, ()):
                 if name in was and name in now_is and was[name] != now_is[name]:
                     said = (f"{now.key.name}.{name}", was[name], now_is[name])
@@ -532,13 +533,9 @@ def same(old: Fact | None, new: Fact) -> bool:
     return old is not None and not isinstance(old, Known) and old.code == new.code
 
 
-def _fields(fact: Fact) -> Mapping[str, Json]:
-    return fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
-
-
 def _last_known(before: Observed) -> dict[str, Json]:
     """Every field as it was read last."""
-    return {**before.last, **_fields(before.fact)}
+    return {**before.last, **record_of(before.fact)}
 
 
 def _missed(before: Observed | None, new: Fact) -> dict[str, Json]:
@@ -573,7 +570,7 @@ def _of_partner(partner: PartnerId, change: Change) -> Iterator[Record]:
 
 def memory_of(partner: PartnerId, fact: Fact) -> PartnerMemory:
     """The partner's memory as it was recorded, without when its events were listed last."""
-    found = fact.value if isinstance(fact, Known) and isinstance(fact.value, dict) else {}
+    found = record_of(fact)
     return PartnerMemory(
         partner=partner,
         after_gap_at=_moment(found.get("after_gap_at")),

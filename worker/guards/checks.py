@@ -7,7 +7,7 @@ from typing import Literal
 
 from worker.model.actions import ACTIONS, money_in
 from worker.model.commits import Booking, Brake, Halt, SendingView
-from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId
+from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId, record_of
 from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
 from worker.writes.evidence import (
@@ -215,7 +215,7 @@ def setup_state(situation: Situation) -> No | None:
     if not needs:
         return None
     fact = situation.fact("setup")
-    state = fact.value.get("state") if isinstance(fact, Known) and isinstance(fact.value, Mapping) else None
+    state = record_of(fact).get("state")
     if state is None:
         why = fact.why if not isinstance(fact, Known) else "the answer lacks the setup's state"
         return No(way="hold", reason="target_unreadable", why=f"setup: {why}")
@@ -382,19 +382,14 @@ def budget_of(situation: Situation, sent: Json = None) -> float | None:
     and body as they go out, in which an assumption may name or add money."""
     intent = situation.write.intent
     draft = ACTIONS[intent.action].budget == "draft"
-    own = amount_of_draft(_draft(situation)) if draft else amount_of(intent)
+    own = amount_of_draft(record_of(situation.fact("setup"))) if draft else amount_of(intent)
     return max((amount for amount in (own, money_in(sent)) if amount is not None), default=None)
 
 
 def _draft_budget(situation: Situation) -> float | None:
     """The budget of the draft that the service's range is for; what else of it is money has no range."""
-    value = _draft(situation).get("total_budget")
+    value = record_of(situation.fact("setup")).get("total_budget")
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _draft(situation: Situation) -> Mapping[str, Json]:
-    fact = situation.fact("setup")
-    return fact.value if isinstance(fact, Known) and isinstance(fact.value, Mapping) else {}
 
 
 def held_back_off(situation: Situation) -> No | None:

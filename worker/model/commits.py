@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Never
 
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, PartnerId, RuleId, WriteId
+from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId, record_of
 from worker.model.writes import Plan, Write
 
 # The action log's words: kinds, reason codes and the shape of a record before it gets its number and hash.
@@ -549,7 +549,7 @@ class EventSeen:
 
     def field(self, name: str) -> Json:
         """A field of it; None where it is not known."""
-        return self.fact.value.get(name) if isinstance(self.fact, Known) and isinstance(self.fact.value, dict) else None
+        return record_of(self.fact).get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,11 @@ Fact: TypeAlias = Known | Unknown
 UNREAD = Unknown(code="unread", why="not read yet")
 
 
+def record_of(fact: Fact | None) -> dict[str, Json]:
+    """The fields of a record that is known; none of anything else."""
+    return fact.value if isinstance(fact, Known) and isinstance(fact.value, dict) else {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """All that is known of one event at one look. ``until``:

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
 from worker.rules.registry import BUILT_IN, FROM_DEFAULTS, LOCAL, MADE, SET_FIELDS
@@ -79,8 +79,7 @@ def runtime_in_days(observation: Observation, now: datetime) -> int | None:
 
 
 def _field(observation: Observation, fact: str, name: str) -> Json:
-    found = observation.get(FactKey(name=fact))
-    return found.value.get(name) if isinstance(found, Known) and isinstance(found.value, dict) else None
+    return record_of(observation.get(FactKey(name=fact))).get(name)
 
 
 def _text(observation: Observation, fact: str, name: str) -> str | None:

@@ -24,7 +24,7 @@ from worker.model.actions import (
     money_in,
 )
 from worker.model.endpoints import Host, row_called
-from worker.model.facts import Json, Known
+from worker.model.facts import Json, Known, record_of
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, own_values, wish_of
@@ -114,8 +114,7 @@ def _names_client(value: Json) -> bool:
 
 def _client_id(place: str, scope: Scope) -> str:
     """The partner's internal id, kept with the write as it was at the firing (API section 2.1)."""
-    fact = scope.fact("partner")
-    found = fact.value.get("id") if isinstance(fact, Known) and isinstance(fact.value, Mapping) else None
+    found = record_of(scope.fact("partner")).get("id")
     if found is None:
         raise NotComputable(f"{place}: {CLIENT} is not known: the partner's record could not be read")
     return str(found)
