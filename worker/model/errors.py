@@ -16,10 +16,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import combining, east_asian_width
 
-from worker.model.writes import Write
+if TYPE_CHECKING:  # `--help` needs errors, and no shapes of writes
+    from worker.model.writes import Write
 
 # What `check` and `test` can find in a file that a person wrote: one closed list of codes, with what each means.
 #
@@ -121,7 +122,7 @@ class SendingUnmarked(LedgerUnwritable):
     ``write`` is the row as it now stands. Its attempt is proven unsent: it goes back to planned at the next commit.
     """
 
-    def __init__(self, message: str, *, write: Write, hint: str = "") -> None:
+    def __init__(self, message: str, *, write: "Write", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.write = write
 
