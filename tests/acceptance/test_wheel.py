@@ -1,7 +1,8 @@
 """What an install from the wheel can do, with no file of the checkout in reach.
 
 The wheel is built as a release is. By default it is put into an environment of its own that borrows the libraries of
-this one; `make prove` installs it as a stranger would, from the package registry.
+this one; `make prove` installs it as a stranger would, from the package registry, on each Python that it is said to run
+on.
 """
 
 import os
@@ -9,10 +10,12 @@ import re
 import subprocess
 import sys
 import sysconfig
-import venv
+import tarfile
+import tomllib
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -50,19 +53,29 @@ def ran(*words: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-ALONE = pytest.param("alone", marks=pytest.mark.prove)
-
-
-@pytest.fixture(scope="module", params=["borrowing", ALONE])
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel, built and installed."""
-    folder = tmp_path_factory.mktemp("wheel")
-    ran("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT)
+def wheel_of(source: Path, folder: Path) -> Path:
+    """The wheel of a checkout or of an unpacked sdist."""
+    ran("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source)
     (wheel,) = folder.glob("*.whl")
-    home = folder / "venv"
-    venv.create(home, symlinks=True, with_pip=False)
+    return wheel
+
+
+CLASSIFIERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+PYTHONS = [one.rpartition(" ")[2] for one in CLASSIFIERS if re.fullmatch(r".* 3\.\d+", one)]
+
+
+@pytest.fixture(scope="module", params=["borrowing", *(pytest.param(one, marks=pytest.mark.prove) for one in PYTHONS)])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel, built and installed. A Python that this machine does not have is skipped, and said to be."""
+    folder = tmp_path_factory.mktemp("wheel")
+    wheel, home = wheel_of(ROOT, folder), folder / "venv"
+    asked = sys.executable if request.param == "borrowing" else f"python{request.param}"
+    try:
+        subprocess.run([asked, "-m", "venv", "--without-pip", home], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"there is no {asked} here")
     python = home / "bin" / "python"
-    if request.param == "alone":
+    if request.param != "borrowing":
         ran("uv", "pip", "install", "--quiet", "--python", python, wheel)
     else:
         ran("uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, wheel)
@@ -98,6 +111,29 @@ def test_the_checkout_is_not_in_reach(installed: Installed) -> None:
     assert found.startswith(str(installed.home))
     assert str(ROOT / "worker") not in found
     assert f"'{ROOT}'" not in found
+
+
+def test_the_sdist_is_the_whole_house_and_gives_the_same_wheel(tmp_path: Path) -> None:
+    ran("hatchling", "build", "--target", "sdist", "--directory", tmp_path)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        packed.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / sdist.name.removesuffix(".tar.gz")
+    for name in ("LICENSE", "README.md", "Makefile", "Dockerfile", "deploy", "requirements.lock", "tests", "docs"):
+        assert (unpacked / name).exists(), name
+    assert not (unpacked / ".venv").exists()
+
+    with ZipFile(wheel_of(ROOT, tmp_path / "a")) as ours, ZipFile(wheel_of(unpacked, tmp_path / "b")) as theirs:
+        (record,) = (name for name in ours.namelist() if name.endswith("/RECORD"))
+        assert sorted(ours.read(record).splitlines()) == sorted(theirs.read(record).splitlines())
+        assert {name.partition("/")[0] for name in ours.namelist()} == {"worker", record.partition("/")[0]}
+        assert any(name.endswith("licenses/LICENSE") for name in ours.namelist())
+
+
+def test_it_is_said_to_run_on_the_python_of_its_image() -> None:
+    (base,) = re.findall(r"^ARG BASE=python:(3\.\d+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+
+    assert base in PYTHONS
 
 
 def needed(name: str, *, found: set[str]) -> set[str]:
