@@ -76,7 +76,7 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         pytest.skip(f"there is no {asked} here")
     python = home / "bin" / "python"
     if request.param != "borrowing":
-        ran("uv", "pip", "install", "--quiet", "--python", python, wheel)
+        ran("pip", "--python", python, "install", "--quiet", wheel)
     else:
         ran("uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, wheel)
         libraries = sysconfig.get_path("purelib")
