@@ -105,7 +105,7 @@ def one_attempt_is_one_request(case: Case) -> Iterator[str]:
         for one in deed.attempts:
             if one.wire or one.after is None or one.taken_back:
                 continue
-            if one.after["reason"] not in ("crash", "restored"):
+            if one.after["reason"] not in ("crash", "restored", "takeover"):
                 number = f"{one.row['attempt']} of write {one.row['write']}"
                 yield f"attempt {number} never reached the wire: {one.after['kind']}"
 

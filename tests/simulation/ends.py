@@ -23,6 +23,7 @@ from tests.simulation.case import (
 )
 from tests.simulation.history import Life, Row, Version, Wish
 from tests.simulation.lost import mates
+from tests.simulation.sharing import begun_by_one_that_is_gone
 
 LOOKS_APART_S = 10.0
 """With more between two looks nobody looks, but waits for something."""
@@ -40,8 +41,10 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     for kind, at_s, what in case.history.violations:
         killed = any(at_s - 120.0 < to_s <= at_s for to_s in ended)
         under_way = kind == "task_too_soon" and (unheard or ": -" in what)  # an answer is on its way still
-        if killed and (kind == "read_floor" or under_way):
+        if killed and (under_way or (kind == "read_floor" and case.history.sharing is None)):
             case.forgiven["a wait that a killed process took along"] += 1
+        elif kind == "read_floor" and begun_by_one_that_is_gone(case, at_s, what):
+            case.forgiven["a floor that a replica took along that is gone, or a ledger that was put back"] += 1
         elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
             case.forgiven["left before the 429 was heard"] += 1
         elif kind == "retry_after" and _stalled_meanwhile(case, at_s):
@@ -72,6 +75,11 @@ def _died_with_it(case: Case, at_s: float) -> bool:
     for heard_s in (one for one in history.throttled if one <= at_s):
         for life in _readers(case):
             within_s = SAVED_WITHIN_S if life.how == "killed" else UNDER_WAY_S
+            at_once = (
+                history.sharing is not None and not history.unstored and len(history.logs) == 1
+            )  # when it is heard
+            if at_once and history.awake_s(life.owner, heard_s, life.to_s) > UNDER_WAY_S:
+                continue
             if life.from_s <= heard_s <= life.to_s <= at_s and (
                 lost or history.awake_s(life.owner, heard_s, life.to_s) <= within_s
             ):
@@ -104,7 +112,7 @@ def _lost(case: Case, deed: Deed) -> bool:
     if any(wire.entered_s is None for one in deed.attempts for wire in one.wire):
         return True
     unheard = [one for one in deed.attempts if one.after is not None and not any(wire.reached for wire in one.wire)]
-    return any(len(case.history.logs) > 1 or (one.after or {})["reason"] == "crash" for one in unheard)
+    return any(len(case.history.logs) > 1 or (one.after or {})["reason"] in ("crash", "takeover") for one in unheard)
 
 
 def episodes_are_few(case: Case) -> Iterator[str]:

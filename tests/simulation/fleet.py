@@ -14,12 +14,13 @@ from random import Random
 from typing import Any, cast
 
 from tests.simulation import history
+from tests.simulation.case import LAST_BYTE_S
 from tests.simulation.people import WHO
 from tests.simulation.points import Points
 from tests.simulation.process import Folder, Process, SimClock
 from tests.simulation.scenes import Scene
 from tests.simulation.server import URL, Server, listening
-from tests.simulation.town import WHOLE_LOOKS, Town, assumed, happenings, service_of
+from tests.simulation.town import NOTICED_S, WHOLE_LOOKS, Town, assumed, happenings, service_of
 from tests.twin import BASE_URLS
 from tests.worlds import happening, rule_set, tenant
 from worker.api.exchanges import ReadResponse
@@ -96,6 +97,7 @@ class FleetTown(Town):
         self.harmed_s: list[float] = []
         self.over_s = 0.0
         super().__init__(scene, seed, points, folder)
+        self.settings = replace(self.settings, late_s=LAST_BYTE_S)
 
     def _service(self) -> Twin:
         of: defaultdict[PartnerId, list[Any]] = defaultdict(list)
@@ -111,7 +113,16 @@ class FleetTown(Town):
         return self.disk.now()
 
     def _disk(self, folder: Path, chance: Random) -> Server:
-        return Server(folder, self._crossed, self.kill, chance, self.loop)
+        server = Server(folder, self._crossed, self.kill, chance, self.loop)
+        server.meanwhile = lambda what: self.later(1.0, lambda: self._meanwhile(what))
+        return server
+
+    def _meanwhile(self, what: str) -> None:
+        """What people do while a transaction stands."""
+        if what == "halt":
+            self.people.halt(8.0)
+        else:
+            self._edit(what, self.scene.laws[0].id)
 
     def _crossed(self, what: str, owner: str) -> Any:  # noqa: ANN401 - a harm or none
         harm = self._cross(what, owner)
@@ -161,7 +172,8 @@ class FleetTown(Town):
             self.start()
 
     def kill(self, owner: str, *, power: bool = False, down_s: float | None = None) -> None:  # noqa: ARG002 - no disk here is lost
-        self._befell("killed", owner, 0.0)
+        if self.loop.alive(owner):
+            self._befell("killed", owner, 0.0)
         super().kill(owner, down_s=self.scene.down_s if down_s is None else down_s)
         self._back_s = 0.0
         self.disk.cut.discard(owner)
@@ -186,7 +198,7 @@ class FleetTown(Town):
         running = self.running
         if not running:
             return
-        one, seconds = running[details.get("of", 0) % len(running)], details.get("seconds", 0.0)
+        one, seconds = self._victim(running, details), details.get("seconds", 0.0)
         self.tell(f"{does} befalls {one.name}")
         match does:
             case "stall":
@@ -211,11 +223,17 @@ class FleetTown(Town):
         else:
             super()._to_service(does, details)
 
+    def _victim(self, running: list[Process], details: Mapping[str, Any]) -> Process:
+        """Whom a turn befalls: one by number, or whoever has the first partner."""
+        owner = next((one.owner for one in reversed(self.disk.owned) if one.partner == self.partners[0]), "")
+        number = next((at for at, one in enumerate(running) if one.name == owner), 0)
+        return running[int(details.get("of", number)) % len(running)]
+
     def _cut(self, does: str, details: Mapping[str, Any]) -> None:
         running = self.running
         if not running:
             return
-        owner = running[details["of"] % len(running)].name
+        owner = self._victim(running, details).name
         links = {"cut from the service": self.cut_off, "cut from the ledger": self.disk.cut}.get(does, self.disk.silent)
         self.tell(f"{does}: {owner}")
         self._befell(does, owner, details["seconds"])
@@ -224,6 +242,22 @@ class FleetTown(Town):
 
     def _up(self) -> None:
         self.disk.down = False
+
+    def _ledger_lost(self, _does: str) -> None:
+        """The server is put back to what it was, beneath those who run; somebody accepts that in the end."""
+        self.logs.append(self.disk.rows())
+        self.stamps.append(self.disk.stamps)
+        self.lost.append(self.loop.now)
+        self.life += 1
+        self.disk.put_back(*self.chance.choice(self._backups[-4:]))
+        kept = self.disk.last()
+        self.disk.stamps = [(seq, at_s) for seq, at_s in self.disk.stamps if seq <= kept]
+        self._befell("restored", "", NOTICED_S)
+        self._all_back_s = max(self._all_back_s, self.loop.now + NOTICED_S)
+        self.later(NOTICED_S, self.people.accept_restore)
+
+    def _note_if_blank(self) -> None:
+        """Each host knows the ledger on its own disk."""
 
     def _edit(self, does: str, rule: str) -> None:
         before = {law.id for law in (*self.scene.laws, *self.renamed)} - {rule for rule, _ in self.dropped}
@@ -271,6 +305,7 @@ class FleetTown(Town):
             troubles=self.troubles,
             harmed_s=self.harmed_s,
             dropped=self.dropped,
+            unheard=self.disk.unheard,
             over_s=self.over_s,
             per_minute=self.settings.requests_per_minute,
         )
@@ -295,7 +330,11 @@ class FleetTown(Town):
             writes=[one for one in whole.writes if one[0] in numbers],
             effects=[one for one in whole.effects if one.event in mine],
             others=[one for one in whole.others if one.event in mine],
-            wire=[one for one in whole.wire if one.request_id in ids or (mine - {""}) & set(one.url.split("/"))],
+            wire=[
+                one
+                for one in whole.wire
+                if one.request_id in ids or (mine - {""}) & set(one.url.split("?")[0].split("/"))
+            ],
             reads=[one for one in whole.reads if one.partner == partner],
             throttled=[one.at_s for one in seen if one.status == 429],
             versions=[one for one in whole.versions if one.event in mine],

@@ -134,12 +134,14 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """Whose a partner of a fleet is from a moment on: the process's name, empty for nobody's, and in which epoch."""
+    """Whose a partner of a fleet is from a moment on: the process's name, empty for nobody's, and in which epoch.
+    ``id``: under which the process lived then."""
 
     at_s: float
     partner: str
     owner: str
     epoch: int
+    id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +157,9 @@ class Trouble:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
     """What is known of a fleet beside its partner's history. ``names``: the process behind each replica's id;
-    ``events``: whose they are; ``over_s``: when all are told to end; ``harmed_s``: when something went wrong with a
-    transaction; ``dropped``: which rule was in force no more from when on; ``asked``: when the partner was asked for
-    anything, at most so often ``per_minute``."""
+    ``events``: whose they are; ``unheard``: the last records of sendings whose commit nobody answered; ``over_s``: when
+    all are told to end; ``harmed_s``: when something went wrong with a transaction; ``dropped``: which rule was in
+    force no more from when on; ``asked``: when the partner was asked for anything, at most so often ``per_minute``."""
 
     partner: str
     partners: Sequence[str]
@@ -167,6 +169,7 @@ class Sharing:
     troubles: Sequence[Trouble]
     harmed_s: Sequence[float]
     dropped: Sequence[tuple[str, float]]
+    unheard: Sequence[int]
     over_s: float
     per_minute: int
     asked: Sequence[float] = ()

@@ -218,6 +218,15 @@ SERVER_COMMIT: tuple[Harm, ...] = (
     Harm(name="killed after", does="kill_after"),
     Harm(name="stopped before it for 2 s", does="stands", seconds=2.0),
     Harm(name="stopped before it for 20 s", does="stands", seconds=20.0),
+    *(
+        Harm(
+            name=f"stopped before it for 2 s, meanwhile a {what}",
+            does="stands",
+            seconds=2.0,
+            params={"meanwhile": what},
+        )
+        for what in ("halt", "remove rule")
+    ),
 )
 MENU: Mapping[str, tuple[Harm, ...]] = {
     "write": WRITE,
@@ -229,6 +238,7 @@ MENU: Mapping[str, tuple[Harm, ...]] = {
     "mark": MARK,
     "server": SERVER,
     "server commit": SERVER_COMMIT,
+    "server sending": SERVER_COMMIT,
 }
 NEWER = frozenset(
     {

@@ -812,9 +812,51 @@ ALSO_WALKED = (
 """These as well by ``make prove``."""
 
 
+_CANCELLED = _set(9.0, "e1", status="cancelled")
+
+
+def _fleet(name: str, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - fields of a scene
+    told = {"replicas": 3, "partners": 3, "lasts_s": 30.0, "latencies_s": (0.03,), "down_s": 40.0, **more}
+    return replace(_scene(name, (PAUSE,), {}, *turns), **told)
+
+
+def _often(name: str, does: str, first: float, step: float = 0.45, **more: Any) -> tuple[Scene, ...]:  # noqa: ANN401 - as above
+    """The same scene with answers that take long, and what befalls the owner at some moments of two intervals."""
+    details = {"seconds": 6.2, "rule": PAUSE.id}
+    turns = [Turn(at=round(first + step * number, 2), does=does, details=details) for number in range(7)]
+    told = {"latencies_s": (0.9,), "partners": 1, **more}
+    return tuple(_fleet(f"{name} {at}", _CANCELLED, turn, **told) for at, turn in enumerate(turns, start=1))
+
+
+_GONE = Turn(at=12.5, does="kill")
+FLEETS: tuple[Scene, ...] = (
+    _fleet("fleet", _CANCELLED),
+    _fleet("fleet, told to end", _CANCELLED, Turn(at=12.5, does="stop")),
+    _fleet("fleet, killed", _CANCELLED, _GONE),
+    _fleet("fleet, killed twice", _CANCELLED, Turn(at=28.0, does="kill"), partners=1, lasts_s=75.0, down_s=90.0),
+    _fleet("fleet, killed soon", _CANCELLED, Turn(at=14.5, does="kill"), partners=1),
+    _fleet("fleet of one, stalled", Turn(at=9.0, does="stall", details={"seconds": 12.0}), replicas=1, partners=1),
+    _fleet("fleet, one comes later", Turn(at=5.0, does="kill"), partners=4, replicas=2, down_s=9.0),
+    _fleet("fleet, the last rule removed", _CANCELLED, Turn(at=12.6, does="remove rule", details={"rule": PAUSE.id})),
+    _fleet("fleet, restored", Turn(at=5.0, does="backup"), _CANCELLED, Turn(at=14.0, does="restore")),
+    _fleet("fleet, held back", Turn(at=8.0, does="halt", details={"seconds": 20.0}), _CANCELLED, _GONE, partners=1),
+    *_often("fleet, stalled at", "stall", 9.2),
+    *_often("fleet, ends at", "stop", 9.2),
+    *_often("fleet, a rule removed at", "remove rule", 9.1),
+    replace(
+        _fleet("fleet, all at once", Turn(at=5.0, does="kill"), partners=4, replicas=2, down_s=9.0),
+        events=tuple({"id": f"e{number}"} for number in range(1, 5)),
+        turns=(
+            Turn(at=5.0, does="kill"),
+            *(_set(17.0 + 0.5 * number, f"e{number}", status="cancelled") for number in range(1, 5)),
+        ),
+    ),
+)
+
+
 def named(name: str) -> Scene:
     """The scene of that name."""
-    return next(one for one in NAMED if one.name == name)
+    return next(one for one in (*NAMED, *FLEETS) if one.name == name)
 
 
 # Drawn
@@ -889,10 +931,14 @@ def _shared(seed: int) -> Scene:
         seconds = chance.choice([1.0, 3.0, 6.0, 9.0, 15.0, 40.0])
         turns.append(Turn(at=at, does=does, details={"of": chance.randrange(5), "seconds": seconds}))
     rates = {kind: one for kind, one in scene.rates.items() if kind in ("write", "read", "sign in")}
-    for kind, share, least_often in (("server", 0.15, 0.003), ("server commit", 0.4, 0.01)):
+    for kind, share, least_often in (
+        ("server", 0.15, 0.003),
+        ("server commit", 0.4, 0.01),
+        ("server sending", 0.3, 0.3),
+    ):
         if chance.random() < share:
             menu = points.MENU[kind]
-            often = min(0.3, least_often * chance.choice([1.0, 2.0, 5.0, 20.0]))
+            often = min(0.5, least_often * chance.choice([1.0, 2.0, 5.0, 20.0]))
             rates[kind] = (often, tuple(chance.sample(menu, chance.randint(1, 2))))
     return replace(
         scene,

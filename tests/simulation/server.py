@@ -78,7 +78,8 @@ class Held:
 
 class Server(Disk):
     """The database, and who can reach it. ``cut``: whose links are; ``silent``: whose links say nothing; ``names``: the
-    process behind each replica's id; ``owned``: whose each partner was, from when on."""
+    process behind each replica's id; ``owned``: whose each partner was, from when on; ``unheard``: the last record of
+    each sending whose commit is there, and who made it does not know."""
 
     def __init__(
         self,
@@ -97,6 +98,8 @@ class Server(Disk):
         self.names: dict[str, str] = {}
         self.states: dict[str, Path] = {}
         self.owned: list[Owned] = []
+        self.unheard: list[int] = []
+        self.meanwhile: Callable[[str], None] = lambda _what: None
         self.standing: list[Standing] = []
         self.held_now = Held()
         self._draw = Random(chance.random())
@@ -176,7 +179,7 @@ class Server(Disk):
         for partner, (owner, epoch) in found.items():
             if self._owners.get(partner) != (owner, epoch):
                 name = "" if owner is None else self.names.get(owner, "")
-                self.owned.append(Owned(at_s=self.loop.now, partner=partner, owner=name, epoch=epoch))
+                self.owned.append(Owned(at_s=self.loop.now, partner=partner, owner=name, epoch=epoch, id=owner))
         self._owners = found
 
     def rows(self) -> list[dict[str, Any]]:
@@ -193,6 +196,10 @@ class Server(Disk):
 
     def stamped(self, connection: sqlite3.Connection) -> int:
         return int(connection.execute("SELECT coalesce(max(id), 0) FROM action_log").fetchone()[0])
+
+    def last(self) -> int:
+        """The number of the newest record."""
+        return int(self._asked("SELECT coalesce(max(id), 0) FROM action_log")[0][0])
 
     def last_sending(self) -> int:
         return int(self._asked("SELECT coalesce(max(id), 0) FROM action_log WHERE kind = 'sending'")[0][0])
@@ -255,13 +262,16 @@ class ServerConnection(SimConnection):
             sqlite3.Connection.commit(self)
             return
         self.writes = False
-        harm = self.disk.harm("server commit", self.owner)
+        sending = any("INTO attempts" in one for one in self.disk.held_now.changes)
+        harm = self.disk.harm("server sending" if sending else "server commit", self.owner)
         does = "" if harm is None else harm.does
         if does == "kill_before":
             self.disk.die(self.owner)
         if does == "lost":
             raise failing(sqlite3.SQLITE_IOERR, "server closed the connection unexpectedly")
         if does == "stands" and harm is not None:
+            if "meanwhile" in harm.params:
+                self.disk.meanwhile(str(harm.params["meanwhile"]))
             self._stands(harm.seconds)
         sqlite3.Connection.commit(self)
         self.disk.commits += 1
@@ -271,6 +281,8 @@ class ServerConnection(SimConnection):
             stamps.append((upto, self.disk.moment()))
         if does == "kill_after":
             self.disk.die(self.owner)
+        if sending and does in ("warned", "unheard"):
+            self.disk.unheard.append(upto)
         if does == "warned":
             self.warned = "canceling wait for synchronous replication due to user request"
         if does == "unheard" and harm is not None:

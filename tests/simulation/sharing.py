@@ -1,10 +1,11 @@
 """Claims about a fleet: who decides, who asks when somebody is gone, how evenly, how often, and under which rules."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
 
-from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, UNDER_WAY_S, Case
+from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, TIMEOUT_S, UNDER_WAY_S, Case
 from tests.simulation.history import Owned, Sharing, Trouble
 
 GONE = ("killed", "stall", "cut from the ledger", "silent ledger")
@@ -86,8 +87,8 @@ def _calm(case: Case, sharing: Sharing, trouble: Trouble, to_s: float) -> bool:
         return False
     others = [one for one in sharing.troubles if one is not trouble and one.until_s + READY_S >= trouble.at_s]
     others = [one for one in others if one.at_s <= to_s]
-    if any(not one.owner for one in others):
-        return False
+    if any(not one.owner or one.kind == "cut from the service" for one in others):
+        return False  # whoever is cut from the service has its share all the same
     return any(
         life.from_s + READY_S <= trouble.at_s and life.to_s >= to_s
         for life in case.history.lives
@@ -100,7 +101,7 @@ def partners_are_shared_out_evenly(case: Case) -> Iterator[str]:
     sharing, at_s = case.history.sharing, 0.0 if case.history.sharing is None else case.history.sharing.over_s
     if sharing is None or sharing.partner != sharing.partners[0]:
         return
-    running = [life for life in case.history.lives if life.from_s < at_s < life.to_s]
+    running = [life for life in case.history.lives if life.from_s < at_s <= life.to_s]
     changes = [life.from_s for life in case.history.lives] + [life.to_s for life in case.history.lives]
     changes += [one.until_s for one in sharing.troubles] + list(sharing.harmed_s)
     if not running or at_s - max((one for one in changes if one < at_s), default=0.0) < EVEN_WITHIN_S + INTERVAL_S:
@@ -122,7 +123,10 @@ def a_goodbye_leaves_no_gap(case: Case) -> Iterator[str]:
         sent = [
             one for one in case.history.wire if one.at_s < to_s and (one.heard_s or inf) >= trouble.at_s - INTERVAL_S
         ]
-        if sent or not _calm(case, sharing, trouble, to_s):
+        others = [
+            one for one in sharing.troubles if one is not trouble and abs(one.at_s - trouble.at_s) < ASKED_WITHIN_S
+        ]
+        if sent or others or not _calm(case, sharing, trouble, to_s):
             continue
         lists = [one.at_s for one in case.history.reads if one.path == "/events/"]
         for before, after in pairwise(lists):
@@ -152,6 +156,71 @@ def the_quota_is_kept(case: Case) -> Iterator[str]:
             return
 
 
+def who_was_given_up_is_another(case: Case) -> Iterator[str]:
+    """A process that did nothing for longer than its lease goes on under another id."""
+    sharing = case.history.sharing
+    for trouble in () if sharing is None else sharing.troubles:
+        if sharing is None or trouble.kind != "stall" or trouble.until_s - trouble.at_s < LEASE_S + 1.5:
+            continue
+        mine = [one for one in sharing.owned if one.partner == sharing.partner]
+        before = [one for one in mine if one.at_s <= trouble.at_s][-1:]
+        after = [one for one in mine if one.at_s <= trouble.until_s + INTERVAL_S][-1:]
+        lived = any(
+            one.owner == trouble.owner and one.to_s > trouble.until_s + INTERVAL_S for one in case.history.lives
+        )
+        if lived and before == after and before and before[0].owner == trouble.owner:
+            yield f"{trouble.owner} stood at {trouble.at_s - 1000:.3f}, and goes on as the one that it was"
+
+
+def one_is_handed_over_at_a_time(case: Case) -> Iterator[str]:
+    """Of a replica that goes on, one partner is given back at once."""
+    sharing = case.history.sharing
+    left: Counter[tuple[str, float]] = Counter()
+    for partner in () if sharing is None or sharing.partner != sharing.partners[0] else sharing.partners:
+        mine = [one for one in sharing.owned if one.partner == partner] if sharing is not None else []
+        left.update((before.owner, after.at_s) for before, after in pairwise(mine) if before.owner and not after.owner)
+    over_s = 0.0 if sharing is None else sharing.over_s
+    ended_s = {life.owner: life.to_s for life in case.history.lives}
+    for (owner, at_s), count in left.items():
+        told = sharing is not None and any(
+            one.owner == owner and one.kind == "stop" and one.at_s <= at_s for one in sharing.troubles
+        )
+        if count > 1 and at_s < min(over_s, ended_s[owner]) and not told:
+            yield f"{owner} gave back {count} partners at {at_s - 1000:.3f}"
+
+
+def nothing_is_under_way_at_a_handover(case: Case) -> Iterator[str]:
+    """A partner is given back once its attempts have ended."""
+    sharing = case.history.sharing
+    mine = [] if sharing is None else [one for one in sharing.owned if one.partner == sharing.partner]
+    for before, after in pairwise(mine):
+        for wire in case.history.wire if not after.owner else ():
+            if wire.owner == before.owner and wire.at_s < after.at_s < (wire.heard_s or inf) - TICK_S:
+                yield f"{before.owner} gave the partner back while {wire.method} {wire.url} was under way"
+
+
+def what_nobody_answered_is_not_sent(case: Case) -> Iterator[str]:
+    """A sending whose commit was not answered, or with a warning, sends nothing."""
+    unheard = () if case.history.sharing is None or len(case.history.logs) > 1 else case.history.sharing.unheard
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            if one.wire and any(upto - 3 < one.row["seq"] <= upto for upto in unheard):
+                yield f"write {one.row['write']} left by a commit that nobody had answered"
+
+
+def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
+    """Whether the read of a resource before this one was of a replica that was in trouble, and is another's now; or the
+    ledger was put back just now, with what was known of floors."""
+    sharing = case.history.sharing
+    path = what.split(": ", maxsplit=1)[0].split(" ", 1)[1]
+    reads = [one for one in case.history.reads if one.path == path and one.at_s <= at_s]
+    if sharing is not None and any(one <= at_s <= one + 2 * TIMEOUT_S for one in case.history.lost):
+        return True
+    if sharing is None or len(reads) < 2 or reads[-1].owner == reads[-2].owner:
+        return False
+    return any(one.owner == reads[-2].owner and one.kind in GONE and one.at_s <= at_s for one in sharing.troubles)
+
+
 SPARE = 3
 
 
@@ -162,4 +231,8 @@ CLAIMS = (
     a_goodbye_leaves_no_gap,
     rules_that_are_gone_decide_nothing,
     the_quota_is_kept,
+    who_was_given_up_is_another,
+    one_is_handed_over_at_a_time,
+    nothing_is_under_way_at_a_handover,
+    what_nobody_answered_is_not_sent,
 )

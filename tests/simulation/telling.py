@@ -110,7 +110,8 @@ def told_history(town: Town, ended_s: float) -> history.History:
         or any(turn.does == "clock" for turn in town.scene.turns),
         slowed=any(not _of_one_write(name) for name in town.points.done) or bool(town.scene.rates),
         unstored=any(
-            name.split(": ")[0] in ("look", "begin", "commit", "mark", "server", "server commit") or "disk full" in name
+            name.split(": ")[0] in ("look", "begin", "commit", "mark", "server", "server commit", "server sending")
+            or "disk full" in name
             for name in town.points.done
         )
         or any(turn.does in ("disk full", "hold ledger") for turn in town.scene.turns),

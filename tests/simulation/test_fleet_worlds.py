@@ -11,6 +11,7 @@ import pytest
 
 from tests.simulation.nemesis import Try, swarm, tried
 from tests.simulation.scenes import FLEET
+from tests.simulation.scenes import FLEETS as FLEETS_NAMED
 from tests.simulation.test_worlds import judged
 
 FLEETS = int(os.environ.get("FLEETS", "12"))
@@ -18,12 +19,6 @@ LONG = int(os.environ.get("FLEETS_LONG", "1500"))
 FROM = FLEET + int(os.environ.get("FLEETS_FROM", "100000"))
 PARTS = 4
 GROUP = 100
-FOUND: dict[int, str] = {
-    129: "a request under way at a handover, whose floor the next owner did not know",
-    55: "a partner that was taken without an answer, so that nothing of its pace was known",
-    110: "rules without a rule, under which a fleet watched nobody, and left what was open as it was",
-}
-"""The seeds of worlds in which something was wrong once, and what."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -39,9 +34,9 @@ def test_fleets_repeat_and_lose_nothing(first: int) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("seed", sorted(FOUND))
-def test_what_was_found_stays_mended(seed: int) -> None:
-    judged([Try(seed=FLEET + seed)])
+@pytest.mark.parametrize("scene", [one.name for one in FLEETS_NAMED])
+def test_named_fleets_repeat_and_lose_nothing(scene: str) -> None:
+    judged([Try(scene=scene)])
 
 
 def test_a_fleets_world_follows_from_its_seed() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.mutations import MUTANTS
+from tests.simulation.mutations_fleet import MUTANTS
 from tests.simulation.nemesis import Try, planned, tried
 
 QUICK = ("send before the record", "429 is a no", "one read is enough")
