@@ -209,7 +209,7 @@ class FleetTown(Town):
                     self._befell(does, one.name, 0.0)
                     one.daemon.stop()
             case "clock":
-                self.skews[one.host if isinstance(one, Replica) else 0] += timedelta(seconds=min(seconds, 600.0))
+                self.skews[one.host if isinstance(one, Replica) else 0] += timedelta(seconds=seconds)
             case _:
                 self.kill(one.name)
 

@@ -20,14 +20,14 @@ _ALL = (
     Mutant(
         name="whoever owns it",
         why="what a replica records of a partner is stored, whoever has the partner",
-        applied=flaw(f"{ROWS}.require", ("partner != OF_ALL and owner != own", "False")),
+        applied=flaw(f"{ROWS}.recording", ("partner != OF_ALL and owner != own", "False")),
         shown_by=HELD_UP,
     ),
     Mutant(
         name="an outcome of whoever owned it",
         why="the late answer of an old owner moves a write that another replica settles",
         applied=several(
-            flaw(f"{ROWS}.require", ("partner != OF_ALL and owner != own", "False")),
+            flaw(f"{ROWS}.recording", ("partner != OF_ALL and owner != own", "False")),
             flaw(
                 "worker.ledger.rows:update_write", ("    raise StateConflict(", "    return\n    raise StateConflict(")
             ),
@@ -51,7 +51,7 @@ _ALL = (
         why="a second takeover does not begin anew the time in which a byte may still leave",
         applied=flaw(
             "worker.engine.settle:Settler.settle",
-            ("late_s = self._looked_at(write, policy), self._settings.late_s", "late_s = None, 0.0"),
+            ("self._ledger.late_s(write)", "0.0"),
         ),
         shown_by=(at("fleet, killed twice", "write", "stopped 20 s at the byte"),),
     ),
@@ -94,7 +94,7 @@ _ALL = (
     Mutant(
         name="the same as before",
         why="a replica that was not heard of goes on under its id",
-        applied=flaw(f"{ROWS}.beat", ("(_R.id == replica, _R.beat > now - LEASE)", "(_R.id == replica,)")),
+        applied=flaw(f"{ROWS}.beat", ("if replica in living(connection):", "if replica:")),
         shown_by=(plain("fleet of one, stalled"),),
     ),
     Mutant(
@@ -106,7 +106,7 @@ _ALL = (
     Mutant(
         name="a lease for a minute",
         why="the partners of a replica that is gone stay its own",
-        applied=flaw("worker.ledger.ownership:_lives", ("now - LEASE", "now - 12 * LEASE")),
+        applied=flaw("worker.ledger.rows:living", ("- LEASE", "- 12 * LEASE")),
         shown_by=(plain("fleet, killed"),),
     ),
     Mutant(
@@ -172,7 +172,7 @@ _ALL = (
             ('if self._state == "running":', "if False:"),
             ("own = frozenset(self._taken)", "own = frozenset(self._membership.epochs)"),
         ),
-        shown_by=tuple(Try(seed=FLEET_SEEDS + seed) for seed in (55,)),
+        shown_by=(at("fleet, told to end", "server commit", "connection lost, though it is there", 43),),
     ),
     Mutant(
         name="no rule, no fleet",
