@@ -48,6 +48,7 @@ from tests.simulation.ends import (
     a_perfect_service_needs_nobody,
     a_started_process_is_quiet,
     changes_are_acted_on,
+    enforcing_stops_after_a_bad_end,
     episodes_are_few,
     everything_ends,
     manners_are_kept,
@@ -55,6 +56,7 @@ from tests.simulation.ends import (
     nothing_broke,
     one_sender_at_a_time,
     wanted_when_sent,
+    who_is_told_to_stop_begins_nothing,
     wishes_are_fulfilled,
 )
 from tests.simulation.following import (
@@ -70,6 +72,7 @@ from tests.simulation.losses import (
     after_a_loss_a_person_decides,
 )
 from tests.simulation.lost import (
+    an_absence_has_no_other_reason,
     an_end_unconfirmed_was_not_to_be_seen,
     an_end_without_effect_says_what_was_so,
     cooldowns_are_kept,
@@ -311,6 +314,15 @@ def _shows(deed: Deed, path: str) -> bool:
     return path in ("/events/", f"/events/{deed.event}")
 
 
+def an_answer_that_broke_off_is_none(case: Case) -> Iterator[str]:
+    """A 2xx whose body broke off is no answer: the write is unknown, whether or not a read could show it."""
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            accepted = one.after is not None and one.after["kind"] == "applied"
+            if accepted and any(wire.harm == "cut in the answer" for wire in one.wire):
+                yield f"write {one.row['write']} is applied by an answer that broke off"
+
+
 def the_first_byte_leaves_in_time(case: Case) -> Iterator[str]:
     """A process that was stopped for longer than the time-out between the record and the last check does not send. A
     stop that comes after that check may last a little longer, as the next claim says."""
@@ -408,10 +420,13 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     confirmed_is_true,
     unknown_is_left_by_proof,
     a_row_of_reads_before_another_attempt,
+    an_answer_that_broke_off_is_none,
     the_first_byte_leaves_in_time,
     the_last_byte_is_in_time,
     evidence_is_younger_than_its_attempt,
     wanted_when_sent,
+    who_is_told_to_stop_begins_nothing,
+    enforcing_stops_after_a_bad_end,
     one_sender_at_a_time,
     a_started_process_is_quiet,
     changes_are_acted_on,
@@ -433,6 +448,7 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     an_end_unconfirmed_was_not_to_be_seen,
     cooldowns_are_kept,
     evidence_is_what_the_read_met,
+    an_absence_has_no_other_reason,
     the_untouched_went_on,
     what_was_held_goes_on,
     money_is_kept,

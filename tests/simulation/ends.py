@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from math import inf
 
 from tests.simulation.case import (
     ASKED_MOST_S,
@@ -22,7 +23,7 @@ from tests.simulation.case import (
     target_of,
 )
 from tests.simulation.history import Life, Row, Version, Wish
-from tests.simulation.lost import mates
+from tests.simulation.lost import as_wanted, mates
 from tests.simulation.sharing import begun_by_one_that_is_gone
 
 LOOKS_APART_S = 10.0
@@ -345,6 +346,37 @@ def a_started_process_is_quiet(case: Case) -> Iterator[str]:
         for one in case.history.reads:
             if one.owner == life.owner and one.at_s < life.from_s + INTERVAL_S - TICK_S:
                 yield f"{one.owner} read {one.path} {one.at_s - life.from_s:.3f} s after its start"
+
+
+def who_is_told_to_stop_begins_nothing(case: Case) -> Iterator[str]:
+    """Once a process has been told to stop it records no ``sending`` any more."""
+    for deed in case.deeds.values():
+        for one in deed.attempts:
+            for wire in one.wire:
+                if one.at_s > case.history.told_to_stop.get(wire.owner, inf) + TICK_S:
+                    yield f"write {one.row['write']} was recorded as sending after {wire.owner} was told to stop"
+
+
+def enforcing_stops_after_a_bad_end(case: Case) -> Iterator[str]:
+    """What enforces its wish sends nothing more once a write was rejected, or never confirmed, until its target was as
+    wanted or its condition false. Not asked for where an answer was another object, a ledger was lost, a person asked
+    for it again, or the rule was edited."""
+    history = case.history
+    if len(history.logs) > 1 or history.stale or any(one.foreign for one in history.reads):
+        return
+    for wish in history.wishes:
+        if wish.wants is None or wish.once or wish.rule in history.edited:
+            continue
+        own = [deed for deed in case.deeds.values() if deed.rows[0]["rule"] == wish.rule]
+        for bad, after in ((bad, after) for bad in own for after in own if bad.event == after.event):
+            ended, fired = bad.rows[-1], after.rows[0]
+            if bad.state not in ("rejected", "refused", "unconfirmed") or fired["seq"] < ended["seq"]:
+                continue
+            from_s, to_s = case.committed_s(0, ended["seq"]), case.committed_s(0, fired["seq"])
+            between = history.of(bad.event, to_s)[max(len(history.of(bad.event, from_s)) - 1, 0) :]
+            left = all(wish.holds(one) and not as_wanted(case, bad, one) for one in between)
+            if left and not agains(case.last, wish.rule, bad.event):
+                yield f"write {fired['write']} enforces what write {ended['write']} did not bring about"
 
 
 def wanted_when_sent(case: Case) -> Iterator[str]:

@@ -181,8 +181,9 @@ class History:
     when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put
     back to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``:
     something kept a process from storing. ``cramped``: from when to when the disk was full. ``stalls``: which
-    process did nothing, from when to when, while time went on. ``paged``: the list of events comes in several
-    pages, of which each shows but some. ``own_mind``: no read shows just what was sent. ``writes``: number, state
+    process did nothing, from when to when, while time went on. ``told_to_stop``: when each process was.
+    ``paged``: the list of events comes in several pages, of which each shows but some. ``own_mind``: no read shows just
+    what was sent. ``writes``: number, state
     and attempt of each, as the ledger's own table says in the end. ``ours``: by the number of a record of the last log
     that tells a change, whether people are told that it was the worker's own."""
 
@@ -226,6 +227,7 @@ class History:
     unstored: bool = False
     cramped: Sequence[tuple[float, float]] = ()
     stalls: Sequence[tuple[str, float, float]] = ()
+    told_to_stop: Mapping[str, float] = field(default_factory=dict)
     clock_moved: bool = False
     defects: list[str] = field(default_factory=list)
     sharing: Sharing | None = None

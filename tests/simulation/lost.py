@@ -205,6 +205,32 @@ def _met(case: Case, deed: Deed, row: Row, at_s: float, before: Any) -> bool:  #
     return known.record is not None and bool(known.record[FIELDS[action][0]] == before)
 
 
+def an_absence_has_no_other_reason(case: Case) -> Iterator[str]:
+    """No evidence says *not there* by a 404 after which the event itself was not read; nor where an opposite write of
+    the worker's own had been sent after this one: what is read then is that one's doing."""
+    reads = {one.request_id: one for one in case.history.reads}
+    for deed, rows, life in case.lines:
+        rivals = [one for one in case.deeds.values() if same_target(one, deed) and not one.unseen and not deed.unseen]
+        for row in rows:
+            read = reads.get(row["evidence"]["x_request_id"]) if row["kind"] == "evidence" else None
+            if read is None or row["evidence"]["says"] != "not_there":
+                continue
+            at_s, of_event = case.committed_s(life, row["seq"]), f"/events/{deed.event}"
+            alone = (one for one in case.history.reads if (one.owner, one.path) == (read.owner, of_event))
+            answers = [one for one in alone if one.whole or one.partly]
+            if row["evidence"]["status"] == 404 and not any(read.at_s <= one.at_s <= at_s for one in answers):
+                yield f"evidence of write {row['write']} says not_there by a 404, and the event did not answer after it"
+            last = max((one.row["seq"] for one in deed.attempts if one.row["seq"] < row["seq"]), default=0)
+            for one in (attempt for other in rivals for attempt in other.attempts if attempt.life == life):
+                refused = one.taken_back or (one.after is not None and one.after["kind"] == "rejected")
+                if last < one.row["seq"] < row["seq"] and not refused and one.row["request"] != _asked(deed):
+                    yield f"evidence of write {row['write']} says not_there behind write {one.row['write']}"
+
+
+def _asked(deed: Deed) -> Any:  # noqa: ANN401 - what stood in the log
+    return deed.attempts[-1].row["request"] if deed.attempts else None
+
+
 def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
     """A write that was sent, and then ended as skipped, cancelled or refused, had no effect. Forgiven: effects later
     than ``settle``, effects that another hand reversed before a read could show them, reads of the past, a person's

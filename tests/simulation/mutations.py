@@ -27,12 +27,14 @@ Change = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A flaw, and the worlds that show it; at least one of them must."""
+    """A flaw, and the worlds that show it; at least one of them must. ``tested_by``: the test that finds it, where no
+    world has what it needs."""
 
     name: str
     why: str
     applied: Callable[[], AbstractContextManager[None]]
-    shown_by: tuple[Try, ...]
+    shown_by: tuple[Try, ...] = ()
+    tested_by: str = ""
 
 
 def _found(where: str) -> FunctionType:

@@ -218,6 +218,7 @@ PUT_BACK = Law(
     text=f"after: {TIRED.id}\n    when: since(event.capacity) < -{FELL}\n    do: [{{undo: after}}]",
     once=False,
 )
+ASKS = replace(PAUSE, text=PAUSE.text.replace("    do:", "    on_unknown: ask\n    do:"))
 FOLLOWS = Law(
     id="calm-the-tired",
     text=f"after: {TIRED.id}\n    when: event.capacity > 0.0\n    do: [{{ad_optimisation: 'OFF'}}]",
@@ -259,6 +260,7 @@ ROUNDING: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (({"numbers_
 PARTY = {"category": "party", "setup": DRAFT, "status": "idle"}
 OTHER = {"id": "e9", "category": "concert"}
 LATER = _set(11.0, "e9", category="quiet")
+LONG_AFTER = _set(190.0, "e1", title="Another")
 
 
 def _scene(name: str, laws: tuple[Law, ...], event: Record, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - fields of a scene
@@ -793,6 +795,52 @@ NAMED += (
         lasts_s=35.0,
     ),
     _scene("falls", (FALLS,), {"capacity": 400}, _set(6.0, "e1", capacity=300), lasts_s=25.0),
+    _scene(  # and nobody knows yet whether it was sent
+        "called off, before a person",
+        (ASKS,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        _set(9.0, "e1", status="active"),
+        lasts_s=30.0,
+    ),
+    _scene(  # the first pause is under way still when the second is wanted
+        "called off and on",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        _set(8.5, "e1", status="active"),
+        _set(11.5, "e1", status="cancelled"),
+        lasts_s=30.0,
+    ),
+    _scene(  # while the last reads before its boost are under way
+        "draft taken away",
+        (BOOST,),
+        PARTY,
+        _set(5.0, "e1", status="active"),
+        Turn(at=11.0, does="setup", details={"event": "e1", "setup": None}),
+        lasts_s=30.0,
+    ),
+    _scene(
+        "again, unconfirmed",
+        (PAUSE,),
+        {},
+        _set(5.0, "e1", status="cancelled"),
+        Turn(at=80.0, does="again", details={"rule": PAUSE.id}),
+        lasts_s=90.0,
+    ),
+    _scene("enforce for long", (KEEP,), {}, _set(5.0, "e1", status="cancelled"), LONG_AFTER, lasts_s=200.0),
+    Scene(  # while one write is in flight, and the last reads before another one
+        name="stopped",
+        laws=(PAUSE,),
+        events=({"id": "e1"}, {"id": "e2"}),
+        turns=(
+            _set(5.0, "e1", status="cancelled"),
+            _set(9.0, "e2", status="cancelled"),
+            Turn(at=12.0, does="stop"),
+        ),
+        latencies_s=(0.4,),
+        lasts_s=25.0,
+    ),
     _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
     _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),
 )

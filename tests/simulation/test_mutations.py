@@ -1,10 +1,14 @@
 """The proof of the prover: every flaw that is put into the worker on purpose is found, and without it nothing is."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.simulation.mutations_fleet import MUTANTS
+from tests.simulation import mutations_blind, mutations_fleet
 from tests.simulation.nemesis import Try, planned, tried
 
+MUTANTS = {**mutations_fleet.MUTANTS, **mutations_blind.BLIND}
+ROOT = Path(__file__).parents[2]
 QUICK = ("send before the record", "429 is a no", "one read is enough")
 
 
@@ -16,9 +20,19 @@ def complained(one: Try) -> list[str]:
         return [repr(broke)]
 
 
+def passes(test: str) -> bool:
+    """Whether a test that has nothing to do with worlds passes, in this process, whose worker has the flaw."""
+    return pytest.main(["-x", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider", str(ROOT / test)]) == 0
+
+
 def check(name: str) -> None:
     """Plays the worlds of a mutant without it, where nothing may be wrong, and with it, where something must be."""
     mutant = MUTANTS[name]
+    if mutant.tested_by:
+        assert passes(mutant.tested_by)
+        with mutant.applied():
+            assert not passes(mutant.tested_by), f"no test noticed: {mutant.name}"
+        return
     for one in mutant.shown_by:
         planned(one)
         assert tried(one)[1] == [], "the judge complains of the worker itself"

@@ -173,6 +173,12 @@ PLAIN = {
     "waits, and is killed": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
     "waits": ["set_client_campaign_status e1", "set_client_campaign_status e1"],
     "falls": ["set_campaign_optimisation_status e1"],
+    "called off, before a person": ["set_client_campaign_status e1"],
+    "called off and on": ["set_client_campaign_status e1"],
+    "draft taken away": ["boost e1"],
+    "again, unconfirmed": ["set_client_campaign_status e1"],
+    "enforce for long": ["set_client_campaign_status e1"],
+    "stopped": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
 }
 """What takes effect in each scene as it is, in its order."""
 

@@ -163,6 +163,7 @@ class Town:
         self.lost: list[float] = []
         self.lives: dict[str, history.Life] = {}
         self.halts: list[tuple[float, float]] = []
+        self.told_to_stop: dict[str, float] = {}
         self.cramped: list[tuple[float, float]] = []
         self.rule_halts: list[tuple[str, float, float]] = []
         self.defects: list[str] = []
@@ -406,6 +407,7 @@ class Town:
         elif does == "stop":
             if process.daemon is not None:
                 process.daemon.stop()
+                self.told_to_stop.setdefault(process.name, self.loop.now)
         else:
             self.kill(process.name, power=does == "power", down_s=4000.0 if does == "silence" else None)
 
