@@ -1,11 +1,11 @@
 """Flaws that were written without sight of the judge, the scenes and the other flaws, by somebody who had read the
 contract and the worker alone. ``why`` is the order of events that was foretold to show each.
 
-Of 44, the worlds that there were found 15. Five more were found once a world was made for them, three once the judge had
-a claim as well, and 18 are found by a test that is named with each: no world has what they need. Two changed nothing that
-anybody could see, because another guard stands behind each: a pre-flight is ended with its process, and a stop waits for
-what it has overtaken. In their place stand two that take that guard away. One is not in the table, because nothing finds
-it: see docs/proof.md.
+Of 44, the worlds that there were found 15. Five more were found once a world was made for them, three once the judge
+had a claim as well, and 18 are found by a test that is named with each: no world has what they need. Two changed
+nothing that anybody could see, because another guard stands behind each: a pre-flight is ended with its process, and
+a stop waits for what it has overtaken. In their place stand two that take that guard away. One is not in the table,
+because nothing finds it: see docs/proof.md.
 """
 
 from collections.abc import Callable, Iterator
