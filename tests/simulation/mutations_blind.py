@@ -552,7 +552,7 @@ _BLIND: tuple[Mutant, ...] = (
             "will; the undo sets RUNNING over it"
         ),
         applied=flaw(
-            "worker.engine.execute:Executor._situation",
+            "worker.engine.execute:Executor._judged",
             ("touched = None if write.sent else touched_meanwhile(self._ledger, write, others)", "touched = None"),
         ),
         shown_by=(plain("undone, there and back"),),
