@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from itertools import chain, islice
 
 from tests.simulation.alike import keep, walked
-from tests.simulation.mutations_fleet import MUTANTS
+from tests.simulation.mutations_blind import MUTANTS
 from tests.simulation.nemesis import (
     BASE_SEED,
     Tally,

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest.mock import patch
 
 from tests.simulation.mutations import Mutant, at, flaw, plain, several
+from tests.simulation.mutations_fleet import MUTANTS as OF_ALL_BEFORE
 from tests.simulation.nemesis import Try
 from worker.api import exchanges
 from worker.engine.operators import WITHOUT_EFFECT
@@ -628,4 +629,4 @@ _BLIND: tuple[Mutant, ...] = (
         shown_by=(plain("mark lost"),),
     ),
 )
-BLIND = {one.name: one for one in _BLIND}
+MUTANTS = {**OF_ALL_BEFORE, **{one.name: one for one in _BLIND}}

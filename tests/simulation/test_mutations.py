@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation import mutations_blind, mutations_fleet
+from tests.simulation.mutations_blind import MUTANTS
 from tests.simulation.nemesis import Try, planned, tried
 
-MUTANTS = {**mutations_fleet.MUTANTS, **mutations_blind.BLIND}
 ROOT = Path(__file__).parents[2]
 QUICK = ("send before the record", "429 is a no", "one read is enough")
 
