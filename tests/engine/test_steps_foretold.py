@@ -160,10 +160,10 @@ def test_a_wait_is_explained_with_its_end(home: Path, tmp_path: Path) -> None:
     settle_in(tmp_path, rules=RULES)
     with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
         play(rested)
-    (write,) = explained(tmp_path, "rest")["writes"]
+    (write,) = [one for one in explained(tmp_path, "rest")["writes"] if one["state"] == "planned"]
     assert (write["action"], write["held_by"]) == ("wait", "wait")
     assert write["held_until"] is not None
-    assert explained(home, "rest")["writes"] == []
+    assert not [one for one in explained(home, "rest")["writes"] if one["state"] == "planned"]
 
 
 def test_a_rule_that_comes_after_is_explained_by_the_write_that_stands(home: Path) -> None:

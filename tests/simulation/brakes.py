@@ -132,14 +132,16 @@ def _budget(case: Case, event: str, at_s: float) -> float:
 
 
 def no_request_spends_too_much(case: Case) -> Iterator[str]:
-    """No single request carries more money than an event, or a day, may have, however it is written."""
+    """No single request adds more money than an event, or a day, may have, however it is written. Of a draft's budget
+    that counts which is more than the one it has."""
     most = min((one for one in (case.history.spend_per_event, case.history.spend_per_day) if one), default=inf)
     for deed in case.deeds.values():
         for one in deed.attempts if most < inf else ():
             body = one.row["request"].get("body") or {}
             money = sum(float(value) for name, value in body.items() if name.endswith("budget"))
-            if one.wire and money > most:
-                yield f"write {one.row['write']} carries {money:g}, and {most:g} may be spent"
+            there = _budget(case, deed.event, one.wire[0].at_s - TICK_S) if one.wire and "total_budget" in body else 0.0
+            if one.wire and money - there > most:
+                yield f"write {one.row['write']} adds {money - there:g}, and {most:g} may be spent"
 
 
 def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:

@@ -580,13 +580,11 @@ class Town:
 
     def _person(self, request: TwinRequest) -> None:
         """A person sets what the request is about to what it is not."""
-        event = request.segments[1] if len(request.segments) > 1 else ""
-        found = self.at(event)
-        if found is None:
-            return
-        for name, (one, other) in _TWO_VALUED.items():
-            if request.segments[-1] == name:
-                self.change(event, by="person", set={name: other if found.record.get(name) == one else one})
+        name = request.segments[-1]
+        found = self.at(request.segments[1]) if name in _TWO_VALUED else None
+        if found is not None:
+            one, other = _TWO_VALUED[name]
+            self.change(request.segments[1], by="person", set={name: other if found.record.get(name) == one else one})
 
     def at(self, event: str) -> Happening | None:
         self.twin.advance(self.loop.now)  # what is due by now has happened
