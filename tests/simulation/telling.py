@@ -124,8 +124,10 @@ def told_history(town: Town, ended_s: float) -> history.History:
 
 def _ours(town: Town, log: list[history.Row]) -> dict[int, bool]:
     """What a person is told of each change: whether it was the worker's own."""
+    chained = [{**row, "seq": row.get("number", row["seq"])} for row in log]  # in a fleet a partner's chain has its own
     with suppress(NotSafe), open_reading(town.disk.url) as ledger:
-        return {row["seq"]: row["maker"] is not None for row in told(ledger, log) if "maker" in row}  # type: ignore[misc]
+        said = zip(log, told(ledger, chained), strict=True)
+        return {row["seq"]: one["maker"] is not None for row, one in said if "maker" in one}
     return {}
 
 
