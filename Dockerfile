@@ -1,7 +1,8 @@
 # Built in one stage, run in another: the image that runs has no compiler, no pip cache and no build tools.
-# A tag is whatever it is today: `make pin` writes the digest behind it, and then the same base is built upon until the
-# next `make pin`. Another base, or a digest that was looked up elsewhere: --build-arg BASE=NAME@sha256:DIGEST.
-ARG BASE=python:3.13-slim
+# Its Python is the one that the gate runs on. A tag is whatever it is today: `make pin` writes the digest behind it, and
+# then the same base is built upon until the next `make pin`. Another base, or a digest that was looked up elsewhere:
+# --build-arg BASE=NAME@sha256:DIGEST.
+ARG BASE=python:3.11-slim
 FROM ${BASE} AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
