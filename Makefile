@@ -5,10 +5,10 @@
 PYTHON ?= python3
 WORKERS ?= 2
 # One more for the tests that mostly wait for the processes that they start. Meanwhile those of the core are busy.
-BESIDE ?= 4
+BESIDE ?= 6
 # How many drawn worlds `make test` simulates, and at each point every how manieth of the single faults that differ.
-SEEDS ?= 400
-SINGLES ?= 12
+SEEDS ?= 300
+SINGLES ?= 16
 export SEEDS SINGLES
 # The tests start a hundred processes of the worker's, and pytest rewrites each file of tests for each of its own: what
 # was compiled is kept, also where the surroundings say not to (containers often do).

@@ -23,7 +23,7 @@ from tests.simulation.scenes import ALSO_WALKED, FOURTH, NAMED, SECOND, THIRD, W
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = int(os.environ.get("SEEDS", "2000"))
 SEEDS_FROM = int(os.environ.get("SEEDS_FROM", str(SECOND)))
-SINGLES = int(os.environ.get("SINGLES", "12"))
+SINGLES = int(os.environ.get("SINGLES", "16"))
 LONG = int(os.environ.get("SEEDS_LONG", "4000"))
 LONG_FROM = int(os.environ.get("SEEDS_LONG_FROM", str(SECOND + 100_000)))
 PAIRS = int(os.environ.get("PAIRS", "40"))
