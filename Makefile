@@ -5,7 +5,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 # One more for the tests that mostly wait for the processes that they start. Meanwhile those of the core are busy.
-BESIDE ?= 6
+BESIDE ?= 4
 # How many drawn worlds `make test` simulates, and at each point every how manieth of the single faults that differ.
 SEEDS ?= 300
 SINGLES ?= 16
