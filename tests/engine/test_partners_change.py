@@ -40,6 +40,20 @@ def asked(here: Town, partner: str) -> int:
     return sum(seen.partner == partner for seen in here.twin.books.requests)
 
 
+async def lived(here: Town, daemon: Daemon, jobs: Jobs, seconds: float, fleet: Fleet | None = None) -> None:
+    """What the daemon's jobs do: who the partners are, in a fleet the beat, and a cycle for each."""
+    scheduler, ends = cast("AsyncIOScheduler", jobs), here.loop.time() + seconds
+    while here.loop.time() < ends:
+        await daemon._refresh(scheduler)
+        if fleet is not None:
+            fleet.beat(daemon._named)
+            daemon._renew(scheduler, daemon._named)
+            fleet.give_back(daemon._busy)
+        for partner in list(jobs.partners):
+            await daemon._one_cycle(partner)
+        await asyncio.sleep(3)
+
+
 def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence(tmp_path: Path) -> None:
     told, jobs = Told(), Jobs()
 
@@ -49,24 +63,15 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
         daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
         daemon._take_rules(await Edited(PAUSE).load(), "")
 
-        async def live(seconds: float) -> None:
-            """What the daemon's jobs do: who the partners are, and a cycle for each."""
-            ends = here.loop.time() + seconds
-            while here.loop.time() < ends:
-                await daemon._refresh(cast("AsyncIOScheduler", jobs))
-                for partner in list(jobs.partners):
-                    await daemon._one_cycle(partner)
-                await asyncio.sleep(3)
-
-        await live(9)
+        await lived(here, daemon, jobs, 9)
         assert sorted(jobs.partners) == [PARTNER, OTHER]
         here.ledger.append_halt(because="look first", by="me", at=here.clock.now())
         here.set("e1", partner=OTHER, status="cancelled")
-        await live(9)
+        await lived(here, daemon, jobs, 9)
         assert (here.only.state, here.only.held_by) == ("planned", "halt")
 
         names(here, PARTNER)
-        await live(30)
+        await lived(here, daemon, jobs, 30)
         assert jobs.partners == [PARTNER]
         assert told.said.count("partner_lost") == 1
         assert (here.only.state, here.only.held_by) == ("planned", "partner_gone"), here.story()
@@ -74,12 +79,12 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
         here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
         here.set("e1", status="cancelled")
         here.set("e2", partner=OTHER, status="cancelled")
-        await live(30)
+        await lived(here, daemon, jobs, 30)
         assert asked(here, OTHER) == before, "not one request more for a partner that is not ours"
         assert [(one.partner, one.eid) for one in here.effects()] == [(PARTNER, "e1")], "the others go on"
 
         names(here, PARTNER, OTHER)
-        await live(60)
+        await lived(here, daemon, jobs, 60)
         assert sorted(jobs.partners) == [PARTNER, OTHER]
         states = {(write.key.partner, write.key.event): write.state for write in here.writes()}
         assert states == {
@@ -106,25 +111,14 @@ def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_
         daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
         daemon._take_rules(await Edited(PAUSE).load(), "")
 
-        async def live(seconds: float) -> None:
-            ends = here.loop.time() + seconds
-            while here.loop.time() < ends:
-                await daemon._refresh(cast("AsyncIOScheduler", jobs))
-                fleet.beat(daemon._named)
-                daemon._renew(cast("AsyncIOScheduler", jobs), daemon._named)
-                fleet.give_back(daemon._busy)
-                for partner in list(jobs.partners):
-                    await daemon._one_cycle(partner)
-                await asyncio.sleep(3)
-
-        await live(9)
+        await lived(here, daemon, jobs, 9, fleet)
         assert sorted(jobs.partners) == [PARTNER, OTHER]
         here.ledger.append_halt(because="look first", by="me", at=here.clock.now())
         here.set("e1", partner=OTHER, status="cancelled")
-        await live(9)
+        await lived(here, daemon, jobs, 9, fleet)
         assert (here.only.state, here.only.held_by) == ("planned", "halt")
         names(here, PARTNER)
-        await live(9)
+        await lived(here, daemon, jobs, 9, fleet)
         assert (jobs.partners, told.said.count("partner_lost"), set(rows.epochs)) == ([PARTNER], 1, {PARTNER})
         assert (here.only.state, here.only.held_by) == ("planned", "partner_gone"), here.story()
 
