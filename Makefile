@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
-# One more for the tests that mostly wait for the processes that they start. Meanwhile those of the core are busy.
+# For the tests that mostly wait for the processes that they start, beside all that compute.
 BESIDE ?= 4
 # How many drawn worlds `make test` simulates, and at each point every how manieth of the single faults that differ.
 SEEDS ?= 300
@@ -28,10 +28,11 @@ CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/wri
 UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas_hold.py tests/unit/engine/test_decide_properties.py \
 	tests/unit/engine/test_ruletests.py tests/unit/engine/test_ruletests_actions.py \
 	tests/unit/engine/test_ruletests_quiet.py tests/unit/engine/test_ruletests_writes.py
+PROCESSES := tests/acceptance
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo fleet test lint format types core unmeasured tests cover tools prove bench docs screens site schema golden lock audit sbom pin clean
+.PHONY: help .venv demo fleet test lint format types core unmeasured tests computed processes cover tools prove bench docs screens site schema golden lock audit sbom pin clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -53,7 +54,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(SAY) 'making .venv with $(PYTHON)'
 	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	$(SAY) 'installing what requirements-dev.lock names, each file checked by its hash'
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-compile --require-hashes -r requirements-dev.lock
 	$(SAY) 'installing campaign-worker itself, editable'
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -65,8 +66,11 @@ fleet: $(READY) ## three workers on one PostgreSQL, one killed, one frozen; ends
 	@$(BIN)/python -m tests.fleet
 
 test: lint tools ## the whole gate: style, types, layers, every test, coverage of the core
-	$(SAY) 'types, the tests of the core and all others side by side; each is shown when it is done, in about seven minutes'
-	@$(MAKE) --no-print-directory -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) types core unmeasured tests
+	$(SAY) 'what computes in turn, beside the tests that wait for real processes; each is shown when it is done, in about seven minutes'
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) computed processes
+
+computed: $(READY) tools
+	@for part in types core unmeasured tests; do $(MAKE) --no-print-directory $$part || exit 1; done
 
 lint: $(READY) ## style, formatting and the layers
 	$(SAY) 'ruff'
@@ -93,9 +97,13 @@ unmeasured: $(READY) ## those tests of the core that add nothing to its coverage
 	$(SAY) 'tests of the core, unmeasured'
 	@$(BIN)/python -m pytest $(UNMEASURED)
 
-tests: $(READY) tools ## every other test
+tests: $(READY) tools ## every other test that computes
 	$(SAY) 'all other tests'
-	@$(BIN)/python -m pytest -n $(BESIDE) --dist worksteal $(addprefix --ignore=,$(CORE_TESTS))
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(addprefix --ignore=,$(CORE_TESTS) $(PROCESSES))
+
+processes: $(READY) tools ## the tests of real processes, which mostly wait
+	$(SAY) 'tests of real processes'
+	@$(BIN)/python -m pytest -n $(BESIDE) --dist worksteal $(PROCESSES)
 
 cover: $(READY) tools ## every test with coverage of everything; slower than `make test`
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=

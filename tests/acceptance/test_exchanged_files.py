@@ -57,7 +57,14 @@ def without_shared_memory(folder: Path) -> None:
     (folder / "worker.db-shm").unlink()
 
 
-@pytest.mark.parametrize("harm", [without_log, without_wal, without_shared_memory])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param(without_log, marks=pytest.mark.prove),
+        without_wal,
+        pytest.param(without_shared_memory, marks=pytest.mark.prove),
+    ],
+)
 def test_a_log_removed_beneath_the_worker_stops_all_sends_and_no_halt_says_that_it_worked(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
@@ -98,7 +105,14 @@ def by_a_hard_link(folder: Path) -> str:
     return f"{folder}/other/worker.db"
 
 
-@pytest.mark.parametrize("another", [by_a_link_to_the_file, by_a_link_to_the_folder, by_a_hard_link])
+@pytest.mark.parametrize(
+    "another",
+    [
+        pytest.param(by_a_link_to_the_file, marks=pytest.mark.prove),
+        pytest.param(by_a_link_to_the_folder, marks=pytest.mark.prove),
+        by_a_hard_link,
+    ],
+)
 def test_no_second_worker_starts_by_another_name_of_the_ledger(tmp_path: Path, another: Callable[[Path], str]) -> None:
     with running(tmp_path) as (box, where, worker):
         second = Home(folder=tmp_path / "second")
@@ -139,7 +153,7 @@ def replaced(folder: Path) -> None:
     (folder / "empty").replace(folder / "worker.db.lock")
 
 
-@pytest.mark.parametrize("harm", [removed, replaced])
+@pytest.mark.parametrize("harm", [removed, pytest.param(replaced, marks=pytest.mark.prove)])
 def test_a_lock_removed_by_a_script_lets_no_second_worker_in_and_the_first_sends_nothing_more(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
