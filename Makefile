@@ -95,7 +95,7 @@ core: $(READY) ## the core's own tests, and its branch coverage, which must be c
 
 unmeasured: $(READY) ## those tests of the core that add nothing to its coverage: drawn cases, whole worlds
 	$(SAY) 'tests of the core, unmeasured'
-	@$(BIN)/python -m pytest $(UNMEASURED)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(UNMEASURED)
 
 tests: $(READY) tools ## every other test that computes
 	$(SAY) 'all other tests'
