@@ -188,9 +188,6 @@ class Ledger(ReadableLedger, Protocol):
     def reopened(self, partner: PartnerId, after_seq: int) -> bool:
         """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
 
-    def last_change(self, partner: PartnerId) -> int:
-        """The number of the newest change of the partner's facts; 0 where there is none."""
-
     def testify(self, records: Sequence[Record]) -> bool:
         """Stores what a replica has to say of a partner that is another's by now. False where there is no fleet."""
 

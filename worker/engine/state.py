@@ -320,12 +320,11 @@ NOT_YET = 1 << 62
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What one commit is to store. ``counts``: how many of the values seen of each fact are in it; ``looked_at``: the
-    events of which a look is noted, and when; ``reached``: the partner's last change in the ledger before it."""
+    events of which a look is noted, and when."""
 
     changes: tuple[Change, ...]
     counts: Mapping[Place, int]
     looked_at: Mapping[EventId, datetime] = field(default_factory=dict)
-    reached: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -414,13 +413,12 @@ class Stored:
 
         A commit that is reported as failed may be stored all the same. Whether it is, the ledger says before the next.
         """
-        if self.trial is not None and ledger.last_change(self.partner) > self.trial.reached:
+        if self.trial is not None and self.trial.changes and _holds(ledger, self.partner, self.trial.changes[-1].now):
             self.took(self.trial)
         self.trial = None
         trial = self.attempt(commit.at, events)
         if trial.changes or looked_at:
-            noted = dict.fromkeys(looked_at, commit.at)
-            trial = replace(trial, reached=ledger.last_change(self.partner), looked_at=noted)
+            trial = replace(trial, looked_at=dict.fromkeys(looked_at, commit.at))
             before = commit.at - self._keeps()
             old = self.forgot_at is None or before - self.forgot_at >= FORGET_EVERY
             forget = before if old and trial.changes else None
@@ -511,6 +509,12 @@ class Stored:
                 if name in was and name in now_is and was[name] != now_is[name]:
                     said = (f"{now.key.name}.{name}", was[name], now_is[name])
                     yield _changed(self.partner, now.event, said, now.at)
+
+
+def _holds(ledger: Ledger, partner: PartnerId, tried: Observed) -> bool:
+    """Whether a fact stands in the ledger as a commit would have stored it."""
+    found = (one for one in ledger.observed(partner, tried.event) if (one.event, one.key) == (tried.event, tried.key))
+    return any(one.at == tried.at and same(one.fact, tried.fact) for one in found)
 
 
 def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:

@@ -43,7 +43,6 @@ from worker.ledger.rows import (
     FACTS_BEGIN,
     FIRST_SENDINGS,
     HOUR,
-    LAST_CHANGE,
     NOT_SENT,
     OF_ATTEMPT,
     OPEN_WRITES,
@@ -484,10 +483,6 @@ class LedgerReader:
         """How far back `observed_at` reaches; None where nothing is recorded."""
         found: datetime | None = self._store.rows(FACTS_BEGIN, {"of_partner": partner})[0][0]
         return found
-
-    def last_change(self, partner: PartnerId) -> int:
-        """The number of the newest change of the partner's facts; 0 where there is none."""
-        return int(self._store.rows(LAST_CHANGE, {"of_partner": partner})[0][0])
 
     def partners_of(self, event: EventId) -> tuple[PartnerId, ...]:
         """The partners that have, or had, an event of this id."""

@@ -495,7 +495,6 @@ EVENT_FACT = FactKey(name="event").text
 _SAVE_OBSERVED = upsert(observed, "partner", "event", "fact", changed=("params", "at", "body", "title"))
 _ADD_CHANGE = insert(observations)
 FACTS_BEGIN = select(func.min(_C.at)).where(_C.partner == bindparam("of_partner"))
-LAST_CHANGE = select(func.coalesce(func.max(_C.id), 0)).where(_C.partner == bindparam("of_partner"))
 _LOOKED_AT = (
     update(observed)
     .where(_O.partner == bindparam("of_partner"), _O.event == bindparam("of_event"), _O.fact == EVENT_FACT)

@@ -230,12 +230,3 @@ def test_the_facts_of_one_event_are_had_back_as_of_a_time() -> None:
         ("e1", "event", {"status": "active"}),
     ]
     assert told(ledger.observed_at(ACME, E1, after(4)))[-1] == ("e1", "event", {"status": "cancelled"})
-
-
-def test_a_partners_changes_are_counted_apart_from_those_of_others() -> None:
-    ledger = in_memory_ledger(NOW)
-    assert ledger.last_change(ACME) == 0
-    seen(ledger, (0, E1, EVENT, known({"status": "active"})))
-    first = ledger.last_change(ACME)
-    keep(ledger, Change(now=observed(known({})), before=None), partner=PartnerId("partner-id-other"))
-    assert ledger.last_change(ACME) == first > 0
