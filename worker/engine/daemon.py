@@ -7,11 +7,11 @@ records nothing new and waits for what is in flight.
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Protocol
 
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -29,40 +29,9 @@ from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 
-# Which partners' looks have failed for so long that a person should know. Pure.
-#
-# One look that failed is nothing: the next one comes in seconds. When none gets through for a minute, nothing is
-# decided for that partner, and somebody who watches no figures would not learn of it. It is told once, and once that
-# it is over. A partner that refuses us has an alarm of its own.
-
 FAILING_AFTER = timedelta(minutes=1)
-"""From the first of the looks that failed."""
-
-
-@dataclass(slots=True)
-class Failing:
-    """What was heard of every partner so far. Seconds are monotonic."""
-
-    _since: dict[PartnerId, float] = field(default_factory=dict)
-    _told: set[PartnerId] = field(default_factory=set)
-
-    def turned(self, report: CycleReport, now_s: float) -> Literal["failing", "well"] | None:
-        """What there is to tell after this look; None for nothing new."""
-        partner = report.partner
-        if report.complete:
-            self._since.pop(partner, None)
-            if partner not in self._told:
-                return None
-            self._told.remove(partner)
-            return "well"
-        if report.error is None or report.denied:
-            return None
-        since = self._since.setdefault(partner, now_s)
-        if partner in self._told or now_s - since < FAILING_AFTER.total_seconds():
-            return None
-        self._told.add(partner)
-        return "failing"
-
+"""A look that failed is nothing: the next one comes in seconds. When none gets through for so long, nothing is decided
+for the partner, and somebody who watches no figures is told, once, and once that it is over."""
 
 # Takes what lasts out of the garbage collector's way.
 #
@@ -78,30 +47,7 @@ class Failing:
 FULL_AFTER = 100
 """So many collections of what is younger come before a full one."""
 WORTH_IT = 1_000
-"""Events met for the first time; the objects of fewer are gone through in no time."""
-AT_MOST_EVERY_S = 60.0
-"""Where many partners are looked at for the first time, they share one collection."""
-
-
-class Lasting:
-    """Knows which first looks there were since the last time. Moments are monotonic seconds."""
-
-    def __init__(self) -> None:
-        self._looks: set[Hashable] = set()
-        self._events = 0
-        self._done_at = float("-inf")
-
-    def looked(self, look: Hashable, events: int, now: float) -> bool:
-        """After each whole look at so many events; ``look`` is the same for looks of which only the first makes much
-        that lasts. Whether anything was done."""
-        if look not in self._looks:
-            self._looks.add(look)
-            self._events += events
-        if self._events < WORTH_IT or now - self._done_at < AT_MOST_EVERY_S:
-            return False
-        self._events, self._done_at = 0, now
-        keep()
-        return True
+"""Events met for the first time, of all partners; the objects of fewer are gone through in no time."""
 
 
 def seldom() -> None:
@@ -227,8 +173,8 @@ class Daemon:
         self._identities = Identities(parts)
         self._held: dict[PartnerId, str] = {}
         self._since = parts.clock.now()
-        self._failing = Failing()
-        self._lasting = Lasting()
+        self._first_looks: set[tuple[PartnerId, str]] = set()
+        self._met = 0
         self._cycle_ms: int | None = None
         self._said_at, self._unsaid = float("-inf"), False
         self._owed: list[Record] = []
@@ -455,19 +401,37 @@ class Daemon:
             return False
         self._cycle_ms = report.took_ms
         if report.complete:
-            self._lasting.looked((partner, self._rules.current.hash), report.events, self._clock.monotonic())
+            self._keep_what_lasts(report)
         self._reporter.cycle(report)
         if report.denied:
             state.quiet_until = self._clock.monotonic() + DENIED_AGAIN.total_seconds()
             self._reporter.alarm("partner_denied", partner=partner, again_in=DENIED_AGAIN.total_seconds())
-        turned = self._failing.turned(report, self._clock.monotonic())
-        if turned == "failing":
-            self._reporter.alarm("partner_failing", partner=partner, error=report.error)
-        elif turned == "well":
-            self._reporter.note("partner_well", partner=partner)
+        self._say_if_failing(state, report)
         self._say_if_short(state, before=short)
         self._say()
         return report.complete and self._listed_for_s(state) >= self._settings.interval.total_seconds()
+
+    def _keep_what_lasts(self, report: CycleReport) -> None:
+        """Of looks at one partner under one rule set only the first makes much that lasts."""
+        look = (report.partner, self._rules.current.hash)
+        self._met += 0 if look in self._first_looks else report.events
+        self._first_looks.add(look)
+        if self._met >= WORTH_IT:
+            self._met = 0
+            keep()
+
+    def _say_if_failing(self, state: PartnerState, report: CycleReport) -> None:
+        """A partner that refuses us has an alarm of its own."""
+        now = self._clock.monotonic()
+        if report.complete:
+            if state.failing_told:
+                self._reporter.note("partner_well", partner=state.partner)
+            state.failing_since, state.failing_told = None, False
+        elif report.error is not None and not report.denied:
+            state.failing_since = now if state.failing_since is None else state.failing_since
+            if not state.failing_told and now - state.failing_since >= FAILING_AFTER.total_seconds():
+                self._reporter.alarm("partner_failing", partner=state.partner, error=report.error)
+                state.failing_told = True
 
     def _listed_for_s(self, state: PartnerState) -> float:
         return self._clock.monotonic() - state.listed_at

@@ -116,6 +116,7 @@ class PartnerState:
     first pages of a long one, was answered last, in monotonic seconds; ``pages``: how many of how many of the list
     have been read, while it is; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
+    ``failing_since``: the first of the looks that have failed since the last whole one.
     ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
     changes of the ledger's memory were last looked for.
     """
@@ -150,6 +151,8 @@ class PartnerState:
     look_s: float = 0.0
     expected: Delays | None = None
     expected_until: float = float("-inf")
+    failing_since: float | None = None
+    failing_told: bool = False
     left: bool = False
     read_up_to: int = 0
     last_ok_at: datetime | None = None
