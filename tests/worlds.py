@@ -27,7 +27,7 @@ from worker.engine.cycle import Cycle
 from worker.engine.derived import told
 from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
-from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse, telling
+from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.state import PartnerState
 from worker.guards.checks import Limits
 from worker.ledger.sql import SqlLedger
@@ -150,8 +150,7 @@ class Town:
 
     def tell(self, heard: Callable[[Record], None]) -> None:
         """From now on each record that the worker stores is told, as the log of a daemon tells it."""
-        running = self.worker
-        running.cycle = Cycle(self._parts(running.service, telling(running.ledger, heard), running.defects))
+        self.worker.ledger.tells(heard)
 
     def _parts(self, service: ApiService, ledger: Ledger, defects: list[tuple[Write, Exception]]) -> Parts:
         return Parts(

@@ -6,7 +6,7 @@ Everything else of the worker is given what it needs. What a config means for th
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,13 +27,14 @@ from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_look
 from worker.engine.fleet import Fleet, ServersClock
 from worker.engine.looks import sendings_reach
-from worker.engine.ports import Parts, RulesInUse, Tell, telling
+from worker.engine.ports import Parts, RulesInUse
 from worker.engine.rehearsal import Memory, Rehearsal, Remembered
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
+from worker.model.commits import Record
 from worker.model.errors import InputErrors, LedgerUnwritable, NotFound, NotSafe, Problem, UsageError
 from worker.model.exchange import Clock, Message, SecretValue
 from worker.model.facts import EventId, Json, PartnerId
@@ -167,7 +168,7 @@ async def running_daemon(
     source: FolderSource | None,
     *,
     reporter: Reporter,
-    tell: Tell,
+    tell: Callable[[Record], None],
     address: "Address | None" = None,
     meter: "Meter | None" = None,
 ) -> AsyncIterator[Daemon]:
@@ -182,6 +183,7 @@ async def running_daemon(
         address = address or await _embedded(stack, config, clock)
         secrets = _credentials(config, sandbox=address is not None)
         ledger, fleet = _held_ledger(stack, config, clock), None
+        ledger.tells(tell)
         transports = transports_of(meter, reporter, clock)
         settings = _api_settings(config, address, transports)
         service, pacer, gate = await _client(stack, config, clock, secrets, settings)
@@ -192,7 +194,7 @@ async def running_daemon(
         parts = Parts(
             clock=clock,
             service=service,
-            ledger=telling(stored, tell),
+            ledger=stored,
             settings=engine_settings(config),
             scrubbed=service.scrubbed,
             notifier=LogNotifier(),

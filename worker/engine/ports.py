@@ -4,10 +4,9 @@ Only `worker.cli.wiring` and the simulation build the real ones. A port says not
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol, cast
+from typing import Protocol
 
 from worker.engine.decide import Decision
 from worker.engine.fleet import Fleet
@@ -26,7 +25,6 @@ from worker.model.commits import (
     RuleMemory,
     Sending,
     SendingView,
-    of_write,
 )
 from worker.model.errors import UsageError
 from worker.model.exchange import Clock, Listing, Message, Outcome, Places, TaskState, Urgency, WriteRequest
@@ -250,55 +248,6 @@ class Stage:
     def __init__(self, parts: Parts) -> None:
         self._clock, self._service, self._ledger = parts.clock, parts.service, parts.ledger
         self._settings, self._rules, self._stopping = parts.settings, parts.rules, parts.stopping
-
-
-# A ledger that tells what it has recorded, after it has.
-#
-# The log lines of the daemon and the progress of the demo are made from the very records of the action log, so that
-# what a person sees and what an auditor reads cannot differ. Nothing is told of a transaction that failed.
-
-Tell = Callable[[Record], None]
-
-
-def telling(ledger: Ledger, tell: Tell) -> Ledger:
-    """The same ledger, which tells each record once it is stored."""
-    return cast("Ledger", _Telling(ledger, tell))
-
-
-class _Telling:
-    """What is stored is stored, whether it could be told or not: a log line that fails (a closed pipe, a full disk)
-    must not look like a commit that failed."""
-
-    def __init__(self, ledger: Ledger, tell: Tell) -> None:
-        self._ledger = ledger
-        self._telling = tell
-
-    def __getattr__(self, name: str) -> object:
-        """Every other question is the ledger's own."""
-        return getattr(self._ledger, name)
-
-    def apply(self, commit: Commit) -> tuple[Write, ...]:
-        """Stores, then tells: the records, those of the moves, and one for each new write."""
-        made = self._ledger.apply(commit)
-        self._tell(commit.records)
-        for change in commit.moves:
-            self._tell(change.records)
-        for write in made:
-            record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
-            self._tell([replace(record, by=commit.by)])
-        return made
-
-    def record_sending(self, sending: Sending) -> Brake | None:
-        """Stores the attempt, then tells it; one that a brake held tells nothing."""
-        brake = self._ledger.record_sending(sending)
-        if brake is None:
-            self._tell(sending.move.records)
-        return brake
-
-    def _tell(self, records: Iterable[Record]) -> None:
-        for record in records:
-            with suppress(Exception):
-                self._telling(record)
 
 
 # Whether the daemon is well, from what it last said of itself. Pure.

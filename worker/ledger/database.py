@@ -6,7 +6,7 @@ the database does. ``sqlite`` and ``postgres`` say how one begins and what error
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, Executable, Row
 from sqlalchemy.exc import DBAPIError
 
 from worker.ledger.places import LedgerPlace, identity
+from worker.model.commits import Record
 from worker.model.errors import LedgerUnwritable
 
 Values = Mapping[str, object]
@@ -31,6 +32,8 @@ class Store(ABC):
         self.in_a_loop = False
         """Whether a transaction that writes waits a moment only for other processes: whoever asks has a loop to keep
         moving, and asks again by itself."""
+        self.tell: Callable[[Record], None] = lambda _record: None
+        """Who is told of each record once it is stored."""
         self._files: dict[str, tuple[int, int] | None] = {}
         """What must lie where it did."""
         self._turn: AbstractContextManager[object] = nullcontext()

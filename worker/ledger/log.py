@@ -15,7 +15,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
@@ -195,18 +195,24 @@ def recording(
     store: Store, of: Iterable[str | None], replica: str = "", begin: Callable[[Connection], None] | None = None
 ) -> Iterator[tuple[Connection, "Journal"]]:
     """A transaction that writes records of these partners, or of all (None): it takes hold of their rows before it
-    reads anything, and what is added meanwhile is stored when it ends. ``begin``: what comes even before that."""
+    reads anything, and what is added meanwhile is stored when it ends. ``begin``: what comes even before that.
+
+    Only then are the records told. What is stored is stored, whether it could be told or not: a log line that fails (a
+    closed pipe, a full disk) must not look like a commit that failed."""
     with store.writing() as connection:
         if begin is not None:
             begin(connection)
         journal = Journal(connection, store.chains(of), replica)
         yield connection, journal
         journal.flush()
+    for record in journal.added:
+        with suppress(Exception):
+            store.tell(record)
 
 
 class Journal:
     """The ends of chains within one writing transaction, held so that nobody else goes on from them. Nothing is stored
-    before `flush`. ``owners``: whose the partners are, while they are held."""
+    before `flush`. ``owners``: whose the partners are, while they are held; ``added``: every record of it."""
 
     def __init__(self, connection: Connection, chains: Sequence[str], replica: str = "") -> None:
         self._connection = connection
@@ -217,6 +223,7 @@ class Journal:
             held = [row for chain in chains for row in connection.execute(_HOLD, {"of": chain})]
         self._ends = {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in held}
         self.owners = {row.partner: Owner(replica=row.owner, epoch=row.epoch) for row in held}
+        self.added: list[Record] = []
         self._rows: list[dict[str, Json]] = []
 
     def end(self, partner: str | None) -> Head:
@@ -226,6 +233,7 @@ class Journal:
     def add(self, records: Iterable[Record]) -> None:
         """Appends records in their order."""
         for record in records:
+            self.added.append(record)
             end = self.end(record.partner)
             body = _body(record, end, self._replica)
             now = replace(end, seq=end.seq + 1, hash=hash_of(body))

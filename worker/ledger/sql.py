@@ -170,6 +170,11 @@ class SqlLedger(LedgerReader):
         """For who must not stand while another process holds the ledger: see `Store`."""
         self._store.in_a_loop = True
 
+    def tells(self, tell: Callable[[Record], None]) -> None:
+        """From now on each record is told once it is stored: the log lines of the daemon and the progress of the demo
+        are made from the very records, so that what a person sees and what an auditor reads cannot differ."""
+        self._store.tell = tell
+
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
         if commit.empty:
