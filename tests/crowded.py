@@ -28,7 +28,7 @@ ASKS: State = "needs_human"
 def crowded(folder: Path, *, records: int, events: int = EVENTS, waiting: int = 1) -> SqlLedger:
     """A ledger with at least that many records of so many events, the newest ones still open: some wait, one needs a
     person."""
-    ledger = SqlLedger.open("sqlite:///worker.db", clock_now=lambda: START, folder=folder)
+    ledger = SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: START)
     number, many, at = 0, -(-records // RECORDS_A_WRITE), START
     while number < many:
         numbers = range(number, min(number + COMMIT_WRITES, many))

@@ -91,7 +91,7 @@ def where(tmp_path: Path) -> Home:
 
 
 def state(where: Home) -> str | None:
-    with open_reading("sqlite:///worker.db", where.folder) as ledger:
+    with open_reading(f"sqlite:///{where.folder}/worker.db") as ledger:
         return next((write.state for write in ledger.writes()), None)
 
 

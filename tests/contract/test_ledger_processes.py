@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import NOW, URL, after, become, key, older_mark, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import NOW, after, become, key, older_mark, open_ledger, place_in, plan, planned
 from worker.ledger.mark import read_mark
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
@@ -53,7 +53,7 @@ with ledger._store.writing() as connection:
 READ = """
 seen = 0
 while seen < 50:
-    with open_reading(URL, folder) as reader:
+    with open_reading(f"sqlite:///{folder}/worker.db") as reader:
         found = reader.verify()
         if found is not None:
             sys.exit(found.why)
@@ -148,7 +148,7 @@ def test_a_sender_and_an_operator_that_write_at_once_share_one_chain(tmp_path: P
         mine, theirs = numbers(one, 30), numbers(other, 30)
 
     assert not set(mine) & set(theirs)
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         assert reader.verify() is None
         assert set(mine) <= {write.id for write in reader.writes(state="sending")}
         assert set(theirs) <= {write.id for write in reader.writes(state="planned")}

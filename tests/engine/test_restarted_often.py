@@ -76,9 +76,9 @@ def test_a_row_in_sending_that_a_start_cannot_store_as_unknown_is_stored_once_th
 
     class Held(SqlLedger):
         @classmethod
-        def open(cls, url: str, *, clock_now: Callable[[], datetime], folder: Path | None = None) -> Self:
+        def open(cls, url: str, *, clock_now: Callable[[], datetime]) -> Self:
             nonlocal tool
-            opened = super().open(url, clock_now=clock_now, folder=folder)
+            opened = super().open(url, clock_now=clock_now)
             opened.in_a_loop()
             tool = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
             tool.execute("BEGIN EXCLUSIVE")

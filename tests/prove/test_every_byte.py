@@ -31,7 +31,7 @@ from tests.prove.damage import (
     put,
     settled,
 )
-from tests.unit.ledger.examples import URL, after
+from tests.unit.ledger.examples import after
 from worker.engine.operators import after_restore
 from worker.ledger.upkeep import accept_restore
 from worker.model.commits import Move
@@ -105,7 +105,7 @@ def test_what_was_refused_goes_on_once_a_person_accepts_it_and_every_open_write_
             put(folder, {**left.files, "-wal": left.files["-wal"][: end + 1]})
             if not isinstance(opened(folder), NotSafe):
                 continue
-            accept_restore(URL, by="ann", now=after(200), restored=by_ann, folder=folder)
+            accept_restore(f"sqlite:///{folder}/worker.db", by="ann", now=after(200), restored=by_ann)
             found = opened(folder)
             assert isinstance(found, Found)
             assert found.whole

@@ -194,7 +194,7 @@ def test_who_is_asked_by_a_message_reads_the_same(waits: Scene) -> None:
     (waits.folder / "worker.db.told").write_text('{"seq": 0}\n', encoding="utf-8")
     outbox = Outbox(
         [Subscriber(key="ops", send=Wire().send, on=frozenset({"waiting"}))],
-        ledger=open_reading("sqlite:///worker.db", waits.folder),
+        ledger=open_reading(f"sqlite:///{waits.folder}/worker.db"),
         place=waits.folder / "worker.db",
         seconds=lambda: next(seconds),
         told=lambda *_: None,

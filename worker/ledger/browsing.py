@@ -7,7 +7,6 @@ often keeps no writer waiting and no WAL from being moved into the file. Nothing
 
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, cast
 
 from sqlalchemy import (
@@ -267,9 +266,9 @@ class LedgerBrowser(LedgerReader):
         return query.where(and_(action_log.c.partner.in_(self.partners()), action_log.c.event == wanted.event))
 
 
-def open_browser(url: str, folder: Path | None = None) -> LedgerBrowser:
+def open_browser(url: str) -> LedgerBrowser:
     """The ledger for a page, beside its daemon. Raises `NotSafe` for another revision or no ledger."""
-    store = store_of(url, folder)
+    store = store_of(url)
     if store is None:
         raise NotSafe("there is no ledger yet", hint="`campaign-worker run` makes it")
     return LedgerBrowser(store)

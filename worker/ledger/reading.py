@@ -615,15 +615,15 @@ def open_for_backup(url: str) -> LedgerReader:
     return LedgerReader(reading_store(place) if place.file.exists() else empty_store())
 
 
-def open_reading(url: str, folder: Path | None = None) -> LedgerReader:
+def open_reading(url: str) -> LedgerReader:
     """The ledger for reading. What does not exist yet is empty; `NotSafe` for another revision, no ledger, or one that
     was lost: its mark remembers that there was something to read."""
-    return LedgerReader(store_of(url, folder) or empty_store())
+    return LedgerReader(store_of(url) or empty_store())
 
 
-def store_of(url: str, folder: Path | None = None) -> Store | None:
+def store_of(url: str) -> Store | None:
     """What there is of a ledger to be read, of this program's revision; None where it was never made."""
-    place = files_of(url, folder)
+    place = files_of(url)
     if place is None:
         store: Store = server_store(url)
     elif place.file.exists():

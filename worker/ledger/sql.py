@@ -150,9 +150,9 @@ class SqlLedger(LedgerReader):
         self._lock = lock
 
     @classmethod
-    def open(cls, url: str, *, clock_now: NowClock, folder: Path | None = None) -> Self:
+    def open(cls, url: str, *, clock_now: NowClock) -> Self:
         """The ledger for writing: made if there is none, refused with `NotSafe` if it is not safe to send from."""
-        place = files_of(url, folder)
+        place = files_of(url)
         if place is None:
             return cls(_on_a_server(url, clock_now()), mark=first_mark(url))
         if stored_revision(place, marked=True) == NOTHING:

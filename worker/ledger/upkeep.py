@@ -6,8 +6,8 @@ jump past any that the lost part may have used, and the ledger gets a new identi
 back unnoticed. So it is with one that is taken to another service. No command sends, and none resolves a write.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.log import recording
 from worker.ledger.mark import Mark, refusal, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
-from worker.ledger.places import LedgerPlace, files_of, named, place_of
+from worker.ledger.places import LedgerPlace, files_of, named
 from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
 from worker.ledger.rows import (
     ALL_WRITES,
@@ -46,11 +46,12 @@ from worker.ledger.tables import (
     writes,
 )
 from worker.model.commits import EPISODE_JUMP, Move, Record, RuleMemory
-from worker.model.errors import LedgerUnwritable, NotFound, NotSafe
+from worker.model.errors import LedgerDamaged, NotFound, NotSafe
 from worker.model.facts import WriteId
 from worker.model.writes import FINAL, Write
 
 Restored = Callable[[Write], Move]
+NO_LEDGER_HINT = "check the path in `ledger:`"
 IN_STEP_HINT = "if it was put back together with what shows that, as by a snapshot of everything, add --in-step"
 
 
@@ -70,69 +71,52 @@ class RestoreAccepted:
     memories: int
 
 
-def upgrade(url: str, *, now: datetime, folder: Path | None = None) -> Upgraded:
+def upgrade(url: str, *, now: datetime) -> Upgraded:
     """Brings an older ledger to this program's revision in one transaction."""
     with ExitStack() as stack:
-        fleet = files_of(url, folder) is None
-        if fleet:
+        place = files_of(url)
+        if place is None:
             store = stack.enter_context(closing(server_store(url)))
         else:
-            place = _existing(url, folder)
+            _require_there(place, place.file)
             stack.enter_context(SenderLock.acquire(place, now=now))
             store = stack.enter_context(closing(writing_store(place)))
         connection = stack.enter_context(store.writing())
         before = revision_of(connection, store.name)
         if before not in (NOTHING, *REVISIONS):
             require_current(before, store.name)
-        if fleet and inspect(connection).has_table(replicas.name):
+        if place is None and inspect(connection).has_table(replicas.name):
             _require_nobody(connection, store.name)
         migrate(connection, before)
     return Upgraded(before=before, after=REVISION)
 
 
-def accept_restore(
-    url: str, *, by: str, now: datetime, restored: Restored, in_step: bool = False, folder: Path | None = None
-) -> RestoreAccepted:
-    """Makes a restored or lost ledger one to go on with. `NotFound` where ledger and mark are in step, unless that is
-    said to be known: both may be of another day.
+def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, in_step: bool = False) -> RestoreAccepted:
+    """Makes a restored or lost ledger one to go on with. `NotFound` where nothing is amiss with it, unless it is said
+    to be known that it and what shows that are both of another day.
 
     ``restored`` gives the move of each write that is not final: which states there are is not the ledger's business.
     """
-    place = files_of(url, folder)
-    if place is None:
-        with closing(_stored(url)) as store:
-            refused = refusal(store)
-            if refused is None and not in_step:
-                raise NotFound(f"nothing is amiss with {store.name}: there is nothing to accept", hint=IN_STEP_HINT)
-            why = str(refused or f"{store.name} was put back with all that its replicas knew of it, as somebody says")
-            record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
-            return _gone_on_with(store, record, restored)
-    if not place.file.exists() and not place.mark.exists():
-        raise NotFound(f"there is no ledger {place.file}", hint="check the path in `ledger:`")
-    with SenderLock.acquire(place, now=now):
-        if stored_revision(place) == NOTHING:
-            create(place, now)
-        with closing(writing_store(place)) as store:
-            why = _why_unsafe(store, place, in_step=in_step)
-            record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
-            return _gone_on_with(store, record, restored)
+    with _held(url, now, lost=True) as store:
+        refused = refusal(store)
+        if isinstance(refused, LedgerDamaged):
+            raise refused
+        if refused is None and not in_step:
+            raise NotFound(f"nothing is amiss with {store.name}: there is nothing to accept", hint=IN_STEP_HINT)
+        why = str(refused or f"{store.name} was put back with all that shows it, as somebody says")
+        record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
+        return _gone_on_with(store, record, restored)
 
 
 def moved(url: str, *, service: str, because: str, by: str, now: datetime, restored: Restored) -> RestoreAccepted:
     """Gives the ledger to another service, which knows nothing of what was sent: as `accept_restore`. `NotFound` where
     it is the ledger's already; `NotSafe` beside a running process, and for a ledger that no start would take."""
-    with ExitStack() as stack:
-        if files_of(url) is None:
-            store = stack.enter_context(closing(_stored(url)))
+    with _held(url, now) as store:
+        if store.place is None:
             with store.reading() as connection:
                 _require_nobody(connection, store.name)
         else:
-            place = _existing(url, None)
-            stack.enter_context(SenderLock.acquire(place, now=now))
-            if stored_revision(place) == NOTHING:
-                raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
-            store = stack.enter_context(closing(writing_store(place)))
-            check_mark(store, place)
+            check_mark(store, store.place)
         said = LedgerReader(store).status()
         if said is None:
             raise NotFound(
@@ -145,6 +129,27 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
         record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
         service_now = update(daemon_status).values(body={**said.body, SERVICE: service})
         return _gone_on_with(store, record, restored, service_now)
+
+
+@contextmanager
+def _held(url: str, now: datetime, *, lost: bool = False) -> Iterator[Store]:
+    """A ledger of this program's revision, of a file with the sender's lock. ``lost``: it is made anew where only its
+    mark is there."""
+    place = files_of(url)
+    with ExitStack() as stack:
+        if place is None:
+            store = store_of(url)
+            if store is None:
+                raise NotFound(f"there is no ledger in {named(url).removeprefix('the ledger ')}", hint=NO_LEDGER_HINT)
+        else:
+            _require_there(place, place.file, *((place.mark,) if lost else ()))
+            stack.enter_context(SenderLock.acquire(place, now=now))
+            if stored_revision(place) == NOTHING and lost:
+                create(place, now)
+            elif stored_revision(place) == NOTHING:
+                raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
+            store = writing_store(place)
+        yield stack.enter_context(closing(store))
 
 
 def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update | None = None) -> RestoreAccepted:
@@ -172,14 +177,6 @@ def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update
     return RestoreAccepted(needs_human=tuple(needs_human), memories=memories)
 
 
-def _stored(url: str) -> Store:
-    """A ledger on a server."""
-    store = store_of(url)
-    if store is None:
-        raise NotFound(f"there is no ledger in {named(url).removeprefix('the ledger ')}", hint="check `ledger:`")
-    return store
-
-
 def _require_nobody(connection: Connection, name: str) -> None:
     """Raises `NotSafe` while a replica runs on a ledger."""
     running = living(connection)
@@ -187,27 +184,9 @@ def _require_nobody(connection: Connection, name: str) -> None:
         raise NotSafe(f"{len(running)} replicas run on {name}: {', '.join(running)}", hint="stop them first")
 
 
-def _existing(url: str, folder: Path | None) -> LedgerPlace:
-    place = place_of(url, folder)
-    if not place.file.exists():
-        raise NotFound(f"there is no ledger {place.file}", hint="check the path in `ledger:`")
-    return place
-
-
-def _why_unsafe(store: Store, place: LedgerPlace, *, in_step: bool) -> str:
-    """Why the ledger was refused; raises `NotFound` where it would not be."""
-    try:
-        check_mark(store, place)
-    except LedgerUnwritable:
-        raise
-    except NotSafe as error:
-        return str(error)
-    if in_step:
-        return f"the ledger {place.file} and its mark were put back together, as somebody says"
-    raise NotFound(
-        f"the ledger {place.file} is in step with its mark: there is nothing to accept",
-        hint="if both were put back together, as by a snapshot of the whole machine, add --in-step",
-    )
+def _require_there(place: LedgerPlace, *files: Path) -> None:
+    if not any(file.exists() for file in files):
+        raise NotFound(f"there is no ledger {place.file}", hint=NO_LEDGER_HINT)
 
 
 def _forget(connection: Connection) -> int:

@@ -68,7 +68,7 @@ def _memories() -> Iterator[RuleMemory]:
 
 
 def ledger_of(config: Path) -> LedgerReader:
-    return open_reading("sqlite:///worker.db", config.parent)
+    return open_reading(f"sqlite:///{config.parent}/worker.db")
 
 
 def everything(config: Path) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kinds(config: Path) -> list[str]:
-    with open_reading("sqlite:///worker.db", config.parent) as ledger:
+    with open_reading(f"sqlite:///{config.parent}/worker.db") as ledger:
         return [str(record["kind"]) for record in ledger.log(LogFilter())]
 
 
@@ -177,6 +177,6 @@ def test_the_log_names_who_the_kernel_knows_and_marks_who_is_only_claimed(
     call("halt", "--because", "prices", config=config)
     call("resume", "--because", "mended", config=config)
 
-    with open_reading("sqlite:///worker.db", config.parent) as ledger:
+    with open_reading(f"sqlite:///{config.parent}/worker.db") as ledger:
         said = [record["by"] for record in ledger.log(LogFilter()) if record["kind"] in ("halted", "resumed")]
     assert said[-2:] == [named, named]

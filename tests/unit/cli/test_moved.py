@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import Called, call, settle_in
-from tests.unit.ledger.examples import ACME, E1, NOW, RULE, URL, key, memory, open_ledger, place_in, plan, planned, sent
+from tests.unit.ledger.examples import ACME, E1, NOW, RULE, key, memory, open_ledger, place_in, plan, planned, sent
 from worker.config.addresses import service_of
 from worker.ledger.lock import SenderLock
 from worker.ledger.reading import open_reading
@@ -91,7 +91,7 @@ def test_a_move_that_cannot_be_meant_changes_nothing(config: Path) -> None:
     assert (not_the_configs.code, f"api.base_url {OLD}" in not_the_configs.err) == (1, True)
     assert (beside.code, "is held by process" in beside.err) == (3, True)
     assert (restored.code, "accept-restore" in restored.err) == (3, True)
-    with open_reading(URL, config.parent) as ledger:
+    with open_reading(f"sqlite:///{config.parent}/worker.db") as ledger:
         assert [write.state for write in ledger.writes()] == ["sending", "planned"]
 
 

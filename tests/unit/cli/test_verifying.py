@@ -27,7 +27,7 @@ FORMS = ("jsonl", "csv", "json")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "config.yaml").write_text("{}\n", "utf-8")
-    with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=tmp_path) as ledger:
+    with SqlLedger.open(f"sqlite:///{tmp_path}/worker.db", clock_now=lambda: NOW) as ledger:
         records = tuple(fired(NOW + timedelta(seconds=one), why=f"=look {one}") for one in range(RECORDS))
         ledger.apply(Commit(at=NOW, records=records))
     return tmp_path
@@ -120,7 +120,7 @@ def test_an_export_with_records_left_out_does_not_hold(
 
 
 def test_a_narrowed_export_does_not_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=folder) as ledger:
+    with SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: NOW) as ledger:
         other = replace(fired(NOW, why="other"), rule=RuleId("other-rule"))
         ledger.apply(Commit(at=NOW, records=(other, fired(NOW + timedelta(seconds=9)))))
     assert call(folder, "--verify") == 0
@@ -137,7 +137,7 @@ def test_records_that_came_after_the_head_are_not_what_was_exported_with_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, head = exported(folder, "jsonl", capsys)
-    with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=folder) as ledger:
+    with SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: NOW) as ledger:
         ledger.apply(Commit(at=NOW, records=(fired(NOW, why="later"),)))
     later, _ = exported(folder, "jsonl", capsys)
 
@@ -160,7 +160,7 @@ def test_the_ledger_itself_is_held_against_a_head_of_earlier(folder: Path, capsy
 @pytest.mark.parametrize("form", FORMS)
 def test_an_empty_log_has_a_head_too(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.yaml").write_text("{}\n", "utf-8")
-    with SqlLedger.open("sqlite:///worker.db", clock_now=lambda: NOW, folder=tmp_path):
+    with SqlLedger.open(f"sqlite:///{tmp_path}/worker.db", clock_now=lambda: NOW):
         pass
     file, head = exported(tmp_path, form, capsys)
     assert head.splitlines()[-1].endswith("0:" + "0" * 64)

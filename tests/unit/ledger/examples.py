@@ -49,7 +49,7 @@ def in_memory_ledger(now: datetime) -> SqlLedger:
 
 
 def open_ledger(folder: Path, now: datetime = NOW) -> SqlLedger:
-    return SqlLedger.open(URL, clock_now=lambda: now, folder=folder)
+    return SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: now)
 
 
 def commits(folder: Path) -> int:

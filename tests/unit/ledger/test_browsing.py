@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, update
 
-from tests.unit.ledger.examples import ACME, NOW, URL, after, become, fired, key, memory, plan, planned, sent
+from tests.unit.ledger.examples import ACME, NOW, after, become, fired, key, memory, plan, planned, sent
 from worker.ledger.browsing import LedgerBrowser, open_browser
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import action_log
@@ -169,7 +169,7 @@ def test_memories_that_say_nothing_cost_a_page_nothing(tmp_path: Path, ledger: S
         raw: Any = connection.connection.driver_connection
         raw.set_progress_handler(lambda: ticks.append(1), 1)
 
-    with open_browser(URL, tmp_path) as browser:
+    with open_browser(f"sqlite:///{tmp_path}/worker.db") as browser:
         event.listen(browser._store.engine, "before_cursor_execute", counting)
         assert browser.rules_now(NOW)["pause-cancelled"].true == 10
     assert 0 < len(ticks) < 1_000, "steps of SQLite's: less than one a memory"
@@ -187,4 +187,4 @@ def test_a_record_that_was_tampered_with_is_not_shown_as_if_it_were_whole(
 
 def test_there_must_be_a_ledger_of_this_revision(tmp_path: Path) -> None:
     with pytest.raises(NotSafe):
-        open_browser(URL, tmp_path)
+        open_browser(f"sqlite:///{tmp_path}/worker.db")

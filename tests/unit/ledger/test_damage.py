@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import ACME, E1, NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
+from tests.unit.ledger.examples import ACME, E1, NOW, after, fired, memory, open_ledger, place_in, planned, sent
 from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.tables import DAMAGED_HINT, readable
@@ -97,7 +97,7 @@ def test_a_record_that_is_no_text_any_more_breaks_the_chain_where_it_stands(tmp_
     written(tmp_path)
     spoil(tmp_path, statement)
 
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         broken = reader.verify()
         with pytest.raises(NotSafe, match="cannot be read"):
             list(reader.log(LogFilter()))
@@ -130,7 +130,7 @@ def test_a_ledger_that_says_nothing_of_itself_is_refused_as_damaged(tmp_path: Pa
     written(tmp_path)
     spoil(tmp_path, "DELETE FROM meta")
 
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         assert "says nothing of itself" in str(reader.refused())
         assert reader.verify() is None
 
@@ -138,7 +138,7 @@ def test_a_ledger_that_says_nothing_of_itself_is_refused_as_damaged(tmp_path: Pa
 def test_a_ledger_that_cannot_be_asked_at_all_is_an_error_and_no_refusal(tmp_path: Path) -> None:
     written(tmp_path)
 
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         reader.close()
         place_in(tmp_path).file.unlink()
         with pytest.raises(LedgerUnwritable, match="unable to open"):

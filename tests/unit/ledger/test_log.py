@@ -167,7 +167,7 @@ def test_verify_names_the_first_bad_record(
 
     tamper(tmp_path, statement)
 
-    with open_reading("sqlite:///worker.db", tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         found = reader.verify()
     assert isinstance(found, ChainBreak), reason
     assert found.seq == seq, reason
@@ -179,7 +179,7 @@ def test_verify_shows_by_the_mark_that_the_end_was_cut_off(ledger: SqlLedger, tm
     ledger.close()
     tamper(tmp_path, "DELETE FROM action_log WHERE seq = 2")
 
-    with open_reading("sqlite:///worker.db", tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         found = reader.verify()
 
     assert found is not None
@@ -192,7 +192,7 @@ def test_printing_a_log_that_somebody_spoiled_says_what_to_do(ledger: SqlLedger,
     ledger.close()
     tamper(tmp_path, "UPDATE action_log SET facts = '[' WHERE seq = 2")
 
-    with open_reading("sqlite:///worker.db", tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         lines = reader.log(LogFilter())
         assert next(lines)["seq"] == 1
         with pytest.raises(NotSafe) as caught:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import NOW, URL, after, fired, memory, open_ledger, place_in, planned, sent
+from tests.unit.ledger.examples import NOW, after, fired, memory, open_ledger, place_in, planned, sent
 from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
 from worker.ledger.migrations import require_current
 from worker.ledger.places import place_of
@@ -19,7 +19,7 @@ from worker.model.errors import LedgerUnwritable, NotSafe, UsageError
 
 def openings(folder: Path) -> list[Callable[[], LedgerReader]]:
     """Both ways in."""
-    return [lambda: open_ledger(folder), lambda: open_reading(URL, folder)]
+    return [lambda: open_ledger(folder), lambda: open_reading(f"sqlite:///{folder}/worker.db")]
 
 
 def copy(source: Path, target: Path) -> None:

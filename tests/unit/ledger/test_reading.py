@@ -14,7 +14,6 @@ import pytest
 from tests.unit.ledger.examples import (
     ACME,
     NOW,
-    URL,
     after,
     become,
     fired,
@@ -45,7 +44,7 @@ NOBODY = 65534
 
 
 def test_what_does_not_exist_reads_as_empty_and_is_not_made(tmp_path: Path) -> None:
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         assert list(reader.log(LogFilter())) == []
         assert reader.writes() == []
         assert reader.state_counts() == {}
@@ -72,7 +71,7 @@ def test_the_memories_of_a_partner_come_a_page_at_a_time_and_each_once(
 
 
 def test_a_reader_sees_what_a_daemon_commits_while_it_reads(ledger: SqlLedger, tmp_path: Path) -> None:
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         (write,) = planned(ledger)
         assert reader.writes() == [write]
         become(ledger, write, "skipped", after(1))
@@ -81,7 +80,7 @@ def test_a_reader_sees_what_a_daemon_commits_while_it_reads(ledger: SqlLedger, t
 
 def test_a_reader_in_mid_transaction_holds_up_no_sending(ledger: SqlLedger, tmp_path: Path) -> None:
     (write,) = planned(ledger)
-    with open_reading(URL, tmp_path) as reader, reader._store.reading() as connection:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader, reader._store.reading() as connection:
         count = "SELECT count(*) FROM action_log"
         assert connection.exec_driver_sql(count).fetchone() == (1,)
         sent(ledger, write, after(1))
@@ -90,7 +89,7 @@ def test_a_reader_in_mid_transaction_holds_up_no_sending(ledger: SqlLedger, tmp_
 
 def test_a_reader_cannot_write(ledger: SqlLedger, tmp_path: Path) -> None:
     with (
-        open_reading(URL, tmp_path) as reader,
+        open_reading(f"sqlite:///{tmp_path}/worker.db") as reader,
         pytest.raises(LedgerUnwritable, match="readonly"),
         reader._store.writing() as connection,
     ):
@@ -100,7 +99,7 @@ def test_a_reader_cannot_write(ledger: SqlLedger, tmp_path: Path) -> None:
 def test_reading_takes_no_lock_and_leaves_no_file(tmp_path: Path) -> None:
     open_ledger(tmp_path).close()
 
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         reader.writes()
 
     assert holder(place_in(tmp_path)) is None
@@ -165,11 +164,11 @@ def test_a_backup_is_one_moment_and_opens_as_a_ledger(ledger: SqlLedger, tmp_pat
     (write,) = planned(ledger)
     target = tmp_path / "backup.db"
 
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         reader.backup(target)
     become(ledger, write, "skipped", after(1))
 
-    with open_reading("sqlite:///backup.db", tmp_path) as copy:
+    with open_reading(f"sqlite:///{tmp_path}/backup.db") as copy:
         assert copy.writes() == [write]
         assert copy.verify() is None
     assert not list(tmp_path.glob(".backup*"))
@@ -213,12 +212,12 @@ if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 folder = Path(sys.argv[1])
-with open_reading("sqlite:///worker.db", folder) as reader:
+with open_reading(f"sqlite:///{folder}/worker.db") as reader:
     print(json.dumps([len(list(reader.log(LogFilter()))), len(reader.writes()), reader.made, str(reader.refused())]))
     with TemporaryDirectory() as other:
         reader.backup(Path(other) / "backup.db")
 try:
-    SqlLedger.open("sqlite:///worker.db", clock_now=lambda: datetime.now(UTC), folder=folder)
+    SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: datetime.now(UTC))
 except NotSafe as error:
     print(error.exit_code)
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import NOW, URL, key, open_ledger, plan, planned, sent
+from tests.unit.ledger.examples import NOW, key, open_ledger, plan, planned, sent
 from worker.ledger import mark as standing
 from worker.ledger.mark import Mark, read_mark
 from worker.ledger.places import LedgerPlace
@@ -23,7 +23,7 @@ def test_a_daemon_that_sends_while_the_mark_is_looked_at_makes_no_ledger_look_re
         send()
         return mark
 
-    with open_ledger(tmp_path) as daemon, open_reading(URL, tmp_path) as reader:
+    with open_ledger(tmp_path) as daemon, open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
 
         def send() -> None:
             (write,) = planned(daemon, plan(key(event=f"e{next(numbers)}")))

@@ -15,7 +15,6 @@ from tests.unit.ledger.examples import (
     E1,
     NOW,
     RULE,
-    URL,
     after,
     become,
     intent,
@@ -98,7 +97,7 @@ def accepted_restore(folder: Path) -> RestoreAccepted:
     def restored(write: Write) -> Move:
         return after_restore(write, by="ann", now=after(10))
 
-    return accept_restore(URL, by="ann", now=after(10), restored=restored, folder=folder)
+    return accept_restore(f"sqlite:///{folder}/worker.db", by="ann", now=after(10), restored=restored)
 
 
 def test_every_write_that_is_not_final_is_put_before_a_person(tmp_path: Path) -> None:
@@ -202,11 +201,11 @@ def test_there_is_nothing_to_accept_where_ledger_and_mark_are_in_step(tmp_path: 
     with open_ledger(tmp_path) as ledger:
         planned(ledger)
 
-    with pytest.raises(NotFound, match="in step") as caught:
+    with pytest.raises(NotFound, match="nothing is amiss") as caught:
         accepted_restore(tmp_path)
 
     assert caught.value.exit_code == 1
-    with open_reading(URL, tmp_path) as reader:
+    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         assert reader.state_counts() == {"planned": 1}
 
 
@@ -217,14 +216,14 @@ def test_neither_is_done_under_a_process_that_sends(tmp_path: Path) -> None:
         with pytest.raises(NotSafe, match="held by process"):
             accepted_restore(tmp_path)
         with pytest.raises(NotSafe, match="held by process"):
-            upgrade(URL, now=after(10), folder=tmp_path)
+            upgrade(f"sqlite:///{tmp_path}/worker.db", now=after(10))
 
 
 def test_what_does_not_exist_can_be_neither_accepted_nor_upgraded(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         accepted_restore(tmp_path)
     with pytest.raises(NotFound):
-        upgrade(URL, now=NOW, folder=tmp_path)
+        upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -233,7 +232,7 @@ def test_upgrading_a_current_ledger_changes_nothing(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
 
-    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before=REVISION, after=REVISION)
+    assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == Upgraded(before=REVISION, after=REVISION)
 
     with open_ledger(tmp_path) as ledger:
         assert ledger.episode_writes(ACME, E1, RULE, 1) == (write,)
@@ -245,7 +244,7 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
     with pytest.raises(NotSafe, match=f"revision {revision}"):
         open_ledger(tmp_path)
 
-    assert upgrade(URL, now=NOW, folder=tmp_path) == Upgraded(before=revision, after=REVISION)
+    assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == Upgraded(before=revision, after=REVISION)
 
     with open_ledger(tmp_path) as ledger:
         assert ledger.refused() is None
@@ -288,7 +287,7 @@ def test_an_attempt_that_a_restore_left_open_stops_no_upgrade(tmp_path: Path, re
         second = names.replace('"attempt"', "2")
         connection.execute(f"INSERT INTO attempts ({names}) SELECT {second} FROM attempts WHERE write = 5")  # noqa: S608
         connection.execute("UPDATE writes SET attempt = 2 WHERE id = 5")
-    upgrade(URL, now=NOW, folder=tmp_path)
+    upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW)
     with closing(sqlite3.connect(tmp_path / "worker.db")) as connection:
         found = connection.execute("SELECT attempt, outcome FROM attempts WHERE write = 5").fetchall()
     assert found == [(1, "unknown"), (2, "open")]
@@ -304,7 +303,7 @@ def test_the_tables_are_the_same_however_they_came_about(tmp_path: Path, revisio
         open_ledger(tmp_path).close()
     else:
         older_ledger(tmp_path, revision)
-        upgrade(URL, now=NOW, folder=tmp_path)
+        upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW)
     engine = create_engine(f"sqlite:///{tmp_path / 'plain.db'}")
     metadata.create_all(engine)
     engine.dispose()
@@ -321,4 +320,4 @@ def test_a_newer_ledger_is_not_upgraded_backwards(tmp_path: Path) -> None:
         run_alone(ledger, "UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(NotSafe, match="newer"):
-        upgrade(URL, now=NOW, folder=tmp_path)
+        upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW)

@@ -208,7 +208,7 @@ class Place:
 
     def outbox(self) -> Outbox:
         subscriber = Subscriber(key="notify[0].url", send=self.wire.send, on=ASKED)
-        reader = open_reading("sqlite:///worker.db", self.folder)
+        reader = open_reading(f"sqlite:///{self.folder}/worker.db")
         made = Outbox(
             [subscriber],
             ledger=reader,
