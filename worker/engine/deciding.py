@@ -13,7 +13,7 @@ from zlib import crc32
 
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import derived
-from worker.engine.episodes import next_look
+from worker.engine.episodes import JUST_AFTER, next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, looking, sendings_reach, under
 from worker.engine.observe import News
 from worker.engine.operators import undo_by_rule
@@ -224,7 +224,7 @@ class Screen:
 # - A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
 #   duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute
 #   of ``now`` turns at full hours, quarters of them or minutes only; for anything else every look is made.
-# - A time of ``at`` comes; while one is not dealt with, every look is made.
+# - A time of ``at`` comes, or one that waits for facts is over; while any other is not dealt with, every look is made.
 # - The default ``runtime_in_days`` of ``budget_range`` drops by a day, or a ``today`` becomes another day: each asks
 #   for its fact by another key.
 #
@@ -237,7 +237,6 @@ _ORDERED = frozenset({"<", "<=", ">", ">="})
 _HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
 _OF_ZONES = timedelta(minutes=15)
 """In India it strikes the hour at half past, in Nepal at a quarter to, and in no zone that has a name in between."""
-JUST_AFTER = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

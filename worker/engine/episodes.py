@@ -207,6 +207,7 @@ def _so(glimpse: Glimpse, intent: Intent) -> bool | None:
 
 MISSED_AFTER = timedelta(minutes=5)
 READ_WITHIN = timedelta(hours=1)
+JUST_AFTER = timedelta(microseconds=1)
 """How long a time waits for facts that were not known when it came."""
 
 
@@ -247,12 +248,19 @@ def _lacked_facts(memory: RuleMemory, time: datetime) -> bool:
 
 
 def next_look(rule: Rule, memory: RuleMemory | None, now: datetime) -> datetime | None:
-    """When the clock may next change what a rule with ``at`` decides; now, while a time is not dealt with."""
+    """When the clock alone may next change what a rule with ``at`` decides; now, while a time is not dealt with. One
+    that lacks facts waits for them until it is too late."""
     if rule.at is None:
         return None
-    if memory is None or _new_time(rule, memory, now) is not None:
+    if memory is None:
         return now
-    return rule.at.next(now)
+    coming, time = rule.at.next(now), _new_time(rule, memory, now)
+    if time is None:
+        return coming
+    if not _lacked_facts(memory, time) or due(rule, memory, now) is None:
+        return now
+    over = time + READ_WITHIN + JUST_AFTER
+    return over if coming is None else min(coming, over)
 
 
 def glance_at_times(glimpse: Glimpse) -> Glance:
@@ -285,7 +293,7 @@ def glance_at_times(glimpse: Glimpse) -> Glance:
 
 def _left_over(rule: Rule, memory: RuleMemory, time: datetime) -> datetime | None:
     """The time before this one, where facts were lacking until this one came."""
-    before = rule.at.latest(time - timedelta(microseconds=1)) if rule.at is not None else None
+    before = rule.at.latest(time - JUST_AFTER) if rule.at is not None else None
     if before is None or (memory.at_time is not None and before <= memory.at_time):
         return None
     return before if _lacked_facts(memory, before) and not _lacked_facts(memory, time) else None

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.engine.decide import Decision
-from worker.engine.deciding import JUST_AFTER
 from worker.engine.derived import effect_of
+from worker.engine.episodes import JUST_AFTER
 from worker.engine.looks import EngineSettings, names_read
 from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken

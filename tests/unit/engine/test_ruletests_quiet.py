@@ -82,6 +82,22 @@ steps: [{at: 9h14m57s, expect: []}, {at: 9h15m, expect: [{rule: pause, action: p
     assert passes(a_bench(elsewhere), body).looks < 150, "quarters of an hour, where every look took a minute"
 
 
+def test_a_time_that_waits_for_facts_is_over_in_an_hour_and_the_looks_until_then_are_jumped_over() -> None:
+    rule = """{id: r, at: "0 20 * * *", when: "delta(adplatform_insights.spend, '24h') > 1.0", do: [pause]}"""
+    body = """
+given: {now: 2026-01-01T19:00:00Z, event: {client_campaign_status: RUNNING}, adplatform_insights: {spend: 1}}
+steps:
+  - {at: 90m, expect: [], held: [{rule: r, reason: fact_unknown}]}
+  - {at: 24h30m, set: {adplatform_insights: {spend: 3}}, expect: []}
+  - {at: 25h10m, expect: [{rule: r, action: pause}]}
+"""
+    assert passes(a_bench(rule), body).looks < 30, "it took 1,200 looks more"
+    bench = a_bench(rule, interval=timedelta(minutes=5))
+    few, every = ran(bench, body), ran(replace(bench, jumps=False), body)
+    told = [(one.at, one.claim, one.happened) for one in few.failures]
+    assert told == [(one.at, one.claim, one.happened) for one in every.failures] == []
+
+
 def test_the_days_left_ask_for_a_range_by_another_key() -> None:
     rule = "{id: r, on_change: budget_range, when: \"event.status == 'x'\", do: [pause]}"
     body = """

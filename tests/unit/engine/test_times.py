@@ -9,7 +9,7 @@ import pytest
 from tests.looks import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
 from worker.engine.decide import decide
 from worker.engine.deciding import clocked, next_due
-from worker.engine.episodes import momentary
+from worker.engine.episodes import JUST_AFTER, momentary
 from worker.engine.looks import Look, Settings
 from worker.engine.observe import wanted_keys
 from worker.model.facts import EventId, FactKey, Observation, RuleId
@@ -318,7 +318,13 @@ def test_the_clock_can_change_a_rule_with_at_when_its_time_comes() -> None:
     assert due_at() == START + 5 * MINUTE
     story.blind("event")
     story.look(to(story, 6))
-    assert due_at() == story.now, "while the time is not dealt with, every look counts"
+    assert due_at() == START + 65 * MINUTE + JUST_AFTER, "it waits for facts, and is over after an hour"
+    story.look(to(story, 66))
+    assert due_at() == START + 5 * MINUTE + DAY
+    story = started()
+    story.look(to(story, 0))
+    story.now = START + 6 * MINUTE
+    assert due_at() == story.now, "a time that has come and was not looked at"
     story.event(status="active")
     story.look()
     assert due_at() == START + 5 * MINUTE + DAY
