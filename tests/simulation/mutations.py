@@ -508,7 +508,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a sending without a record",
         why="the row says sending and the log does not",
         applied=flaw(
-            "worker.ledger.sql:_move",
+            "worker.ledger.sql:make_move",
             ("journal.add(move.records)", "journal.add(move.records if move.after.state != 'sending' else ())"),
         ),
         shown_by=(plain("pause"),),
@@ -599,7 +599,7 @@ _ALL: tuple[Mutant, ...] = (
         name="an end without its record",
         why="the row says confirmed and the log does not",
         applied=flaw(
-            "worker.ledger.sql:_move",
+            "worker.ledger.sql:make_move",
             ("journal.add(move.records)", "journal.add(move.records if move.after.state != 'confirmed' else ())"),
         ),
         shown_by=(plain("pause"),),

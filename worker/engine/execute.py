@@ -103,7 +103,8 @@ class Outward(Stage):
 
     def spelled(self, request: WriteRequest) -> dict[str, Json]:
         """The request as the log keeps it."""
-        return request.as_json(request.path if request.host == MESSAGE else self._service.url(request))
+        url = request.path if request.host == MESSAGE else self._service.url(request)
+        return {"method": request.method, "url": url, "body": request.body}
 
     async def send(self, write: Write, request: WriteRequest, *, not_after: float) -> Outcome:
         """One attempt. Never raises but when it is cancelled."""

@@ -28,7 +28,7 @@ from worker.model.commits import OF_PARTNER, Brake
 from worker.model.exchange import Outcome, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Unknown, WriteId
 from worker.model.rules import Computed, Rule, RuleStep, Template, Truth
-from worker.model.writes import UNSETTLED, Intent, State, Write, WriteKey
+from worker.model.writes import UNSETTLED, Intent, Plan, State, Write, WriteKey
 from worker.writes.evidence import Wish, fact_key, target_value
 from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, wanted
 from worker.writes.undo import Undo, undo_steps
@@ -378,19 +378,9 @@ class Rehearsal:
                     position=step.position,
                     item=step.item,
                 )
-                write = Write(
-                    id=WriteId(0),
-                    key=key,
-                    intent=step.intent,
-                    state="planned",
-                    reason=brake.reason,
-                    why="; ".join(filter(None, (brake.why, step.fault))),
-                    rules=(rule,),
-                    planned_at=now,
-                    changed_at=now,
-                    due_since=now,
-                    held_until=brake.until,
-                )
+                why = "; ".join(filter(None, (brake.why, step.fault)))
+                plan = Plan(key=key, intent=step.intent, state="planned", reason=brake.reason, why=why, rules=(rule,))
+                write = replace(plan.write(0, now), held_until=brake.until)
                 rows.append(replace(self._row(state, write, known=False), becomes="held"))
         return rows
 

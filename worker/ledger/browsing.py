@@ -37,7 +37,6 @@ from worker.ledger.tables import (
     json_text,
     none_of,
     observed,
-    partners,
     rule_memory,
     time_of,
     writes,
@@ -100,12 +99,6 @@ class LedgerBrowser(LedgerReader):
         query = ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit)
         return self._writes(query)
 
-    def partners(self) -> tuple[PartnerId, ...]:
-        """Every partner that the ledger remembers or that a write was ever planned for."""
-        remembered = select(partners.c.partner).where(partners.c.body.is_not(None))
-        query = union(remembered, select(rule_memory.c.partner), select(writes.c.partner))
-        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(query)))
-
     def rule_ids(self) -> tuple[RuleId, ...]:
         """Every rule that is remembered or has planned a write, whether it is still in force or not."""
         query = union(select(rule_memory.c.rule), select(writes.c.rule))
@@ -135,15 +128,6 @@ class LedgerBrowser(LedgerReader):
         ]
         meant = tuple(one for one in found if all(one.field(name) == value for name, value in wanted.fields.items()))
         return meant, (rows[-1].partner, rows[-1].event) if len(rows) == limit else None
-
-    def partners_of(self, event: str) -> tuple[PartnerId, ...]:
-        """Whose event this is: an id of one partner may be another one's too."""
-        known = self.partners()  # the indices begin with the partner, and there are few of them
-        records, seen = (
-            select(table.c.partner).where(table.c.partner.in_(known), table.c.event == event)
-            for table in (action_log, observed)
-        )
-        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(union(records, seen))))
 
     def open_pairs(self, events: Sequence[str]) -> tuple[tuple[PartnerId, EventId, RuleId], ...]:
         """Of these events, the rules whose episode is open: their condition is true."""

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import Self
 
 from worker.ledger.places import (
@@ -98,9 +97,7 @@ class SenderLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

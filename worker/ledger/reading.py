@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import datetime
 from heapq import merge
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, cast, get_args
 
 from sqlalchemy import (
@@ -234,9 +233,7 @@ class LedgerReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # memory
@@ -484,11 +481,20 @@ class LedgerReader:
         found: datetime | None = self._store.rows(FACTS_BEGIN, {"of_partner": partner})[0][0]
         return found
 
-    def partners_of(self, event: EventId) -> tuple[PartnerId, ...]:
-        """The partners that have, or had, an event of this id."""
-        places = (tables.observed, rule_memory, writes)
-        found = union(*(select(table.c.partner).where(table.c.event == event) for table in places))
-        return tuple(PartnerId(name) for (name,) in sorted(self._store.rows(found)))
+    def partners(self) -> tuple[PartnerId, ...]:
+        """Every partner that the ledger remembers or that a write was ever planned for."""
+        remembered = select(partners.c.partner).where(partners.c.body.is_not(None))
+        query = union(remembered, select(rule_memory.c.partner), select(writes.c.partner))
+        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(query)))
+
+    def partners_of(self, event: str) -> tuple[PartnerId, ...]:
+        """Whose event this is: an id of one partner may be another one's too."""
+        known = self.partners()  # the indices begin with the partner, and there are few of them
+        records, seen = (
+            select(table.c.partner).where(table.c.partner.in_(known), table.c.event == event)
+            for table in (action_log, tables.observed)
+        )
+        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(union(records, seen))))
 
     # the daemon
 

@@ -5,7 +5,7 @@ where it stands on what is there: memory whose episode would go back, a plan who
 row has changed meanwhile are a `StateConflict`, and undo the caller's transaction. Nothing here begins or ends one.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
@@ -541,32 +541,22 @@ def load_history(
     query = select(_C.event, _C.fact, _C.at, _C.before).where(_C.partner == partner).order_by(_C.id.desc())
     if events is not None:
         query = query.where(_C.event.in_(["", *events]))
-    steps: list[tuple[datetime, Place, Body]] = []
+    changes: list[Observed] = []
     for row in connection.execute(query if since is None else query.where(_C.at >= since)):
-        place, at = (EventId(row.event), str(row.fact)), row.at
+        place = EventId(row.event), str(row.fact)
         after = state.pop(place)
-        before = put_back(row.before, after, at)
-        steps.append((at, place, difference(after, before) if before is not None else {"whole": fact_body(after)}))
+        before = put_back(row.before, after, row.at)
         if before is not None:
             state[place] = before
-        begins = at if since is None else since
+        fact = replace(after, read_at=row.at) if isinstance(after, Known) else replace(after, read_at=None)
+        changes.append(Observed(event=place[0], key=keys[place], fact=fact, at=row.at))
+        begins = row.at if since is None else since
     start = tuple(
         Observed(event=place[0], key=keys[place], fact=fact, at=begins)
         for place, fact in sorted(state.items(), key=lambda one: one[0])
         if begins is not None
     )
-    return History(begins=begins, start=start, changes=_replayed(dict(state), keys, steps))
-
-
-def _replayed(
-    state: dict[Place, Fact], keys: Mapping[Place, FactKey], steps: list[tuple[datetime, Place, Body]]
-) -> Iterator[Observed]:
-    """The changes forwards, each made from its difference only when it is asked for."""
-    for at, place, found in reversed(steps):
-        fact = put_back(found, state.get(place), at)
-        if fact is not None:
-            state[place] = fact
-            yield Observed(event=place[0], key=keys[place], fact=fact, at=at)
+    return History(begins=begins, start=start, changes=tuple(reversed(changes)))
 
 
 def _change_row(partner: PartnerId, change: Change) -> dict[str, object]:

@@ -209,7 +209,7 @@ class SqlLedger(LedgerReader):
             if brake is not None:
                 return brake
             try:
-                _move(connection, journal, move)
+                make_move(connection, journal, move)
                 record_attempt(connection, sending)
             except IntegrityError as error:  # whatever the guards saw: the rows allow one
                 why = f"write {after.id}: another attempt of it, or on its target, is under way"
@@ -485,7 +485,7 @@ def _applied(connection: Connection, journal: Journal, commit: Commit) -> tuple[
     save_memories(connection, commit.memory)
     save_partner(connection, commit.partner)
     for move in commit.moves:
-        _move(connection, journal, move)
+        make_move(connection, journal, move)
     planned: list[Write] = []
     for plan in commit.plans:
         write = insert_plan(connection, plan, commit.at, journal.end(plan.key.partner).seq + 1)
@@ -497,7 +497,8 @@ def _applied(connection: Connection, journal: Journal, commit: Commit) -> tuple[
     return tuple(planned)
 
 
-def _move(connection: Connection, journal: Journal, move: Move) -> None:
+def make_move(connection: Connection, journal: Journal, move: Move) -> None:
+    """Stores a move with its records, and what it says of the write's attempts."""
     journal.add(move.records)
     update_write(connection, move, journal.end(move.after.key.partner).seq)
     settle_attempt(connection, move)

@@ -27,11 +27,9 @@ from worker.ledger.rows import (
     living,
     partner_memory_of,
     rule_memory_of,
-    settle_attempt,
-    update_write,
     write_of,
 )
-from worker.ledger.sql import check_mark, create, new_id, stored_revision
+from worker.ledger.sql import check_mark, create, make_move, new_id, stored_revision
 from worker.ledger.sqlite import writing_store
 from worker.ledger.tables import (
     REVISION,
@@ -161,9 +159,7 @@ def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update
         journal.add([record])
         for row in connection.execute(ALL_WRITES.where(none_of(writes.c.state, FINAL))).mappings().all():
             move = restored(write_of(row))
-            journal.add(move.records)
-            update_write(connection, move, journal.end(move.after.key.partner).seq)
-            settle_attempt(connection, move)
+            make_move(connection, journal, move)
             needs_human.append(move.after.id)
         memories = _forget(connection)
         _remember_restoring(connection, record.at)

@@ -1,6 +1,6 @@
 """What goes into the ledger in one transaction: memory, new writes, moves of writes and records, or none of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -347,12 +347,11 @@ class Changes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The observed facts of a partner over a time. ``begins``: when it begins, None where nothing is recorded;
-    ``start``: how the facts were then; ``changes``: each fact as it was from a moment on, oldest first, to be gone
-    through once."""
+    ``start``: how the facts were then; ``changes``: each fact as it was from a moment on, oldest first."""
 
     begins: datetime | None
     start: tuple[Observed, ...]
-    changes: Iterator[Observed]
+    changes: tuple[Observed, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,10 +86,6 @@ class WriteRequest:
     query: tuple[tuple[str, str], ...] = ()
     body: Json = None
 
-    def as_json(self, url: str) -> dict[str, Json]:
-        """The form that the log keeps."""
-        return {"method": self.method, "url": url, "body": self.body}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:

@@ -1,6 +1,6 @@
 """What facts were some time ago, told by the recorded changes: never by what the record does not reach."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 import pytest
@@ -42,10 +42,7 @@ class Past:
         assert partner == PARTNER
         self.asked.append(None if events is None else list(events))
 
-        def changes() -> Iterator[Observed]:
-            yield from self._states
-
-        return History(begins=None, start=(), changes=changes())
+        return History(begins=None, start=(), changes=tuple(self._states))
 
 
 def was(seen: Mapping[EventId, Observation], past: Past, asked: PastAsked) -> Mapping[EventId, Observation]:

@@ -20,7 +20,7 @@ from worker.model.errors import (
     UsageError,
     WorkerError,
 )
-from worker.model.exchange import SecretValue, Urgency, WriteRequest
+from worker.model.exchange import SecretValue, Urgency
 from worker.model.facts import (
     EVENT_FIELDS,
     GOALS,
@@ -216,11 +216,6 @@ def test_attempts_proven_unsent_count_nowhere(
 )
 def test_a_commit_is_empty_where_it_stores_nothing(commit: Commit, empty: bool) -> None:
     assert commit.empty is empty
-
-
-def test_a_request_is_logged_without_headers() -> None:
-    request = WriteRequest(host="api", method="PUT", path="/x", query=(("a", "b"),), body={"goal": "ROAS"})
-    assert request.as_json("https://h/x?a=b") == {"method": "PUT", "url": "https://h/x?a=b", "body": {"goal": "ROAS"}}
 
 
 def test_writes_and_their_evidence_go_first() -> None:
