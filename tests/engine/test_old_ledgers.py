@@ -34,7 +34,7 @@ def test_what_a_look_asks_does_not_grow_with_what_has_ended(tmp_path: Path) -> N
             await here.run(3)  # what is new in the log is looked through once
             counted = 0
             await here.run(30)
-            here.ledger.reopened(PARTNER, here.ledger.last_seq() - 5)
+            here.ledger.standing(PARTNER, here.ledger.last_seq() - 5)
             return counted
 
         here.ledger.append_halt(because="so that a write stays open", by="ann", at=here.clock.now())

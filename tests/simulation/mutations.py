@@ -357,8 +357,8 @@ _ALL: tuple[Mutant, ...] = (
                 ),
             ),
             flaw(
-                "worker.engine.deciding:Decider._take_up",
-                ("if reopened or state.stored.trial is not None:", "if reopened:"),
+                "worker.engine.deciding:Decider._taken_up",
+                ("if standing.reopened or state.stored.trial is not None:", "if standing.reopened:"),
             ),
         ),
         shown_by=(Try(scene="clusters", full_s=(8.0, 13.0)),),
@@ -463,7 +463,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="two read one task",
         why="an overtaken write goes on reading the task of the one that came after it",
-        applied=flaw("worker.engine.settle:Settler._task", ("if self._superseded(write):", "if False:")),
+        applied=flaw("worker.engine.settle:Settler._task", ("if own is not None and any(", "if False and any(")),
         shown_by=(at("stop overtakes", "write", "stalled 5 s before the first byte"),),
     ),
     Mutant(

@@ -49,13 +49,12 @@ class Decider(Stage):
     def decide(self, state: PartnerState, news: News) -> tuple[Decision, tuple[Write, ...]]:
         """Decides and stores. The open writes after it. Raises `LedgerUnwritable` and `StateConflict`; then this
         process's memory is as it was."""
-        self._take_up(state)
+        writes = self._taken_up(state)
         rules, now, before = self._rules.current, news.at, state.memory
         active, off = looking(rules, state.partner, state.products_off)
         screen = self._screen(rules, active)
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
         memory = under(ours, [rule.id for rule in screen.rules], now)
-        writes = self._ledger.open_writes(state.partner)
         edits = asked_anew(memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories)
         edited = {one.write.id: one.change.after for one in edits}
@@ -89,14 +88,14 @@ class Decider(Stage):
         with suppress(LedgerUnwritable):
             self._read_memories(state)
 
-    def _take_up(self, state: PartnerState) -> None:
-        """Memory that a person has reopened in the ledger (`again`) since the last look, and what a commit may have
-        stored that was reported as failed."""
-        newest = self._ledger.last_seq(state.partner)
-        reopened = newest > state.read_up_to and self._ledger.reopened(state.partner, state.read_up_to)
-        if reopened or state.stored.trial is not None:
+    def _taken_up(self, state: PartnerState) -> tuple[Write, ...]:
+        """The open writes. Memory that a person has reopened in the ledger (`again`) since the last look is read anew,
+        and what a commit may have stored that was reported as failed."""
+        standing = self._ledger.standing(state.partner, state.read_up_to)
+        if standing.reopened or state.stored.trial is not None:
             self._read_memories(state)
-        state.read_up_to = newest
+        state.read_up_to = standing.seq
+        return standing.writes
 
     def _read_memories(self, state: PartnerState) -> None:
         _take(state, self._ledger.all_rule_memories(state.partner))

@@ -25,6 +25,7 @@ from worker.model.commits import (
     RuleMemory,
     Sending,
     SendingView,
+    Standing,
 )
 from worker.model.errors import UsageError
 from worker.model.exchange import Clock, Listing, Message, Outcome, Places, TaskState, Urgency, WriteRequest
@@ -183,8 +184,8 @@ class Ledger(ReadableLedger, Protocol):
     def last_seq(self, partner: PartnerId | None = None) -> int:
         """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
 
-    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
-        """Whether a person has reopened anything of the partner since that record: its memory changed in the ledger."""
+    def standing(self, partner: PartnerId, after_seq: int) -> Standing:
+        """What a decision about the partner begins with; ``after_seq``: the newest record of the last one."""
 
     def testify(self, records: Sequence[Record]) -> bool:
         """Stores what a replica has to say of a partner that is another's by now. False where there is no fleet."""

@@ -52,9 +52,7 @@ class Settler(Stage):
             fact = await self._target(state, write, settling)
             event = await self._event_after(write, fact)
             then = self.weigh(state, write, fact, event)
-        current = self._ledger.write(write.id)
-        if current is not None and current.state == write.state:
-            await self._task(state, write)
+        await self._task(state, write)
         if write.state == "needs_human":
             first_s = self._settings.interval.total_seconds()
             state.rest(write, self._clock.monotonic(), first_s, WATCHED_AGAIN.total_seconds())
@@ -87,9 +85,8 @@ class Settler(Stage):
         self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None
     ) -> "_Weighed | Literal['rest', 'read']":
         """What a read comes to, not stored yet; or what to do where it says nothing."""
-        settling = state.settling.get(write.id)
-        current = self._ledger.write(write.id)
-        if settling is None or current is None or current.state != write.state:
+        settling, others = state.settling.get(write.id), self._on_target(write)
+        if settling is None or write.state not in (one.state for one in others if one.id == write.id):
             return "rest"
         shown = state.shown.get(write.id)
         if shown is not None and shown.trace is not None and shown.trace.began >= settling.ended:
@@ -98,7 +95,6 @@ class Settler(Stage):
             return "read"
         began = fact.trace.began
         answered = isinstance(event, Known) and event.trace is not None and event.trace.began >= began
-        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
         look = looked(write, fact, others, began=began, running=self._runs(state, write), event_answered=answered)
         step = self._advanced(state, write, look)
         if look.evidence.says == "there":
@@ -177,8 +173,11 @@ class Settler(Stage):
         over = watch.reads >= TASK_READS or watch.verdict not in ("unread", "running", "unreadable")
         if over or self._clock.monotonic() < watch.due:
             return
-        if self._superseded(write):
-            watch.reads = TASK_READS
+        others, own = self._on_target(write), write.sending_order
+        if write.state not in (one.state for one in others if one.id == write.id):
+            return
+        if own is not None and any(one.sending_order is not None and one.sending_order > own for one in others):
+            watch.reads = TASK_READS  # another write's PUT came after it: the task is that one's, with waits of its own
             return
         self._ledger.note_task_read(write)
         watch.reads += 1
@@ -189,12 +188,9 @@ class Settler(Stage):
             step = self._advanced(state, write, TaskFailed(state=task.state))
             self._store(state, _Weighed(write=write, step=step, record=None))
 
-    def _superseded(self, write: Write) -> bool:
-        """Whether another write's PUT came after it on the target: the service's task is that one's now, with waits of
-        its own."""
-        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
-        own = write.sending_order
-        return own is not None and any(other.sending_order > own for other in others if other.sending_order is not None)
+    def _on_target(self, write: Write) -> tuple[Write, ...]:
+        """Every write of its target, also itself as it stands now."""
+        return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
 
     def _evidence_record(
         self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Next

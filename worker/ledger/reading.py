@@ -93,6 +93,7 @@ from worker.model.commits import (
     RuleMemory,
     SeenReplica,
     SendingView,
+    Standing,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId, spelled
@@ -412,11 +413,15 @@ class LedgerReader:
         news = [self.log(replace(wanted, chain=chain, after_seq=known.get(chain, 0))) for chain in grown]
         return merge(*news, key=lambda one: str(one["at"]))
 
-    def reopened(self, partner: PartnerId, after_seq: int) -> bool:
-        """Whether a person has reopened anything of the partner since that record, in the ledger's memory."""
+    def standing(self, partner: PartnerId, after_seq: int) -> Standing:
+        """What a decision about the partner begins with."""
         (chain,) = self._store.chains([partner])
-        found = self._store.rows(_REOPENED, {"of": chain, "after": after_seq})
-        return partner in {owner for (owner,) in found}
+        with self._store.reading() as connection:
+            seq = end_of_chain(connection, chain).seq
+            again = connection.execute(_REOPENED, {"of": chain, "after": after_seq}) if seq > after_seq else ()
+            reopened = partner in {owner for (owner,) in again}
+            writes = connection.execute(_PARTNERS_OPEN, {"of_partner": partner}).mappings()
+            return Standing(seq, reopened, tuple(map(write_of, writes)))
 
     @readable
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:

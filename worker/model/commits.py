@@ -450,6 +450,15 @@ class SendingView:
     booked: tuple[Booking, ...] = ()
 
 
+class Standing(NamedTuple):
+    """A partner at one moment. ``seq``: of the newest record; ``reopened``: since the one that was asked about, a
+    person has reopened something of it: its memory changed in the ledger; ``writes``: all that are not final."""
+
+    seq: int
+    reopened: bool
+    writes: tuple[Write, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brake:
     """A no to one attempt: the reason code, the words, and until when (None: until something changes)."""

@@ -41,12 +41,12 @@ def test_the_daemon_sees_that_something_was_reopened_since_it_looked(tmp_path: P
         ledger.apply(Commit(at=NOW, memory=(memory(1),)))
         planned(ledger)
         before = ledger.last_seq()
-        assert not ledger.reopened(ACME, before)
+        assert not ledger.standing(ACME, before).reopened
         ledger.reopen([MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
 
-        assert ledger.reopened(ACME, before)
-        assert not ledger.reopened(ACME, ledger.last_seq())
-        assert not ledger.reopened(PartnerId("partner-id-other"), before)
+        assert ledger.standing(ACME, before).reopened
+        assert not ledger.standing(ACME, ledger.last_seq()).reopened
+        assert not ledger.standing(PartnerId("partner-id-other"), before).reopened
 
 
 def test_what_a_person_planned_says_so(tmp_path: Path) -> None:
