@@ -278,9 +278,6 @@ class Daemon:
             if self._fleet is not None and partner in self._polls:
                 self._polls[partner].cancel()  # whoever has it next asks the same
         for partner in renewed.found:
-            state = self._partners.get(partner)
-            if state is not None:
-                self._identities.take(state)
             scheduler.add_job(
                 self._looks,
                 Every(self._settings.interval),

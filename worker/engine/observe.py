@@ -283,7 +283,8 @@ class Reader(Stage):
             old = state.shared.get(key)
             if self._still_good(key, old, named=key.name in named, anew=PARTNER in changed):
                 continue
-            fact = await self._service.read(state.partner, None, key, urgency=Urgency.FACT)
+            young = self._settings.interval  # of several partners each was asked a moment ago who it is
+            fact = await self._service.read(state.partner, None, key, urgency=Urgency.FACT, max_age=young)
             if state.observe_shared(key, fact):
                 changed.append(key)
         return bool(changed)

@@ -89,7 +89,6 @@ class Identities(Stage):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._facts: dict[PartnerId, Fact] = {}
         self._records: dict[PartnerId, str] = {}
         self._unreadable: dict[PartnerId, str] = {}
 
@@ -133,17 +132,9 @@ class Identities(Stage):
         order = sorted(named, key=lambda one: (one not in watched, self._ledger.partner_memory(one) is None, one))
         return told_apart(order, watched, self._records, self._unreadable)
 
-    def take(self, state: PartnerState) -> None:
-        """Hands over the partner's record, which its first look would have to wait for otherwise."""
-        fact = self._facts.pop(state.partner, None)
-        if fact is not None:
-            state.observe_shared(PARTNER, fact)
-
     def _note(self, partner: PartnerId, fact: Fact) -> None:
         record = _id_in(fact)
-        if record is not None:
-            self._facts[partner] = fact
-        else:  # as it was seen last, also by an earlier process: who a partner is does not change
+        if record is None:  # as it was seen last, also by an earlier process: who a partner is does not change
             with suppress(LedgerUnwritable):
                 seen = self._ledger.observed(partner, OF_PARTNER)
                 record = next((_id_in(one.fact) for one in seen if one.key == PARTNER), None)

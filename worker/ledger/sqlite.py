@@ -7,8 +7,6 @@ as failed and may yet be found after a power cut; that is safe, because nothing 
 
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import Any
 
@@ -168,7 +166,7 @@ def reading_store(place: LedgerPlace) -> SqliteStore:
     """For the file of a ledger that exists: never writes, never creates, works beside a daemon and on a read-only disk.
 
     A WAL database needs its shared-memory file even for reading. Where that cannot be made, nobody can be writing here,
-    so the file is read as it stands; if committed pages still wait in the WAL, a copy of both is read instead.
+    so the file is read as it stands, unless committed pages still wait in the WAL.
     """
     if place.file.is_dir():
         raise NotSafe(
@@ -205,39 +203,21 @@ def _begins_like_one(place: LedgerPlace) -> bool:
 
 def memory_store() -> SqliteStore:
     """One that lives as long as the object, for tests and for what does not exist yet."""
-    return SqliteStore(engine_of_one(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)), None)
-
-
-def engine_of_one(connection: sqlite3.Connection) -> Engine:
-    """An engine on one connection, which is all that there is of a database in memory."""
-    return create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    return SqliteStore(create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool), None)
 
 
 def _reading_without_shared_memory(place: LedgerPlace) -> SqliteStore:
     try:
         if place.wal.exists() and place.wal.stat().st_size > 0:
-            return SqliteStore(engine_of_one(_copied(place)), place)
+            why = f"the ledger {place.file} was not closed: some of it is in its -wal still, and cannot be read here"
+            raise NotSafe(why, hint="copy both to a folder where this user may write, and name the copy in `ledger:`")
         connect = _connector(place, "mode=ro&immutable=1")
         _probed(connect).close()
         return SqliteStore(engine_of(connect), place)
     except (sqlite3.Error, OSError) as error:
         hint = "check that this user may read the file and its folder"
         raise NotSafe(f"the ledger {place.file} cannot be read: {error}", hint=hint) from error
-
-
-def _copied(place: LedgerPlace) -> sqlite3.Connection:
-    """File and WAL, joined in memory."""
-    memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    with TemporaryDirectory() as folder:
-        copy = LedgerPlace(file=Path(folder) / "copy.db")
-        for source, target in ((place.file, copy.file), (place.wal, copy.wal)):
-            target.write_bytes(source.read_bytes())
-        connection = sqlite3.connect(copy.file)
-        try:
-            connection.backup(memory)
-        finally:
-            connection.close()
-    return memory
 
 
 def _connector(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
