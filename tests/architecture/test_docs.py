@@ -24,7 +24,7 @@ from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS
 from worker.api.assumptions import ASSUMPTIONS
 from worker.config import read_config
 from worker.config.models import SchemaOf, schema
-from worker.ledger.reading import FIELDS
+from worker.ledger.log import FIELDS
 from worker.model import errors
 from worker.model.actions import ACTIONS
 from worker.model.commits import ALARMS, KINDS, REASONS

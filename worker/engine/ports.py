@@ -21,11 +21,11 @@ from worker.model.commits import (
     LogFilter,
     Observed,
     PartnerMemory,
+    PartnerNow,
     Record,
     RuleMemory,
     Sending,
     SendingView,
-    Standing,
 )
 from worker.model.errors import UsageError
 from worker.model.exchange import Clock, Listing, Message, Outcome, Places, TaskState, Urgency, WriteRequest
@@ -184,7 +184,7 @@ class Ledger(ReadableLedger, Protocol):
     def last_seq(self, partner: PartnerId | None = None) -> int:
         """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""
 
-    def standing(self, partner: PartnerId, after_seq: int) -> Standing:
+    def standing(self, partner: PartnerId, after_seq: int) -> PartnerNow:
         """What a decision about the partner begins with; ``after_seq``: the newest record of the last one."""
 
     def testify(self, records: Sequence[Record]) -> bool:

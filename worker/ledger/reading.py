@@ -33,7 +33,7 @@ from sqlalchemy import (
 
 from worker.ledger import tables
 from worker.ledger.database import Store, Values
-from worker.ledger.log import ALL_RECORDS, FIELDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
+from worker.ledger.log import ALL_RECORDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import files_of, sync_folder
@@ -89,11 +89,11 @@ from worker.model.commits import (
     Observed,
     Owned,
     PartnerMemory,
+    PartnerNow,
     PublishedRules,
     RuleMemory,
     SeenReplica,
     SendingView,
-    Standing,
 )
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId, spelled
@@ -400,10 +400,6 @@ class LedgerReader:
         with self._store.reading() as connection:
             return ends_of(connection)
 
-    def records(self) -> int:
-        """How many records there are."""
-        return sum(head.seq for head in self.heads().values())
-
     def log_after(self, known: Mapping[str, int], wanted: LogFilter) -> Iterator[dict[str, Json]]:
         """Records that came after these of each chain; with ``limit`` at most so many of each. The numbers of the whole
         log cannot tell: of two transactions the one with the lower numbers may end later."""
@@ -413,7 +409,7 @@ class LedgerReader:
         news = [self.log(replace(wanted, chain=chain, after_seq=known.get(chain, 0))) for chain in grown]
         return merge(*news, key=lambda one: str(one["at"]))
 
-    def standing(self, partner: PartnerId, after_seq: int) -> Standing:
+    def standing(self, partner: PartnerId, after_seq: int) -> PartnerNow:
         """What a decision about the partner begins with."""
         (chain,) = self._store.chains([partner])
         with self._store.reading() as connection:
@@ -421,7 +417,7 @@ class LedgerReader:
             again = connection.execute(_REOPENED, {"of": chain, "after": after_seq}) if seq > after_seq else ()
             reopened = partner in {owner for (owner,) in again}
             writes = connection.execute(_PARTNERS_OPEN, {"of_partner": partner}).mappings()
-            return Standing(seq, reopened, tuple(map(write_of, writes)))
+            return PartnerNow(seq, reopened, tuple(map(write_of, writes)))
 
     @readable
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
@@ -701,6 +697,3 @@ def _sync(file: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-__all__ = ["FIELDS", "PAGE_RECORDS", "LedgerReader", "open_for_backup", "open_reading"]

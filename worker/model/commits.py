@@ -450,7 +450,7 @@ class SendingView:
     booked: tuple[Booking, ...] = ()
 
 
-class Standing(NamedTuple):
+class PartnerNow(NamedTuple):
     """A partner at one moment. ``seq``: of the newest record; ``reopened``: since the one that was asked about, a
     person has reopened something of it: its memory changed in the ledger; ``writes``: all that are not final."""
 

@@ -161,7 +161,7 @@ class Site:
         """The number of the last record, and the daemon's sign of life, which is no news more often than this."""
         status = self._parts.ledger.status()
         alive = 0 if status is None else int(status.seen_at.timestamp() // ALIVE_EVERY_S)
-        return f"{self._parts.ledger.records()} {alive}"
+        return f"{sum(head.seq for head in self._parts.ledger.heads().values())} {alive}"
 
     async def act(self, request: Request) -> Response:
         """A person's decision. Afterwards the browser is sent back, so that a reload does not decide again."""

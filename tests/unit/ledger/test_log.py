@@ -23,8 +23,8 @@ from tests.unit.ledger.examples import (
     planned,
     sent,
 )
-from worker.ledger.log import hash_of, verified
-from worker.ledger.reading import FIELDS, PAGE_RECORDS, open_reading
+from worker.ledger.log import FIELDS, hash_of, verified
+from worker.ledger.reading import PAGE_RECORDS, open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import ChainBreak, Commit, LogFilter, Record
 from worker.model.errors import NotSafe
