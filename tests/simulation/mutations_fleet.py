@@ -179,7 +179,7 @@ _ALL = (
         why="rules without a rule are taken for none at all, and what is open stays so",
         applied=flaw(
             "worker.engine.daemon:Daemon._share",
-            ("if self._rules_status.files_hash != NOTHING_PUBLISHED", "if self._rules.current.rules"),
+            ('if self._rules_said["files_hash"] != NOTHING_PUBLISHED', "if self._rules.current.rules"),
         ),
         shown_by=(
             at("fleet, the last rule removed", "write", "cut after"),

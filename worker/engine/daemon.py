@@ -9,7 +9,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -71,29 +71,6 @@ class RuleSource(Protocol):
 
     def files_hash(self) -> str: ...
     async def load(self) -> RuleSet: ...
-
-
-@dataclass(slots=True)
-class RulesStatus:
-    """Which rule set is in force, since when, and why the files on disk are not, and since when not."""
-
-    hash: str
-    files_hash: str
-    loaded_at: datetime
-    ids: tuple[str, ...] = ()
-    error: str | None = None
-    refused_at: datetime | None = None
-
-    def said(self) -> dict[str, Json]:
-        """What the daemon saves of them."""
-        return {
-            "hash": self.hash,
-            "files_hash": self.files_hash,
-            "loaded_at": spelled(self.loaded_at),
-            "error": self.error,
-            "ids": list(self.ids),
-            "refused_at": spelled(self.refused_at),
-        }
 
 
 PARTNERS_EVERY = timedelta(seconds=60)
@@ -165,7 +142,7 @@ class Daemon:
         self._budgets = budgets
         self._waits = waits
         self._cycle = Cycle(parts)
-        self._rules_status = RulesStatus(hash="", files_hash="", loaded_at=parts.clock.now())
+        self._rules_said: dict[str, Json] = {"hash": "", "files_hash": "", "loaded_at": spelled(parts.clock.now())}
         self._fleet = parts.fleet
         self._named: tuple[PartnerId, ...] = ()
         self._polls: dict[PartnerId, asyncio.Task[None]] = {}
@@ -298,7 +275,7 @@ class Daemon:
         asking: asyncio.Task[None] | None = None
         while True:
             try:
-                fleet.beat(self._named if self._rules_status.files_hash != NOTHING_PUBLISHED else ())
+                fleet.beat(self._named if self._rules_said["files_hash"] != NOTHING_PUBLISHED else ())
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
@@ -485,7 +462,7 @@ class Daemon:
     async def _reload(self) -> None:
         """Takes up an edited rule folder as a whole; a broken one changes nothing and is said once."""
         files = self._source.files_hash()
-        if files == self._rules_status.files_hash:
+        if files == self._rules_said["files_hash"]:
             return
         try:
             rules = await self._source.load()
@@ -493,9 +470,8 @@ class Daemon:
             self._unwritable(problem)
             return
         except WorkerError as problem:
-            status = self._rules_status
-            status.files_hash, status.error = files, str(problem)
-            status.refused_at = status.refused_at or self._clock.now()
+            since = self._rules_said["refused_at"] or spelled(self._clock.now())
+            self._rules_said |= {"files_hash": files, "error": str(problem), "refused_at": since}
             self._record("rules_refused", f"the last good set stays in force: {problem}")
             self._reporter.alarm("rules_refused", error=str(problem))
             return
@@ -503,15 +479,16 @@ class Daemon:
 
     def _take_rules(self, rules: RuleSet, files: str) -> None:
         self._rules.current = rules
-        same = rules.hash == self._rules_status.hash
-        since = self._rules_status.loaded_at if same else self._clock.now()
-        self._rules_status = RulesStatus(hash=rules.hash, files_hash=files, loaded_at=since)
-        self._rules_status.ids = tuple(str(rule.id) for rule in rules.rules if rule.enabled)
-        names = ", ".join(self._rules_status.ids) or "none"
-        if not self._rules_status.ids:
+        same = rules.hash == self._rules_said["hash"]
+        since = self._rules_said["loaded_at"] if same else spelled(self._clock.now())
+        ids: list[Json] = [str(rule.id) for rule in rules.rules if rule.enabled]
+        said: dict[str, Json] = {"hash": rules.hash, "files_hash": files, "loaded_at": since, "ids": ids}
+        self._rules_said = {**said, "error": None, "refused_at": None}
+        if not ids:
             self._reporter.alarm(
                 "no_rules", hint="nothing is ever done without a rule; `campaign-worker check` says more"
             )
+        names = ", ".join(map(str, ids)) or "none"
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
     def _record(self, kind: str, why: str, *, partner: PartnerId | None = None, reason: str | None = None) -> None:
@@ -556,7 +533,7 @@ class Daemon:
             "cycle_ms": self._cycle_ms,
             "unreachable": self._unreachable,
             "interval_s": self._settings.interval.total_seconds(),
-            "rules": self._rules_status.said(),
+            "rules": self._rules_said,
             "partners": partners,
             "partners_held": {str(partner): why for partner, why in self._held.items()},
             **self._waits(),
