@@ -346,13 +346,6 @@ class Observations(Section):
 class FactText(Section):
     """A fact of the installation's own."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("path", "url", "endpoint", "from", "read"), "get"),
-        **dict.fromkeys(("jmespath", "at", "field", "select", "expression", "query"), "value"),
-        **dict.fromkeys(("interval", "refresh", "ttl", "cache", "max_age", "period", "poll"), "every"),
-        **dict.fromkeys(("kind", "is", "as", "format"), "type"),
-    }
-
     get: Annotated[Text, AfterValidator(_get)] = Field(
         description="path to GET; {eid} makes it a fact of each event", examples=["/events/{eid}/statistics"]
     )

@@ -222,8 +222,6 @@ class ParamsText(GivenText):
     def about_unknown(cls, name: str) -> tuple[str, str]:
         """A parameter that neither the document nor an assumption names could be money under another name."""
         known = (*cls.action.params, EACH) if cls.action.each else tuple(cls.action.params)
-        if (here := KEYS_OF_OTHER_TOOLS.get(name.lower())) in known:
-            return f"; here it is '{here}'", f"write {here}"
         if not cls.action.extra_params:
             return meant(name, known), instead(name, known)
         if name == EVENT:
@@ -238,18 +236,6 @@ class ParamsText(GivenText):
     def about_missing(cls, name: str) -> tuple[str, str]:
         """What is said where a parameter is missing."""
         return f"'{cls.action.name}' lacks '{name}'", f"as in {cls.action.example}"
-
-
-KEYS_OF_OTHER_TOOLS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("message", "body", "msg", "say", "subject", "value"), "text"),
-    **dict.fromkeys(("channel", "recipient", "recipients", "address", "for"), "to"),
-    **dict.fromkeys(("repeat", "every", "again", "interval"), "remind"),
-    **dict.fromkeys(("resolved", "recovered", "end", "ok", "over"), "ended"),
-    **dict.fromkeys(("cluster", "taste_cluster", "name"), "tc"),
-    **dict.fromkeys(("run", "run_id"), "tc_run_id"),
-    **dict.fromkeys(("for_each", "foreach", "loop", "with_items"), EACH),
-}
-"""Keys of an action that people know from other tools, and the key that does the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,10 +300,6 @@ def _numbered(fields: Mapping[str, tuple[Any, Any]]) -> Any:  # noqa: ANN401 - a
 class EachText(Section):
     """The list, one write for each item of which is made."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("in", "list", "from", "items", "over", "each"), "of"),
-        **dict.fromkeys(("when", "if", "filter", "only"), "where"),
-    }
     of: Annotated[Literal["added", "campaigns", "clusters"], SPELLED] = Field(
         description="added: what the watched list has gained; or all campaigns, or clusters, of the event",
         examples=["campaigns"],

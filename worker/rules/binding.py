@@ -62,7 +62,7 @@ def all_of(slips: Iterable[Slip]) -> ValidationError:
 class Section(BaseModel):
     """A mapping of a file: unknown keys are errors, a key without a value is as good as none (unless ``keeps_nulls``),
     and nothing changes afterwards. ``noun``: how messages name it, where it has another name than its key.
-    ``otherwise``: what is said where it is no mapping, and the remedy. ``elsewhere``: keys as other tools have them."""
+    ``otherwise``: what is said where it is no mapping, and the remedy."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True, defer_build=True
@@ -70,7 +70,6 @@ class Section(BaseModel):
     noun: ClassVar[str] = ""
     keeps_nulls: ClassVar[bool] = False
     otherwise: ClassVar[tuple[str, str]] = ("", "")
-    elsewhere: ClassVar[Mapping[str, str]] = {}
 
     _entries: Entries = PrivateAttr()
 
@@ -105,8 +104,6 @@ class Section(BaseModel):
     @classmethod
     def about_unknown(cls, name: str) -> tuple[str, str]:
         """What to add to the message about an unknown key, and the remedy."""
-        if (here := cls.elsewhere.get(name.lower())) is not None:
-            return f"; here it is '{here}'", f"write {here}"
         return meant(name, cls.keys()), instead(name, cls.keys())
 
     @classmethod

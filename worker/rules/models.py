@@ -162,13 +162,6 @@ def _watchable(text: str, asked: ValidationInfo) -> str:
 class WatchText(Section):
     """A fact whose change fires."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("was", "before", "old", "previous", "from_state"), "from"),
-        **dict.fromkeys(("becomes", "is", "after", "new", "into", "value", "values", "equals"), "to"),
-        **dict.fromkeys(("field", "fields", "attribute", "key", "only"), "by"),
-        **dict.fromkeys(("name", "entity", "watch"), "fact"),
-    }
-
     fact: Annotated[Text, AfterValidator(_watchable), WithJsonSchema(later("fact"))] = Field(
         description="the fact whose change counts", examples=["suggested_tcs"]
     )
@@ -281,12 +274,6 @@ class BetweenText(Section):
         "between is a mapping with hours, days and timezone",
         'write between: {hours: "09:00-18:00", days: mon-fri, timezone: Europe/Berlin}',
     )
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("hour", "time", "times", "from", "start", "begin", "to", "until", "end"), "hours"),
-        **dict.fromkeys(("day", "weekdays", "weekday", "on"), "days"),
-        **dict.fromkeys(("tz", "zone", "time_zone"), "timezone"),
-    }
-
     hours: Annotated[Text, AfterValidator(_hours), WithJsonSchema({"type": "string", "pattern": _SPAN.pattern})] = (
         Field(
             default="00:00-24:00",
@@ -319,10 +306,6 @@ class BetweenText(Section):
 class LimitText(Section):
     """The most firings."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("per_day", "per_event", "daily", "event", "max", "count", "times"), "per_event_per_day"),
-        **dict.fromkeys(("per_rule", "rule", "total", "per_partner_per_day", "overall"), "per_rule_per_day"),
-    }
     per_event_per_day: Count | None = Field(default=None, description="of an event, in 24 rolling hours", examples=[3])
     per_rule_per_day: Count | None = Field(
         default=None, description="of the rule for a partner, in 24 rolling hours", examples=[20]
@@ -333,11 +316,6 @@ class LimitText(Section):
 class SpendText(Section):
     """The most that the rule's writes may add to budgets, in the partner's currency."""
 
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("event", "lifetime", "total", "max"), "per_event"),
-        **dict.fromkeys(("daily", "day", "per_24h", "today"), "per_day"),
-        **dict.fromkeys(("weekly", "week", "per_7d"), "per_week"),
-    }
     per_event: Money | None = Field(default=None, description="for one event, ever", examples=[1000])
     per_day: Money | None = Field(default=None, description="in 24 rolling hours", examples=[5000])
     per_week: Money | None = Field(default=None, description="in 168 rolling hours", examples=[20000])
@@ -517,10 +495,6 @@ class RulesText(Section):
     otherwise: ClassVar[tuple[str, str]] = (
         "a rule file begins with `rules:`",
         "write `rules:` above it, and indent what follows by two spaces",
-    )
-
-    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("defines", "definitions", "vars", "variables", "let", "names", "constants", "macros", "lists"), "define"
     )
 
     define: Annotated[Mapping[str, Any], NAMED, _MEANINGS] | None = Field(
