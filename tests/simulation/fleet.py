@@ -24,7 +24,7 @@ from tests.simulation.town import NOTICED_S, WHOLE_LOOKS, Town, assumed, happeni
 from tests.twin import BASE_URLS
 from tests.worlds import happening, rule_set, tenant
 from worker.api.exchanges import ReadResponse
-from worker.cli.wiring import PublishedSource, SharedPaces
+from worker.cli.wiring import PublishedSource
 from worker.engine.fleet import Fleet, ServersClock
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
@@ -74,7 +74,7 @@ class Replica(Process):
         ledger.remember_in(self.state)
 
     def _fleet(self, ledger: SqlLedger, pacer: Pacer, gate: Gate[ReadResponse]) -> Fleet:
-        fleet = Fleet(ledger.join(), SharedPaces(pacer, gate), self._servers)
+        fleet = Fleet(ledger.join(), gate, self._servers)
         pacer.struck = fleet.save_pace
         return fleet
 

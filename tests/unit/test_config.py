@@ -297,7 +297,7 @@ def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
         ),
         ("{listen: '0.0.0.0:80', tokens: {t: {token: secret}}}", "token must not stand in the file", "a literal"),
         ("{listen: '0.0.0.0:80', users: {ann: {env: A}}}", "says what somebody may do", "as it was written before"),
-        ("{listen: '127.0.0.1:80', token: {env: A}}", "tokens: {prometheus:", "as it was written before"),
+        ("{listen: '127.0.0.1:80', token: {env: A}}", "did you mean 'tokens'", "as it was written before"),
         ("{listen: ':80', users: {ann: {password: {env: A}, may: [send]}}}", "may", "nobody may send"),
         ("{listen: '0.0.0.0:80', users: {'a:b': {password: {env: A}}}}", "is no name", "a colon ends it in a header"),
         ("{listen: '127.0.0.1:80', hosts: ['https://x']}", "is no host name", "an address instead of a name"),

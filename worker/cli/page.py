@@ -177,17 +177,15 @@ class KeyRing:
         self._web = web
         self._unusable: set[str] = set()
         self._proxies = tuple(map(ip_network, web.proxy.addresses)) if web.proxy is not None else ()
-        for one in (*web.users.values(), *web.tokens.values()):
+        sign_ins: tuple[SignIn, ...] = (*web.users.values(), *web.tokens.values())
+        for one in sign_ins:
             key_of(one)
 
     def __call__(self) -> Keys:
         """The keys of now."""
-        users, tokens = (
-            {name: self._key(one) for name, one in given.items()} for given in (self._web.users, self._web.tokens)
-        )
         return Keys(
-            users=users,
-            tokens=tokens,
+            users={name: self._key(one) for name, one in self._web.users.items()},
+            tokens={name: self._key(one) for name, one in self._web.tokens.items()},
             hosts=frozenset(self._web.hosts),
             proxies=self._proxies,
             named_in=self._web.proxy.header if self._web.proxy is not None else "",

@@ -188,7 +188,7 @@ async def running_daemon(
         settings = _api_settings(config, address, transports)
         service, pacer, gate = await _client(stack, config, clock, secrets, settings)
         if isinstance(clock, ServersClock):
-            fleet = Fleet(ledger.join(), SharedPaces(pacer, gate), clock)
+            fleet = Fleet(ledger.join(), gate, clock)
             pacer.struck = fleet.save_pace
         stored = ledger if meter is None else meter.timed(ledger, clock.monotonic)
         parts = Parts(
@@ -232,31 +232,6 @@ def _held_ledger(stack: AsyncExitStack, config: Config, clock: Clock) -> SqlLedg
 def state_dir(config: Config) -> Path:
     """The replica's own folder."""
     return config.folder / (config.state_dir or ".")
-
-
-class SharedPaces:
-    """The paces and floors of the partners of a fleet, which go with them from replica to replica."""
-
-    def __init__(self, pacer: Pacer, gate: Gate[ReadResponse]) -> None:
-        self._pacer, self._gate = pacer, gate
-
-    def lease(self, until: float) -> None:
-        """No request leaves from this monotonic second on."""
-        self._pacer.leased_until = until
-
-    def said(self, partner: PartnerId) -> Mapping[str, Json]:
-        """What is known of a partner's pace."""
-        return self._pacer.said(partner)
-
-    def handed_over(self, partner: PartnerId) -> Mapping[str, Json]:
-        """The same, and which of its resources must not be asked yet; nothing is asked here any more."""
-        waits: dict[str, Json] = {**self._gate.handed_over(partner)}
-        return {**self._pacer.said(partner), "waits_s": waits}
-
-    def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None:
-        """Goes on with both."""
-        self._pacer.take_over(partner, said, ago_s=ago_s, goodbye=goodbye)
-        self._gate.take_over(partner, said.get("waits_s"), ago_s=ago_s)
 
 
 async def probe_of(config: Config, only: str) -> Probed:

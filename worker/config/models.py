@@ -5,12 +5,11 @@ Every key is described here once, with what it can be checked for by itself.
 
 import json
 import re
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 import jmespath
@@ -362,7 +361,7 @@ class FactText(Section):
     )
 
 
-class SignIn(Section):
+class Rights(Section):
     """Who may come in: what that opens, and the most that one approved write may spend."""
 
     may: Annotated[
@@ -375,16 +374,12 @@ class SignIn(Section):
         examples=[500],
     )
 
-    @property
-    @abstractmethod
-    def secret(self) -> SecretPlace | None:
-        """What is asked for; None where a proxy has asked already."""
 
-
-class WebUser(SignIn):
+class WebUser(Rights):
     """Somebody who signs in to the page."""
 
-    password: SecretSource | None = Field(
+    secret: SecretSource | None = Field(
+        alias="password",
         default=None,
         description="where the password is found; 12 characters or more; null: only with a name from the proxy",
         examples=[{"env": "CAMPAIGN_WORKER_PASSWORD_ANN"}],
@@ -399,25 +394,18 @@ class WebUser(SignIn):
             )
         return tree
 
-    @property
-    def secret(self) -> SecretPlace | None:
-        """The password."""
-        return self.password
 
-
-class WebToken(SignIn):
+class WebToken(Rights):
     """A program that asks with `Authorization: Bearer`."""
 
-    token: SecretSource = Field(
-        description="where the token is found; 12 characters or more", examples=[{"env": "CAMPAIGN_WORKER_PAGE_TOKEN"}]
+    secret: SecretSource = Field(
+        alias="token",
+        description="where the token is found; 12 characters or more",
+        examples=[{"env": "CAMPAIGN_WORKER_PAGE_TOKEN"}],
     )
 
-    @property
-    def secret(self) -> SecretPlace:
-        """The token."""
-        return self.token
 
-
+SignIn: TypeAlias = WebUser | WebToken
 _SignInName = Annotated[str, AfterValidator(_name)]
 
 
@@ -467,7 +455,7 @@ class WebPage(Section):
 
     @model_validator(mode="after")
     def _each_comes_in(self) -> Self:
-        without = next((name for name, user in self.users.items() if user.password is None), None)
+        without = next((name for name, user in self.users.items() if user.secret is None), None)
         if without is not None and self.proxy is None:
             raise Slip(f"{WHAT}.users.{without} has no password", "write password: {env: NAME}, or name a proxy")
         return self
@@ -481,13 +469,6 @@ class WebPage(Section):
     def port(self) -> int:
         """Where it listens."""
         return host_and_port(self.listen)[1]
-
-    @classmethod
-    def about_unknown(cls, name: str) -> tuple[str, str]:
-        """A token was written so once."""
-        if name == "token":
-            return "; a token has a name now, as in tokens: {prometheus: {token: {env: NAME}}}", "write it under tokens"
-        return super().about_unknown(name)
 
 
 class Notify(Section):
@@ -653,10 +634,10 @@ class Config(Section):
         for number, one in enumerate(self.notify):
             yield ("notify", number, "url"), one.url
         for name, user in self.web.users.items() if self.web is not None else ():
-            if user.password is not None:
-                yield ("web", "users", name, "password"), user.password
+            if user.secret is not None:
+                yield ("web", "users", name, "password"), user.secret
         for name, token in self.web.tokens.items() if self.web is not None else ():
-            yield ("web", "tokens", name, "token"), token.token
+            yield ("web", "tokens", name, "token"), token.secret
 
     def stand_in(self, file: Path, warnings: tuple[Problem, ...] = ()) -> Self:
         """Tells it and its secrets where they stand."""

@@ -492,8 +492,17 @@ class Gate(Generic[ReplyT]):
         self._flights: dict[tuple[PartnerId, str], Flight[ReplyT]] = {}
         self._forget_at = MANY
 
+    def lease(self, until: float) -> None:
+        """In a fleet: no request leaves from this monotonic second on."""
+        self._pacer.leased_until = until
+
+    def said(self, partner: PartnerId) -> dict[str, Json]:
+        """In a fleet: what is known of the partner's pace."""
+        return self._pacer.said(partner)
+
     def handed_over(self, partner: PartnerId) -> dict[str, Json]:
-        """Ends the partner's flights; for how long each of its resources must still not be asked, by anybody."""
+        """Ends the partner's flights; what is known of its pace, and for how long each of its resources must still not
+        be asked, by anybody."""
         now = self._clock.monotonic()
         for key, flight in self._flights.items():
             if key[0] == partner:
@@ -503,11 +512,13 @@ class Gate(Generic[ReplyT]):
         asked = {key: one for key, one in self._asked.items() if key[0] == partner}
         self._asked |= {key: replace(one, reply=None) for key, one in asked.items()}
         waits = {key[1]: floor_until(one, self._floor_s) - now for key, one in asked.items()}
-        return {address: round(wait, 3) for address, wait in waits.items() if wait > 0.0}
+        left: dict[str, Json] = {address: round(wait, 3) for address, wait in waits.items() if wait > 0.0}
+        return {**self.said(partner), "waits_s": left}
 
-    def take_over(self, partner: PartnerId, waits: Json, *, ago_s: float) -> None:
-        """Goes on with the floors that another process left so long ago."""
-        now = self._clock.monotonic()
+    def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None:
+        """Goes on with the pace and the floors that another process left so long ago; see `Pacer.take_over`."""
+        self._pacer.take_over(partner, said, ago_s=ago_s, goodbye=goodbye)
+        now, waits = self._clock.monotonic(), said.get("waits_s")
         for address, wait in waits.items() if isinstance(waits, Mapping) else ():
             if isinstance(wait, int | float) and wait > ago_s:
                 ended = now + wait - ago_s - self._floor_s
