@@ -331,7 +331,7 @@ def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
     web = read(text).web
     assert web is not None
     assert (web.host, web.hosts) == ("0.0.0.0", ("w.example",))  # noqa: S104 - what is tested
-    secrets = {name: one.password for name, one in web.users.items()}
+    secrets = {name: one.secret for name, one in web.users.items()}
     assert {
         name: (secret.env, secret.key, set(web.users[name].may), web.users[name].up_to)
         for name, secret in secrets.items()

@@ -11,7 +11,7 @@ import typer
 
 from worker.cli.common import config_of, ledger_url, moment, say_no_ledger
 from worker.cli.explain import shown
-from worker.cli.output import Format, Progress, counted, print_json, print_table, say
+from worker.cli.output import Format, counted, going_on, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.cli.test import bench_of
 from worker.config import Config
@@ -112,9 +112,10 @@ def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: Partner
         said=list(_said(ledger, partner, begins, {one.id: one for one in made})),
         tolerance=tolerance,
     )
-    replay, progress = Replay(recording, bench), Progress()
-    for at in replay.run():
-        progress.say(f"{partner}: played up to {at:%Y-%m-%d %H:%M} of {until:%Y-%m-%d %H:%M} UTC")
+    replay = Replay(recording, bench)
+    with going_on(f"{partner}: what was recorded is read") as progress:
+        for at in replay.run():
+            progress(f"{partner}: played up to {at:%Y-%m-%d %H:%M} of {until:%Y-%m-%d %H:%M} UTC")
     replayed = replay.found
     found = differences([one for one in made if one.planned_at >= begins], replayed.writes, tolerance)
     return Tested(

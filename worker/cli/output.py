@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -56,12 +56,8 @@ LogFormat = Annotated[
 
 
 def print_json(value: object) -> None:
-    """One JSON document. A number that is not finite, which an older ledger may hold, is a text in it."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-    except ValueError:
-        text = json.dumps(json.loads(json.dumps(value), parse_constant=str), ensure_ascii=False, indent=2)
-    sys.stdout.write(text + "\n")
+    """One JSON document."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def print_line(value: Mapping[str, Json]) -> None:
@@ -163,33 +159,18 @@ def say(message: str) -> None:
     print(printable(message), file=sys.stderr)
 
 
-class Progress:
-    """Lines on stderr of work that takes longer than a moment: one every two seconds, and none before that."""
-
-    def __init__(self) -> None:
-        self._clock = SystemClock()
-        self._said_at = self._clock.monotonic()
-
-    def say(self, message: str) -> None:
-        """How far it has come."""
-        now = self._clock.monotonic()
-        if now - self._said_at >= PROGRESS_EVERY_S:
-            self._said_at = now
-            say(message)
-
-
 @contextmanager
-def going_on(what: str) -> Iterator[None]:
-    """Says on stderr every two seconds that it goes on: for work that cannot say how far it has come."""
-    done, began = Event(), SystemClock().monotonic()
+def going_on(what: str) -> Iterator[Callable[[str], None]]:
+    """Says on stderr every two seconds that it goes on, and with what; the block may say how far it has come by now."""
+    done, began, said = Event(), SystemClock().monotonic(), [what]
 
     def tell() -> None:
         while not done.wait(PROGRESS_EVERY_S):
-            say(f"{SystemClock().monotonic() - began:.0f} s: {what}")
+            say(f"{SystemClock().monotonic() - began:.0f} s: {said[-1]}")
 
     Thread(target=tell, daemon=True).start()
     try:
-        yield
+        yield lambda by_now: said.__setitem__(0, by_now)
     finally:
         done.set()
 

@@ -20,7 +20,7 @@ import typer
 from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
 from worker.cli.common import assumptions_of, config_for, engine_settings
-from worker.cli.output import Format, Progress, counted, print_json, say
+from worker.cli.output import Format, counted, going_on, print_json, say
 from worker.config import Config
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Failure, Ran, run_test
@@ -191,13 +191,14 @@ def _read_and_run(texts: Mapping[str, str], config: Config, rules: RuleSet) -> _
         tests = read_tests(texts, rules, config.registry)
     except InputErrors as errors:
         return _Done(problems=errors.problems)
-    clock, bench, done, progress = SystemClock(), bench_of(config, rules), list[_Timed](), Progress()
-    for test in tests:
-        progress.say(f"{test.file}:{test.line}: {test.name}")
-        began = clock.monotonic()
-        ran = run_test(test, bench)
-        took_s = clock.monotonic() - began
-        done.append(_Timed(name=test.name, file=test.file, line=test.line, ran=ran, took_s=took_s))
+    clock, bench, done = SystemClock(), bench_of(config, rules), list[_Timed]()
+    with going_on("rule tests are run") as progress:
+        for test in tests:
+            progress(f"{test.file}:{test.line}: {test.name}")
+            began = clock.monotonic()
+            ran = run_test(test, bench)
+            took_s = clock.monotonic() - began
+            done.append(_Timed(name=test.name, file=test.file, line=test.line, ran=ran, took_s=took_s))
     return _Done(tests=tuple(done))
 
 
