@@ -1,12 +1,12 @@
 """The times of `at`, a cron expression of five fields, and the hours of `between`. The only importer of cronsim.
 
-What is wrong with an expression is said field by field, in words of our own; when its times are is the library's part.
+What is wrong with an expression, and when its times are, is the library's part; here it is put into words.
 Where a zone's clock is set forward, a time that does not exist comes with the first minute that does; where it is set
 back, a time that comes twice is taken once. The hours of `between` are those that the clock on the wall shows.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
@@ -16,17 +16,14 @@ from cronsim import CronSim, CronSimError
 
 KEPT_MAX = 4_096
 _JUST_AFTER = timedelta(microseconds=1)
-_FIELDS: tuple[tuple[str, int, int], ...] = (
-    ("minute", 0, 59),
-    ("hour", 0, 23),
-    ("day", 1, 31),
-    ("month", 1, 12),
-    ("weekday", 0, 7),
-)
-_NAMES = {
-    "month": ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
-    "weekday": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
+_FIELDS: Mapping[str, str] = {
+    "minute": "0 to 59",
+    "hour": "0 to 23; over midnight 22-23,0-5",
+    "day-of-month": "1 to 31",
+    "month": "1 to 12, or jan to dec",
+    "day-of-week": "0 to 7, or sun to sat",
 }
+"""The fields as the library calls them, in their order, and what each may be."""
 _WORDS = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * mon", "monthly": "0 0 1 * *"}
 
 
@@ -51,20 +48,12 @@ def cron_error(text: str) -> str:
     fields = text.split()
     if len(fields) != len(_FIELDS):
         return f"a cron expression has five fields, and this has {len(fields)}"
-    for written, (name, least, most) in zip(fields, _FIELDS, strict=True):
-        for item in written.split(","):
-            if not _is_item(item, name, (least, most)):
-                names = f", or {_NAMES[name][0]} to {_NAMES[name][-1]}" if name in _NAMES else ""
-                return f"'{item}' is no {name} of a cron expression ({least} to {most}{names})"
-            known = {word: str(number) for number, word in enumerate(_NAMES.get(name, ()), least)}
-            ends = item.partition("/")[0].lower().split("-")
-            span = [int(known.get(end, end)) for end in ends if end != "*"]
-            if span != sorted(span):
-                return f"'{item}' runs backwards: write {span[0]}-{most},{least}-{span[1]}"
     try:
         found = next(_forward(text, "UTC", datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as error:
-        return f"a cron expression that cannot be read, or whose time never comes: {error}"
+        name = str(error).removeprefix("Bad ")
+        written = fields[[*_FIELDS].index(name)]
+        return f"'{written}' is no {name} that ever comes ({_FIELDS[name]})"
     return "" if found is not None else "a cron expression whose time never comes"
 
 
@@ -75,16 +64,6 @@ def cron_remedy(text: str) -> str:
     if meant and not cron_error(meant):
         return f"write '{meant}': minute, hour, day, month, weekday"
     return "minute, hour, day, month, weekday: '0 8 * * 1-5' is eight o'clock on weekdays"
-
-
-def _is_item(item: str, name: str, bounds: tuple[int, int]) -> bool:
-    span, _, step = item.partition("/")
-    ends = [] if span == "*" else span.split("-")
-    numbers = [int(part) for part in ends if part.isascii() and part.isdigit()]
-    words = [part for part in ends if part.lower() in _NAMES.get(name, ())]
-    inside = all(bounds[0] <= number <= bounds[1] for number in numbers)
-    stepped = "/" not in item or (step.isascii() and step.isdigit() and int(step) > 0)
-    return len(numbers) + len(words) == len(ends) <= 2 and inside and stepped
 
 
 @lru_cache(maxsize=KEPT_MAX)
