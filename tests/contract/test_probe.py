@@ -45,7 +45,7 @@ def test_the_standard_dialect_confirms_all_that_reading_can_show() -> None:
 
     assert set(says(found, "confirmed")) == READABLE
     assert set(says(found, "refuted")) == set()
-    assert [one.name for one in found.resources if one.why or one.gaps] == []
+    assert [one.resource for one in found.resources if one.why or one.gaps] == []
     assert found.partners == ("partner-id-aurora-live", "partner-id-harbour-hall")
 
 
@@ -70,7 +70,7 @@ def test_once_the_config_says_so_a_dialect_has_nothing_to_refute(dialect: str) -
     found = probe(meeting, assumptions)
 
     assert says(found, "refuted") == {}
-    assert [one.name for one in found.resources if one.why or one.gaps] == []
+    assert [one.resource for one in found.resources if one.why or one.gaps] == []
 
 
 @pytest.mark.parametrize("dialect", sorted(dialects()))

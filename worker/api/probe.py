@@ -422,7 +422,7 @@ EventRecord = Mapping[str, Json]
 class Resource:
     """One resource as one read found it. ``gaps``: documented fields that are missing or ill-typed, with the reason."""
 
-    name: str
+    resource: str
     partner: PartnerId
     get: str
     status: int | None
@@ -557,7 +557,7 @@ class PartnerProbe:
     def _note(self, name: str, trace: Trace | None, why: str, gaps: Mapping[str, str] = NO_GAPS) -> None:
         get, status = (trace.get, trace.status) if trace is not None else ("", None)
         self.resources.append(
-            Resource(name=name, partner=self.partner, get=get, status=status, why=why, gaps=dict(gaps))
+            Resource(resource=name, partner=self.partner, get=get, status=status, why=why, gaps=dict(gaps))
         )
 
     def _note_proxy(self, reply: ReadResponse) -> None:

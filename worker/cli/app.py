@@ -73,7 +73,7 @@ COMMANDS: Mapping[str, str] = {name: about for panel in PANELS.values() for name
 MODULES: Mapping[str, str] = {
     **dict.fromkeys(("approve", "reject", "resolve", "again", "undo", "halt", "resume"), "decisions"),
     "demo": "sandbox",
-    "rules": "fleet",
+    **dict.fromkeys(("fleet", "rules"), "ledger"),
     "schema": "check",
     "writes": "log",
 }

@@ -1,7 +1,7 @@
 """``check``: config and rules, without the network; ``schema``: JSON Schema of the files that people write."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
@@ -163,16 +163,9 @@ def summary(rules: int, problems: Iterable[Problem]) -> str:
 
 
 def _json(problem: Problem) -> dict[str, Json]:
-    return {
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "severity": problem.severity,
-        "code": problem.code,
-        "message": problem.message,
-        "remedy": problem.hint,
-        "source": problem.source,
-    }
+    found = asdict(problem)
+    found["remedy"] = found.pop("hint")
+    return found
 
 
 @app.command("schema")

@@ -1,6 +1,7 @@
 """``probe``: what the service shows of the assumptions, by reading alone."""
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, get_args
 
 import typer
@@ -46,17 +47,7 @@ def told_as_json(found: Probed, config: Config) -> dict[str, Json]:
     values = assumptions_of(config).values
     return {
         "partners": [str(one) for one in found.partners],
-        "resources": [
-            {
-                "resource": one.name,
-                "partner": one.partner,
-                "get": one.get,
-                "status": one.status,
-                "why": one.why,
-                "gaps": dict(one.gaps),
-            }
-            for one in found.resources
-        ],
+        "resources": [asdict(one) for one in found.resources],
         "proxied": dict(found.proxied),
         "assumptions": [
             {
@@ -77,7 +68,7 @@ def told_as_tables(found: Probed) -> None:
     resources: list[list[Json]] = []
     for one in found.resources:
         gaps = ", ".join(f"{name}: {why}" for name, why in one.gaps.items())
-        resources.append([one.name, one.partner, one.get, one.why or gaps or "as documented"])
+        resources.append([one.resource, one.partner, one.get, one.why or gaps or "as documented"])
     print_table("partners", ("id",), [[str(one)] for one in found.partners])
     print_table("resources", ("resource", "partner", "get", "says"), resources)
     rows: list[list[Json]] = [[one.key, one.says, one.seen, one.line] for one in found.findings]

@@ -8,7 +8,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,7 +23,7 @@ from worker.cli.common import assumptions_of, config_for, engine_settings
 from worker.cli.output import Format, counted, going_on, print_json, say
 from worker.config import Config
 from worker.engine.playing import Bench
-from worker.engine.ruletests import Failure, Ran, run_test
+from worker.engine.ruletests import Ran, run_test
 from worker.ledger.sql import ScratchLedger
 from worker.model.errors import InputErrors, Problem, UsageError, WorkerError, printable
 from worker.model.exchange import Answered, Outcome, WriteRequest
@@ -298,20 +298,7 @@ def _test_json(one: _Timed) -> dict[str, Json]:
         "took_ms": round(one.took_s * 1000),
         "fired": [str(rule) for rule in sorted(one.ran.fired)],
         "held_back": [str(rule) for rule in sorted(one.ran.held_back)],
-        "failures": [_failure_json(failure) for failure in one.ran.failures],
-    }
-
-
-def _failure_json(failure: Failure) -> Json:
-    return {
-        "at": duration_text(failure.at),
-        "line": failure.line,
-        "claim": failure.claim,
-        "expected": list(failure.expected),
-        "happened": list(failure.happened),
-        "missing": list(failure.missing),
-        "surplus": list(failure.surplus),
-        "because": [{"rule": one.rule, "event": one.event, "why": one.why} for one in failure.because],
+        "failures": [{**asdict(failure), "at": duration_text(failure.at)} for failure in one.ran.failures],
     }
 
 

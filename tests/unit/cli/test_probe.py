@@ -23,8 +23,10 @@ HALL = PartnerId("partner-id-hall")
 FOUND = Probed(
     partners=(HALL,),
     resources=(
-        Resource(name="setup", partner=HALL, get="/setup_processes/e1", status=200, gaps={"state": "is missing"}),
-        Resource(name="tickets", partner=HALL, get="/events/e1/tickets", status=500, why="the service answered 500"),
+        Resource(resource="setup", partner=HALL, get="/setup_processes/e1", status=200, gaps={"state": "is missing"}),
+        Resource(
+            resource="tickets", partner=HALL, get="/events/e1/tickets", status=500, why="the service answered 500"
+        ),
     ),
     findings=(
         AssumptionFinding(key="setup.draft", says="refuted", seen="draft on e1", value=["draft"]),
