@@ -87,8 +87,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_part_of_a_condition_has_its_value_and_the_age_of_the_fact(home: Path) -> None:
-    found = rule(home, "boost-party", event="e2")
-
+    (explained,) = told(explain(home, "--partner", PARTNER, "--rule", "boost-party", "--format", "json", event="e2"))
+    (found,) = explained["rules"]
     assert (found["standing"], found["place"].rpartition("/")[2]) == ("false", "rules.yaml:3")
     condition = found["condition"]
     assert parts(condition) == [
@@ -99,10 +99,10 @@ def test_each_part_of_a_condition_has_its_value_and_the_age_of_the_fact(home: Pa
         ("event.capacity > 1000.0", "false"),
     ]
     (category,) = condition["parts"][0]["values"]
-    assert (category["path"], category["value"], category["unknown"]) == ("event.category", "concert", None)
-    assert category["age_s"] == 0.0, "each list shows it again"
+    assert (category["path"], category["value"], category["missing"]) == ("event.category", "concert", "")
+    assert category["read_at"] == explained["at"], "each list shows it again"
     (setup,) = condition["parts"][1]["parts"][0]["values"]
-    assert (setup["unknown"], setup["read_at"]) == ("setup is unknown: not read yet", None), "it could not matter"
+    assert (setup["missing"], setup["read_at"]) == ("setup is unknown: not read yet", None), "it could not matter"
 
 
 def test_what_is_unknown_is_named_with_the_reason(home: Path) -> None:
@@ -152,13 +152,13 @@ def test_a_watched_fact_is_said_with_what_is_remembered(home: Path) -> None:
     assert found["standing"] == "unchanged"
     (watched,) = found["watched"]
     assert watched["key"] == "suggested_tcs?budget=500.0&goal=ROAS"
-    assert [one["tc"] for one in watched["remembered"]] == ["cluster 2", "cluster 3"]
+    assert [one["tc"] for one in watched["remembered"]["value"]] == ["cluster 2", "cluster 3"]
     table = explain(home, event="e2").out
     assert "watches suggested_tcs?budget=500.0&goal=ROAS: remembers" in table
     assert "on-new-clusters: fired 2026-03-01 12:00:" in table
     assert "; waits for a change   (" in table, "what happened comes first, and not what the condition would be"
     (write,) = found["writes"]
-    assert (write["action"], write["state"]) == ("pause", "confirmed"), "what came of the firing"
+    assert (write["intent"]["action"], write["state"]) == ("pause", "confirmed"), "what came of the firing"
 
 
 def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:
@@ -175,7 +175,7 @@ def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:
 
 def test_an_event_that_is_out_of_sight_says_so(home: Path) -> None:
     (one,) = told(explain(home, "--format", "json", event="e4"))
-    assert one["out_of_sight_since"] is not None
+    assert one["gone_at"] is not None
     assert "out of sight since" in explain(home, event="e4").out
 
 

@@ -25,7 +25,6 @@ from worker.engine.explaining import (
     STANDINGS,
     EventExplained,
     Explained,
-    LogWord,
     Question,
     RuleExplained,
     SeenValue,
@@ -33,98 +32,16 @@ from worker.engine.explaining import (
     explain,
 )
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.model.commits import RuleMemory
 from worker.model.errors import InputErrors, NotFound
-from worker.model.facts import EventId, Json, PartnerId, RuleId, spelled
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
-from worker.model.writes import Write
 from worker.rules.load import load_rules, read_rules
+from worker.web.views import plain
 
 app = typer.Typer()
 
-# An explanation as JSON and as lines for a person: the same content twice.
-
 VALUE_SHOWN_MAX = 100
 TRUTHS = {"true": "true", "false": "not true", "unknown": "unknown"}
-
-
-# JSON
-
-
-def as_json(found: RuleExplained, at: datetime) -> dict[str, Json]:
-    """One rule, as ``explain --format json`` prints it. ``at``: the moment that is explained."""
-    return {
-        "rule": found.rule,
-        "place": found.place or None,
-        "description": found.description,
-        "standing": found.standing,
-        "since": spelled(found.since),
-        "reason": found.reason or None,
-        "why": found.why,
-        "until": spelled(found.until),
-        "next_at": spelled(found.next_at),
-        "condition": None if found.parts is None else _part(found.parts, at),
-        "change": dict(found.change),
-        "fired": None if found.fired is None else _word(found.fired),
-        "held": None if found.held is None else _word(found.held),
-        "episode": None if found.memory is None else _episode(found.memory),
-        "watched": [
-            {
-                "key": one.key,
-                "remembered": one.remembered.value,
-                "seen_at": spelled(one.remembered.seen_at),
-                "pending": one.pending,
-                "pending_since": spelled(one.pending_since),
-            }
-            for one in found.watched
-        ],
-        "writes": [_write(one) for one in found.writes],
-    }
-
-
-def _word(said: LogWord) -> dict[str, Json]:
-    found: dict[str, Json] = {"at": spelled(said.at), "episode": said.episode, "reason": said.reason or None}
-    return {**found, "why": said.why, **({"facts": said.facts} if said.facts is not None else {})}
-
-
-def _part(part: Explained, at: datetime) -> dict[str, Json]:
-    return {
-        "source": part.source,
-        "offset": part.offset,
-        "truth": part.truth.value,
-        "why": part.why,
-        "values": [_value(one, at) for one in part.values],
-        "parts": [_part(one, at) for one in part.parts],
-    }
-
-
-def _value(seen: SeenValue, at: datetime) -> dict[str, Json]:
-    found: dict[str, Json] = {"path": seen.path, "value": seen.value, "unknown": seen.missing or None}
-    age_s = None if seen.read_at is None else round((at - seen.read_at).total_seconds(), 3)
-    return {**found, "read_at": spelled(seen.read_at), "age_s": age_s}
-
-
-def _episode(memory: RuleMemory) -> dict[str, Json]:
-    return {
-        "number": memory.episode,
-        "open": memory.open,
-        "fired": memory.fired,
-        "fired_at": spelled(memory.fired_at),
-        "true_since": spelled(memory.true_since),
-    }
-
-
-def _write(write: Write) -> dict[str, Json]:
-    return {
-        "id": write.id,
-        "action": write.intent.action,
-        "state": write.state,
-        "reason": write.reason,
-        "held_by": write.held_by,
-        "held_until": spelled(write.held_until),
-        "changed_at": spelled(write.changed_at),
-        "why": write.why,
-    }
 
 
 # for a person
@@ -141,12 +58,12 @@ def lines_of(found: RuleExplained, now: datetime, at: datetime) -> Iterator[str]
     if found.reason:
         until = f", until {when(found.until, now)}" if found.until is not None else ""
         yield f"  {found.reason}: {_one_line(found.why)}{until}"
-    elif found.parts is None and found.why:
+    elif found.condition is None and found.why:
         yield f"  {_one_line(found.why)}"
     if found.next_at is not None:
         yield f"  looked at next at {when(found.next_at, now)}"
-    if found.parts is not None:
-        yield from _lines_of_part(found.parts, at, "    ")
+    if found.condition is not None:
+        yield from _lines_of_part(found.condition, at, "    ")
     yield from _lines_of_memory(found, now)
     for write in found.writes:
         held = f", held by {write.held_by}" if write.held_by else ""
@@ -248,7 +165,7 @@ def explain_command(
         if not any(one.rules for one in answers):
             raise _nothing(ledger, config, event, rule, partner)
     if output == "json":
-        print_json([_json(one) for one in answers])
+        print_json(plain(answers))
         return
     for one in answers:
         for line in _lines(one, now, whole=rule is not None):
@@ -287,17 +204,6 @@ def _rules(config: Config, ledger: LedgerReader) -> RuleSet | None:
     except InputErrors as errors:
         say(f"the rules do not load, so every rule is told as the ledger knows it: {errors.problems[0]}")
         return None
-
-
-def _json(one: EventExplained) -> dict[str, Json]:
-    return {
-        "event": one.event,
-        "partner": one.partner,
-        "looked_at": spelled(one.looked_at),
-        "at": spelled(one.at),
-        "out_of_sight_since": spelled(one.gone_at),
-        "rules": [as_json(rule, one.at) for rule in one.rules],
-    }
 
 
 def _lines(one: EventExplained, now: datetime, *, whole: bool) -> Iterator[str]:

@@ -180,7 +180,7 @@ class RuleExplained:
     why: str
     until: datetime | None
     next_at: datetime | None
-    parts: Explained | None
+    condition: Explained | None
     change: Mapping[str, Json]
     fired: LogWord | None
     held: LogWord | None
@@ -359,7 +359,7 @@ def _explained(
         why="",
         until=None,
         next_at=None,
-        parts=None,
+        condition=None,
         change={},
         fired=fired,
         held=held,
@@ -387,7 +387,7 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
         told,
         standing={Truth.FALSE: "false", Truth.UNKNOWN: "unknown"}.get(judgement.truth, "true") if judgement else "true",  # type: ignore[arg-type] # literals
         why=judgement.why if judgement is not None else "",
-        parts=explained(rule.when, scope) if isinstance(rule.when, Expression) else None,
+        condition=explained(rule.when, scope) if isinstance(rule.when, Expression) else None,
         change=scope.extra,
         next_at=rule.at.next(judged.at) if rule.at is not None else None,
     )
