@@ -109,7 +109,7 @@ def test_a_changed_folder_is_told_by_what_it_would_do(
 def test_each_write_stands_beside_the_one_that_was_made(home: Path) -> None:
     found = next(one for one in rows(home, RULES.replace("for: 30s", "for: 45s")) if one["event"] == "e2")
     assert (found["made"]["rule"], found["made"]["state"], found["made"]["id"]) == ("hide-archived", "confirmed", 2)
-    assert found["would"]["at"] > found["made"]["at"]
+    assert found["would"]["planned_at"] > found["made"]["planned_at"]
     assert found["after"] == "HIDDEN"
     table = backtest(home, RULES.replace("for: 30s", "for: 45s")).out
     assert "later" in table

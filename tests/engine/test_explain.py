@@ -158,7 +158,7 @@ def test_a_watched_fact_is_said_with_what_is_remembered(home: Path) -> None:
     assert "on-new-clusters: fired 2026-03-01 12:00:" in table
     assert "; waits for a change   (" in table, "what happened comes first, and not what the condition would be"
     (write,) = found["writes"]
-    assert (write["intent"]["action"], write["state"]) == ("pause", "confirmed"), "what came of the firing"
+    assert (write["action"], write["state"]) == ("pause", "confirmed"), "what came of the firing"
 
 
 def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:

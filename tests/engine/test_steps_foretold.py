@@ -161,7 +161,7 @@ def test_a_wait_is_explained_with_its_end(home: Path, tmp_path: Path) -> None:
     with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
         play(rested)
     (write,) = [one for one in explained(tmp_path, "rest")["writes"] if one["state"] == "planned"]
-    assert (write["intent"]["action"], write["held_by"]) == ("wait", "wait")
+    assert (write["action"], write["held_by"]) == ("wait", "wait")
     assert write["held_until"] is not None
     assert not [one for one in explained(home, "rest")["writes"] if one["state"] == "planned"]
 

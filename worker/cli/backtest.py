@@ -20,6 +20,7 @@ from worker.engine.operators import Word
 from worker.engine.playing import Bench
 from worker.engine.replay import Difference, Kind, Recording, Replay, Replayed, Said, differences
 from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.rows import writes_json
 from worker.model.commits import LogFilter
 from worker.model.errors import NotFound
 from worker.model.facts import Json, PartnerId, WriteId, spelled
@@ -164,21 +165,9 @@ def _rows(tested: Sequence[Tested]) -> Iterator[Json]:
                 "action": intent.action,
                 "item": key.item,
                 "after": after_of(intent),
-                "made": None if found.made is None else _spelled(found.made, found.made.id),
-                "would": None if found.would is None else _spelled(found.would, None),
+                "made": None if found.made is None else writes_json(found.made),
+                "would": None if found.would is None else {**writes_json(found.would), "id": None},
             }
-
-
-def _spelled(write: Write, number: int | None) -> dict[str, Json]:
-    found: dict[str, Json] = {} if number is None else {"id": number}
-    return {
-        **found,
-        "rule": write.key.rule,
-        "at": spelled(write.planned_at),
-        "state": write.state,
-        "reason": write.reason,
-        "why": write.why,
-    }
 
 
 def _for_a_person(partner: PartnerId, found: Difference) -> dict[str, Json]:

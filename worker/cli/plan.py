@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -138,13 +138,8 @@ def after_of(intent: Intent) -> Json:
 def _row(row: Row) -> dict[str, Json]:
     return {
         "id": row.id,
-        "partner": row.key.partner,
-        "event": row.key.event,
-        "rule": row.key.rule,
+        **asdict(row.key),
         "rules": list(row.rules),
-        "episode": row.key.episode,
-        "position": row.key.position,
-        "item": row.key.item,
         "action": row.intent.action,
         "before": row.before,
         "before_known": row.before_known,
@@ -156,7 +151,7 @@ def _row(row: Row) -> dict[str, Json]:
         "why": row.why,
         "until": spelled(row.until),
         "request": dict(row.request) if row.request is not None else None,
-        "requests": {"preflight": row.cost.preflight, "write": row.cost.write, "confirm": row.cost.confirm},
+        "requests": asdict(row.cost),
     }
 
 
@@ -184,7 +179,7 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
             "events": one.report.events,
             "complete": one.report.complete,
             "unread": len(one.not_read),
-            "unsure": [{"rule": each.rule, "events": each.events, "why": each.why} for each in one.unsure],
+            "unsure": [asdict(each) for each in one.unsure],
             "error": one.report.error,
         }
         for one in found

@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.derived import field_change
+from worker.ledger.rows import writes_json
 from worker.model.commits import KINDS, REASONS, EventFilter, EventSeen, LogFilter, RuleNow
 from worker.model.facts import Json, RuleId
 from worker.model.writes import State, Write, WriteFilter
@@ -165,8 +166,8 @@ def _moment(text: str | None, now: datetime, name: str, problems: list[str]) -> 
 
 
 def plain(value: object) -> Json:
-    """Anything that a page shows, as JSON."""
-    told = getattr(value, "told", None)
+    """Anything that a page shows, as JSON; a write as `writes` prints it."""
+    told = writes_json(value) if isinstance(value, Write) else getattr(value, "told", None)
     if told is not None:
         return plain(told)
     if isinstance(value, datetime):
