@@ -206,7 +206,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         show = getattr(error, "show", None)
         if show is None:
             raise
-        _put_in_our_words(error)
         show()
         code = getattr(error, "exit_code", USAGE)
     finally:
@@ -234,23 +233,6 @@ def _tell(error: WorkerError) -> int:
         for line in lines:
             print(printable(line, "\n\t"), file=sys.stderr)
     return error.exit_code
-
-
-def _put_in_our_words(error: Exception) -> None:
-    """Puts what is wrong with an argument into words for a person: typer passes on those of the library that reads it,
-    which speak of inputs and of parsing."""
-    reasons = getattr(error.__cause__, "errors", None)
-    if reasons is None or not hasattr(error, "message"):
-        return
-    first = reasons()[0]
-    limits = first.get("ctx", {})
-    words = {
-        "int_parsing": f"'{first.get('input')}' is no whole number.",
-        "greater_than_equal": f"It must be {limits.get('ge')} or more.",
-        "less_than_equal": f"It must be {limits.get('le')} or less.",
-        "value_error": str(limits.get("error", error.message)),
-    }
-    error.message = words.get(first.get("type"), error.message)
 
 
 def _let_go(streams: Iterable[TextIO]) -> None:

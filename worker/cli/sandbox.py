@@ -51,9 +51,6 @@ def sandbox(
         list[str] | None,
         typer.Option("--fault", help="What goes wrong: 'KIND [METHOD] [PATH] [NAME=VALUE …]'; can be repeated."),
     ] = None,
-    rate_limit: Annotated[
-        int | None, typer.Option(help="Requests a minute and partner; then 429. Default: none.", min=1)
-    ] = None,
 ) -> None:
     """Serve a simulator of the service on loopback, which keeps its own record of what took effect.
 
@@ -64,10 +61,8 @@ def sandbox(
     Example: campaign-worker sandbox --events 50 --fault 'answer_after PUT /client_campaign_status times=2 status=503'
     """
     clock = SystemClock()
-    words = [] if rate_limit is None else [f"rate_limit_per_minute={rate_limit}"]
-    words += settings or ()
     try:
-        service = built(story, events, FIRST_DAY, dialect=dialect, settings=words, faults=faults or ())
+        service = built(story, events, FIRST_DAY, dialect=dialect, settings=settings or (), faults=faults or ())
         tell_dialect(dialect)
         asyncio.run(serve(service, clock=clock.monotonic, sleep=clock.sleep, port=port))
     except SandboxInputError as error:

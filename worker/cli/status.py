@@ -17,6 +17,7 @@ from worker.model.commits import SeenReplica
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
 from worker.rules.load import UNREADABLE, files_hash, hash_of
+from worker.web.views import plain
 
 app = typer.Typer()
 
@@ -120,17 +121,7 @@ def state_of(one: SeenReplica) -> str:
 
 def _stored(ledger: LedgerReader, now: datetime) -> dict[str, Json]:
     """What the ledger itself says."""
-    halts: list[Json] = [
-        {
-            "partner": halt.partner,
-            "rule": halt.rule,
-            "until": halt.until.isoformat() if halt.until else None,
-            "because": halt.because,
-            "by": halt.by,
-        }
-        for halt in ledger.halts(now)
-    ]
-    return {"writes": {str(state): count for state, count in ledger.state_counts().items()}, "halts": halts}
+    return {"writes": plain(ledger.state_counts()), "halts": plain(ledger.halts(now))}
 
 
 def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None) -> dict[str, Json]:

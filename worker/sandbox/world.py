@@ -12,7 +12,7 @@ import json
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from worker.sandbox.exchange import Delivery, Hang, Host, Json, Record, TwinAnswer, TwinRequest
@@ -169,24 +169,6 @@ MAX_REQUESTS_KEPT = 200_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BookedEffect:
-    """One write that took place. `changed` is False when the value was so before."""
-
-    seq: int
-    at_s: float
-    partner: str
-    eid: str
-    operation: str
-    target: str
-    request_id: str
-    identity: str
-    before: Json
-    after: Json
-    changed: bool
-    repeated: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Deed:
     """What a write did, before it has its place in the books. `frees` are other targets that it changed with it."""
 
@@ -196,6 +178,19 @@ class Deed:
     before: Json
     after: Json
     frees: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BookedEffect(Deed):
+    """One write that took place. `changed` is False when the value was so before."""
+
+    seq: int
+    at_s: float
+    partner: str
+    request_id: str
+    identity: str
+    changed: bool
+    repeated: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,13 +242,9 @@ class TwinBooks:
             seq=len(self.effects) + 1,
             at_s=at_s,
             partner=request.partner,
-            eid=deed.eid,
-            operation=deed.operation,
-            target=deed.target,
+            **{one.name: getattr(deed, one.name) for one in fields(deed)},
             request_id=request_id,
             identity=request.identity,
-            before=deed.before,
-            after=deed.after,
             changed=deed.before != deed.after,
             repeated=last.get(deed.target) == request.identity,
         )
