@@ -258,7 +258,7 @@ _BLIND: tuple[Mutant, ...] = (
             "setup and fails for the event; the setup counts as absent and is created twice"
         ),
         applied=flaw(
-            "worker.engine.settle:Settler._weighed",
+            "worker.engine.settle:Settler.weigh",
             (
                 ("answered = isinstance(event, Known) and event.trace is not None and event.trace.began >= began"),
                 "answered = event is not None and event.trace is not None and event.trace.began >= began",

@@ -9,10 +9,9 @@ ledger: another process goes on with the next wait, and takes the task for runni
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Literal
 
 from worker.engine.looks import policy_for
 from worker.engine.ports import Stage, Urgency
@@ -74,17 +73,6 @@ class Settler(Stage):
 
         ``event``: the event itself, as read in the same round; it counts where it was begun after ``fact``.
         """
-        weighed = self._weighed(state, write, fact, event)
-        if not isinstance(weighed, _Weighed):
-            return weighed
-        self._store(state, weighed)
-        state.shown.pop(write.id, None)
-        return weighed.step.then
-
-    def _weighed(
-        self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None
-    ) -> "_Weighed | Literal['rest', 'read']":
-        """What a read comes to, not stored yet; or what to do where it says nothing."""
         settling, others = state.settling.get(write.id), self._on_target(write)
         if settling is None or write.state not in (one.state for one in others if one.id == write.id):
             return "rest"
@@ -99,8 +87,9 @@ class Settler(Stage):
         step = self._advanced(state, write, look)
         if look.evidence.says == "there":
             state.shown[write.id] = fact  # until the ledger has taken it: another read may not show it any more
-        record = self._evidence_record(state, write, fact, look.evidence, step)
-        return _Weighed(write=write, step=step, record=record)
+        self._store(state, write, step, self._evidence_record(state, write, fact, look.evidence, step))
+        state.shown.pop(write.id, None)
+        return step.then
 
     def glance(self, state: PartnerState, writes: Iterable[Write]) -> None:
         """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself."""
@@ -132,7 +121,7 @@ class Settler(Stage):
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
         step = self._advanced(state, write, FoundSending(late_s=self._ledger.late_s(write)))
-        self._store(state, _Weighed(write=write, step=step, record=None))
+        self._store(state, write, step)
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Next:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
@@ -186,7 +175,7 @@ class Settler(Stage):
         watch.verdict = task.verdict
         if task.verdict == "failed":
             step = self._advanced(state, write, TaskFailed(state=task.state))
-            self._store(state, _Weighed(write=write, step=step, record=None))
+            self._store(state, write, step)
 
     def _on_target(self, write: Write) -> tuple[Write, ...]:
         """Every write of its target, also itself as it stands now."""
@@ -206,38 +195,25 @@ class Settler(Stage):
         record = of_write(write, at=self._clock.now(), kind="evidence", reason=None, why=evidence.why)
         return replace(record, evidence=_spelled(fact, evidence))
 
-    def _store(self, state: PartnerState, one: "_Weighed") -> None:
-        moves = (one.step.move,) if one.step.move is not None else ()
-        records = (one.record,) if one.record is not None else ()
+    def _store(self, state: PartnerState, write: Write, step: Next, record: Record | None = None) -> None:
+        """Stores a step, and only then takes it over."""
+        moves = (step.move,) if step.move is not None else ()
+        records = (record,) if record is not None else ()
         if moves or records:
             try:
                 commit = Commit(at=self._clock.now(), records=records, moves=moves)
-                state.stored.commit(self._ledger, commit, [one.write.key.event])  # with what the read has shown
+                state.stored.commit(self._ledger, commit, [write.key.event])  # with what the read has shown
             except StateConflict:
                 return  # a person's verdict came first; it stands
             except LedgerUnwritable:
-                state.said.pop(one.write.id, None)  # nothing was said after all
+                state.said.pop(write.id, None)  # nothing was said after all
                 raise
-        _take_over(state, one)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Weighed:
-    """What a read means for a write: the step, and the record of the evidence where it says something new."""
-
-    write: Write
-    step: Next
-    record: Record | None
-
-
-def _take_over(state: PartnerState, one: _Weighed) -> None:
-    """The ledger has it."""
-    if one.step.move is not None:
-        state.wake_beside(one.write)
-    if one.step.settling is not None:
-        state.settling[one.write.id] = one.step.settling
-    else:
-        state.settling.pop(one.write.id, None)
+        if step.move is not None:
+            state.wake_beside(write)
+        if step.settling is not None:
+            state.settling[write.id] = step.settling
+        else:
+            state.settling.pop(write.id, None)
 
 
 def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:
