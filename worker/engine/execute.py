@@ -37,7 +37,7 @@ from worker.guards.checks import (
     too_old,
 )
 from worker.model.actions import ACTIONS
-from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Record, Sending, SendingView, of_write
+from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Sending, SendingView, of_write
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
@@ -378,7 +378,7 @@ class Executor(Stage):
             change = replace(change, after=replace(change.after, intent=intent))
         spelled = self._outward.spelled(request)
         before: Json = change.after.before
-        return _replaced(change, _changed(change.records[0], request=spelled, before=before))
+        return replace(change, records=(replace(change.records[0], request=spelled, before=before),))
 
     def _object(self, state: PartnerState, write: Write, no: No) -> None:
         """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
@@ -484,12 +484,4 @@ def answered(answer: Answered) -> dict[str, Json]:
 def _with_response(change: Move, outcome: Outcome) -> Move:
     """The answer stands in the record of the state that it led to; what follows from that state has none."""
     first, *others = change.records
-    return _replaced(change, _changed(first, response=response_of(outcome)), *others)
-
-
-def _replaced(change: Move, *records: Record) -> Move:
-    return Move(before=change.before, after=change.after, records=records)
-
-
-def _changed(record: Record, **changes: object) -> Record:
-    return replace(record, **changes)  # type: ignore[arg-type]  # fields of Record, spelled above
+    return replace(change, records=(replace(first, response=response_of(outcome)), *others))
