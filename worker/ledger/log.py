@@ -131,29 +131,22 @@ def verify_to(records: Iterable[Mapping[str, Json]], known: int, chain: str = ""
 
     A record that cannot be read at all (`ValueError`) is such a place.
     """
-    reached = _Counted(records)
-    try:
-        _, found = verified(reached)
-    except ValueError as error:
-        why = f"a record after seq {reached.count} cannot be read: {error}"
-        return ChainBreak(seq=reached.count + 1, why=why, chain=chain)
-    if found is None and known > reached.count:
-        why = f"the log ends at seq {reached.count}, and it had reached seq {known}: the end was cut off"
-        return ChainBreak(seq=reached.count + 1, why=why, chain=chain)
-    return found
+    count = 0
 
-
-class _Counted:
-    """An iteration that can be asked how far it came."""
-
-    def __init__(self, records: Iterable[Mapping[str, Json]]) -> None:
-        self._records = records
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Mapping[str, Json]]:
-        for record in self._records:
+    def counted() -> Iterator[Mapping[str, Json]]:
+        nonlocal count
+        for record in records:
             yield record
-            self.count += 1
+            count += 1
+
+    try:
+        _, found = verified(counted())
+    except ValueError as error:
+        return ChainBreak(seq=count + 1, why=f"a record after seq {count} cannot be read: {error}", chain=chain)
+    if found is None and known > count:
+        why = f"the log ends at seq {count}, and it had reached seq {known}: the end was cut off"
+        return ChainBreak(seq=count + 1, why=why, chain=chain)
+    return found
 
 
 def _hash_or_none(record: Mapping[str, Json]) -> str | None:
