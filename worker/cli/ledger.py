@@ -17,6 +17,7 @@ from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
 from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup, open_reading, part_of, together
+from worker.ledger.tables import REVISION
 from worker.model.commits import Owned
 from worker.model.errors import InputErrors, NotFound, UsageError
 from worker.model.facts import Json, spelled
@@ -51,11 +52,11 @@ def upgrade(context: typer.Context) -> None:
     Example: campaign-worker ledger backup before.db && campaign-worker ledger upgrade
     """
     with going_on("the ledger is being upgraded"):
-        done = upkeep.upgrade(ledger_url(config_of(context)), now=utc_now())
-    if done.before == done.after:
-        say(f"nothing to do: the ledger has revision {done.after} already")
+        before = upkeep.upgrade(ledger_url(config_of(context)), now=utc_now())
+    if before == REVISION:
+        say(f"nothing to do: the ledger has revision {REVISION} already")
     else:
-        say(f"upgraded from revision {done.before} to {done.after}")
+        say(f"upgraded from revision {before} to {REVISION}")
 
 
 @ledger_app.command("accept-restore")

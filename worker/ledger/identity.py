@@ -39,13 +39,12 @@ class Kept:
 
 
 class Identity:
-    """One replica's. ``new``: it knows of no ledger yet."""
+    """One replica's."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._kept = _read(self._file)
         self._met = False
-        self.new = self._kept is None
 
     def meet(self, connection: Connection) -> None:
         """Looks whether the ledger behind a connection is the one that is known, and has forgotten nothing; what is

@@ -32,7 +32,6 @@ from worker.ledger.rows import (
 from worker.ledger.sql import check_mark, create, make_move, new_id, stored_revision
 from worker.ledger.sqlite import writing_store
 from worker.ledger.tables import (
-    REVISION,
     REVISIONS,
     daemon_status,
     meta,
@@ -54,14 +53,6 @@ IN_STEP_HINT = "if it was put back together with what shows that, as by a snapsh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upgraded:
-    """From which revision to which; equal where there was nothing to do."""
-
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreAccepted:
     """What became of a restored ledger: the writes now before a person, and how many memories start anew."""
 
@@ -69,8 +60,8 @@ class RestoreAccepted:
     memories: int
 
 
-def upgrade(url: str, *, now: datetime) -> Upgraded:
-    """Brings an older ledger to this program's revision in one transaction."""
+def upgrade(url: str, *, now: datetime) -> str:
+    """Brings an older ledger to this program's revision in one transaction. The revision that it had."""
     with ExitStack() as stack:
         place = files_of(url)
         if place is None:
@@ -86,7 +77,7 @@ def upgrade(url: str, *, now: datetime) -> Upgraded:
         if place is None and inspect(connection).has_table(replicas.name):
             _require_nobody(connection, store.name)
         migrate(connection, before)
-    return Upgraded(before=before, after=REVISION)
+    return before
 
 
 def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, in_step: bool = False) -> RestoreAccepted:

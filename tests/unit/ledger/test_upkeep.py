@@ -35,7 +35,7 @@ from worker.ledger.mark import read_mark
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION, REVISIONS, metadata
-from worker.ledger.upkeep import RestoreAccepted, Upgraded, accept_restore, upgrade
+from worker.ledger.upkeep import RestoreAccepted, accept_restore, upgrade
 from worker.model.commits import (
     EPISODE_JUMP,
     Baseline,
@@ -232,7 +232,7 @@ def test_upgrading_a_current_ledger_changes_nothing(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
 
-    assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == Upgraded(before=REVISION, after=REVISION)
+    assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == REVISION
 
     with open_ledger(tmp_path) as ledger:
         assert ledger.episode_writes(ACME, E1, RULE, 1) == (write,)
@@ -244,7 +244,7 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
     with pytest.raises(NotSafe, match=f"revision {revision}"):
         open_ledger(tmp_path)
 
-    assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == Upgraded(before=revision, after=REVISION)
+    assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == revision
 
     with open_ledger(tmp_path) as ledger:
         assert ledger.refused() is None
