@@ -7,7 +7,7 @@ the same; of an earlier time it has the facts, and the log's own word of what fi
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import EVENTS, PastAsked, derived, of_all
@@ -237,9 +237,17 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     memories = {one.rule: one for one in ledger.rule_memories(asked.partner, asked.event)}
     words = _words(ledger, asked, at)
     loaded = {} if asked.rules is None else {rule.id: rule for rule in asked.rules.rules}
-    judged = _Judged(ledger, asked, at, memory, memories) if asked.rules is not None else None
     halts = ledger.halts(asked.now)
     of_event = ledger.writes(event=asked.event, partner=asked.partner)
+    look = Look(
+        partner=asked.partner,
+        now=at,
+        memory=memory,
+        observations={},
+        memories={(asked.event, rule): one for rule, one in memories.items()},
+        writes=tuple(one for one in of_event if not one.final),
+    )
+    judged = _judged(ledger, asked, asked.rules, look) if asked.rules is not None else None
     writes = [as_of_now(one, halts) for one in of_event if not one.final or _of_last(one, memories)]
     known = {*loaded, *memory.rules, *memories, *(rule for rule, _ in words)}
     return EventExplained(
@@ -262,53 +270,36 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     )
 
 
-class _Judged:
-    """What `decide` makes of the event. Of an earlier time there is no memory: what fired and was held then is told by
-    the log."""
+class _Judged(NamedTuple):
+    """What `decide` makes of the event, now or in the ``past``."""
 
-    def __init__(
-        self,
-        ledger: ReadableLedger,
-        asked: Question,
-        at: datetime,
-        memory: PartnerMemory,
-        memories: Mapping[RuleId, RuleMemory],
-    ) -> None:
-        rules = asked.rules or RuleSet()
-        self.partner, self.event, self.at, self.past = asked.partner, asked.event, at, asked.at is not None
-        seen = (
-            ledger.observed(asked.partner, asked.event)
-            if asked.at is None
-            else ledger.observed_at(asked.partner, asked.event, asked.at + MILLISECOND)
-        )
-        facts = {one.key: _as_of(one, at) for one in seen if not one.key.name.startswith("#")}
-        observation = Observation(partner=asked.partner, event=asked.event, facts=facts)
-        if any(EVENTS.name in rule.names for rule in rules.rules):
-            listed = {
-                one.event: one.fact for one in ledger.history(asked.partner, at + MILLISECOND).start if one.key == EVENT
-            }
-            facts[EVENTS] = of_all({event: fact for event, fact in listed.items() if event not in memory.gone}, at)
-        then = PastAsked(rules=rules.rules, now=at + MILLISECOND, gap=asked.settings.gap)
-        observations = derived({asked.event: observation}, ledger, then)
-        self.decision: Decision = decide(
-            rules,
-            Look(
-                partner=asked.partner,
-                now=at,
-                memory=PartnerMemory(partner=asked.partner) if self.past else memory,
-                observations=observations,
-                looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
-                memories={} if self.past else {(asked.event, rule): one for rule, one in memories.items()},
-                writes=()
-                if self.past
-                else tuple(one for one in ledger.writes(event=asked.event, partner=asked.partner) if not one.final),
-                sendings={} if self.past else ledger.first_sendings(asked.partner, at - sendings_reach(rules.rules)),
-                ended=lambda event, rule, episode: ledger.episode_writes(asked.partner, event, rule, episode),
-                on_target=lambda event, target: ledger.target_writes(asked.partner, event, target),
-            ),
-            asked.settings,
-        )
-        self.firing = {one.rule for one in self.decision.commit.records if one.kind == "fired"}
+    asked: Question
+    at: datetime
+    past: bool
+    decision: Decision
+
+
+def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, look: Look) -> _Judged:
+    """Of an earlier time there is no memory: what fired and was held then is told by the log."""
+    partner, event, until = asked.partner, asked.event, look.now + MILLISECOND
+    seen = ledger.observed(partner, event) if asked.at is None else ledger.observed_at(partner, event, until)
+    facts = {one.key: _as_of(one, look.now) for one in seen if not one.key.name.startswith("#")}
+    if any(EVENTS.name in rule.names for rule in rules.rules):
+        listed = {one.event: one.fact for one in ledger.history(partner, until).start if one.key == EVENT}
+        facts[EVENTS] = of_all({one: fact for one, fact in listed.items() if one not in look.memory.gone}, look.now)
+    then = PastAsked(rules=rules.rules, now=until, gap=asked.settings.gap)
+    look = replace(
+        look,
+        observations=derived({event: Observation(partner=partner, event=event, facts=facts)}, ledger, then),
+        looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
+        sendings=ledger.first_sendings(partner, look.now - sendings_reach(rules.rules)),
+        ended=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
+        on_target=lambda event, target: ledger.target_writes(partner, event, target),
+    )
+    past = asked.at is not None
+    if past:
+        look = replace(look, memory=PartnerMemory(partner=partner), memories={}, writes=(), sendings={})
+    return _Judged(asked, look.now, past, decide(rules, look, asked.settings))
 
 
 def _of_last(write: Write, memories: Mapping[RuleId, RuleMemory]) -> bool:
@@ -371,16 +362,16 @@ def _explained(
         return told
     if not known.enabled:
         return replace(told, standing="disabled")
-    if not known.looks_at(judged.partner):
+    if not known.looks_at(judged.asked.partner):
         return replace(told, standing="not_for_partner")
     return _stands(told, known, judged)
 
 
 def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
     """How the condition is, and what holds the rule where it is true."""
-    pair = (judged.event, rule.id)
+    pair = (judged.asked.event, rule.id)
     judgement, brake = judged.decision.judged.get(pair), judged.decision.held.get(pair)
-    scope = judged.decision.scope(judged.event, rule)
+    scope = judged.decision.scope(judged.asked.event, rule)
     if rule.when is not None and judgement is None:
         judgement = rule.when.judge(scope)  # a rule with `at`, between its times
     told = replace(
@@ -405,7 +396,9 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
         since = told.held.at if told.held is not None and told.held.reason == brake.reason else judged.at
         standing = "unknown" if told.standing == "unknown" else "held"
         return replace(told, standing=standing, since=since, reason=brake.reason, why=brake.why, until=brake.until)
-    if told.standing == "true" and rule.id in judged.firing:
+    if told.standing == "true" and any(
+        one.kind == "fired" and one.rule == rule.id for one in judged.decision.commit.records
+    ):
         return replace(told, standing="fires")
     open_since = told.memory.fired_at if told.memory is not None and told.memory.open else None
     return replace(told, since=open_since if told.standing == "true" else None)
