@@ -12,8 +12,8 @@ from typing import Any
 from worker.engine.decide import Decision, decide
 from worker.engine.looks import Look, Settings, products_off, shut, under
 from worker.engine.planning import edits_of, reopened_by
-from worker.ledger.rows import body_of, rule_memory_of
-from worker.model.commits import Commit, Move, PartnerMemory, Record, RuleMemory
+from worker.ledger.rows import rule_memory_of
+from worker.model.commits import Commit, Move, PartnerMemory, Record, RuleMemory, body_of
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.rules import Computed, Rule, RuleSet, RuleStep, Watch
 from worker.model.writes import State, Write

@@ -21,7 +21,7 @@ from worker.engine.operators import Word, approved, rejected, reopening, spoken
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown
 from worker.engine.ports import Listing, Parts, RulesInUse
 from worker.engine.scripted import open_way
-from worker.engine.state import EVENT, PartnerState, memory_of
+from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState, recorded_memory
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Trace, WriteId
@@ -77,7 +77,7 @@ class Past:
         """A fact as it was observed. What it changes is not laid over any more, unless a write that would be gone did
         that."""
         if one.key == MEMORY:
-            self.memory = memory_of(self.memory.partner, one.fact)
+            self.memory = recorded_memory(self.memory.partner, one.fact)
         if one.key.name.startswith("#"):
             return  # what the worker kept of itself: of a silence, of how long it keeps changes
         place = (one.event, one.key)
@@ -218,8 +218,7 @@ class Recorded(WorldService):
                 state.observe(event, key, fact)
                 state.known.add(event)
         past.fresh.clear()
-        names = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
-        memory = replace(state.memory, **{name: getattr(past.memory, name) for name in names})
+        memory = replace(state.memory, **{name: getattr(past.memory, name) for name in OF_THE_RECORD})
         if len(state.known) != met or memory.gone != state.memory.gone:
             self._in_sight = frozenset(state.known - memory.gone.keys())
         store, memory = memory != state.memory, replace(memory, listed_at=now)

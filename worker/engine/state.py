@@ -28,6 +28,8 @@ from worker.model.commits import (
     PartnerMemory,
     Record,
     RuleMemory,
+    memory_of,
+    stored_form,
 )
 from worker.model.errors import StateConflict
 from worker.model.facts import (
@@ -309,6 +311,8 @@ WATCHED: Mapping[str, Iterable[str]] = {"event": EVENT_FIELDS, "setup": SETUP_FI
 """Facts whose changes are worth a record, field by field, with their documented fields."""
 LISTS = frozenset({"permissions", "features"})
 """Lists of the whole partner whose changes are worth a record."""
+OF_THE_RECORD = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
+"""What of a partner's memory is kept with the changes: silences, resets, and who was out of sight."""
 UNSTORED_MOST = 16
 """So many values of a fact are kept until they can be stored; of more, the newest takes the place of the one before."""
 SILENCE_LONGER_THAN = timedelta(minutes=1)
@@ -396,7 +400,8 @@ class Stored:
 
     def looked(self, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
         """What a poll says of the partner as a whole. ``complete``: the list was had as a whole."""
-        self.saw((OF_PARTNER, MEMORY), Known(value=_spelled(memory), read_at=now))
+        told = {name: stored_form(getattr(memory, name)) for name in OF_THE_RECORD}
+        self.saw((OF_PARTNER, MEMORY), Known(value=told, read_at=now))
         kept: dict[str, Json] = {"seconds": self._keeps().total_seconds(), "config": self.keep.total_seconds()}
         self.saw((OF_PARTNER, KEPT), Known(value=kept, read_at=now))
         if complete:
@@ -575,34 +580,6 @@ def _of_partner(partner: PartnerId, change: Change) -> Iterator[Record]:
             yield Record(at=change.now.at, kind="observed", why=why, partner=partner, facts=facts)
 
 
-def memory_of(partner: PartnerId, fact: Fact) -> PartnerMemory:
-    """The partner's memory as it was recorded, without when its events were listed last."""
-    found = record_of(fact)
-    return PartnerMemory(
-        partner=partner,
-        after_gap_at=_moment(found.get("after_gap_at")),
-        reset_at=_moment(found.get("reset_at")),
-        restored_at=_moment(found.get("restored_at")),
-        gone=_moments(found.get("gone")),
-        returned=_moments(found.get("returned")),
-    )
-
-
-def _spelled(memory: PartnerMemory) -> dict[str, Json]:
-    """The partner's memory, but for when its events were listed last."""
-    return {
-        "after_gap_at": spelled(memory.after_gap_at),
-        "reset_at": spelled(memory.reset_at),
-        "restored_at": spelled(memory.restored_at),
-        "gone": {event: spelled(at) for event, at in sorted(memory.gone.items())},
-        "returned": {event: spelled(at) for event, at in sorted(memory.returned.items())},
-    }
-
-
-def _moment(text: Json) -> datetime | None:
-    return datetime.fromisoformat(text) if isinstance(text, str) else None
-
-
-def _moments(texts: Json) -> dict[EventId, datetime]:
-    found = texts if isinstance(texts, dict) else {}
-    return {EventId(event): at for event, text in found.items() if (at := _moment(text)) is not None}
+def recorded_memory(partner: PartnerId, fact: Fact) -> PartnerMemory:
+    """The partner's memory as it was kept with the changes."""
+    return memory_of(PartnerMemory, {"partner": partner, **record_of(fact)})

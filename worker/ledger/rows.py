@@ -6,7 +6,7 @@ row has changed meanwhile are a `StateConflict`, and undo the caller's transacti
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
 
@@ -48,7 +48,6 @@ from worker.ledger.tables import (
     writes,
 )
 from worker.model.commits import (
-    Baseline,
     Change,
     Changes,
     Halt,
@@ -58,6 +57,8 @@ from worker.model.commits import (
     PartnerMemory,
     RuleMemory,
     Sending,
+    body_of,
+    memory_of,
 )
 from worker.model.errors import StateConflict
 from worker.model.exchange import LEASE
@@ -67,62 +68,22 @@ from worker.model.writes import FINAL, Intent, Plan, State, Write, WriteKey
 AnyRow = Row[*tuple[Any, ...]]
 
 
-# Memory, as JSON: what the model gains is stored with the next change, and has its default until then; what it lost is
-# passed over.
-
-
-def body_of(memory: RuleMemory | PartnerMemory | Baseline) -> dict[str, Json]:
-    """A memory as it is stored."""
-    return {one.name: _plain(getattr(memory, one.name)) for one in fields(memory)}
-
-
-def _plain(value: object) -> Json:
-    if isinstance(value, datetime):
-        return time_text(value)
-    if is_dataclass(value):
-        return body_of(cast(Baseline, value))
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    return cast(Json, value)
-
-
 @readable
 def rule_memory_of(body: Json) -> RuleMemory:
-    """The memory that `body_of` wrote, perhaps by an older program."""
-    return cast(RuleMemory, _memory(RuleMemory, body))
+    """The memory that was stored, perhaps by an older program."""
+    return memory_of(RuleMemory, body)
 
 
 @readable
 def partner_memory_of(body: Json) -> PartnerMemory:
     """The same of a partner's."""
-    return cast(PartnerMemory, _memory(PartnerMemory, body))
+    return memory_of(PartnerMemory, body)
 
 
 def rules_that_looked(connection: Connection) -> set[str]:
     """Every rule that ever looked at a partner; of most pairs of a rule and an event nothing else is stored."""
     bodies = connection.execute(select(partners.c.body).where(partners.c.body.is_not(None))).scalars()
     return {rule for body in bodies for rule in body.get("rules", ())}
-
-
-_MOMENTS = frozenset({"true_since", "fired_at", "pending_since", "pending_unheld_since", "at_time"})
-_MOMENTS |= {"looked_at", "listed_at", "after_gap_at", "reset_at", "restored_at", "denied_at", "denied_until"}
-_OF_EVENTS = frozenset({"gone", "returned", "rules", "away", "back"})
-_OF_FACTS = frozenset({"baselines", "before_firing"})
-
-
-def _memory(kind: type[RuleMemory | PartnerMemory], body: Any) -> object:  # noqa: ANN401 - whatever is stored
-    known = {one.name for one in fields(kind)}
-    return kind(**{name: _value(name, value) for name, value in body.items() if name in known})
-
-
-def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever is stored
-    if name in _MOMENTS:
-        return None if value is None else time_of(value)
-    if name in _OF_EVENTS:
-        return {event: time_of(at) for event, at in value.items()}
-    if name in _OF_FACTS:
-        return {key: Baseline(value=one["value"], seen_at=time_of(one["seen_at"])) for key, one in value.items()}
-    return value
 
 
 _SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule", where="episode")

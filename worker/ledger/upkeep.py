@@ -23,7 +23,6 @@ from worker.ledger.places import LedgerPlace, files_of, named
 from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
 from worker.ledger.rows import (
     ALL_WRITES,
-    body_of,
     living,
     partner_memory_of,
     rule_memory_of,
@@ -42,7 +41,7 @@ from worker.ledger.tables import (
     rule_memory,
     writes,
 )
-from worker.model.commits import EPISODE_JUMP, Move, Record, RuleMemory
+from worker.model.commits import EPISODE_JUMP, Move, Record, RuleMemory, body_of
 from worker.model.errors import LedgerDamaged, NotFound, NotSafe
 from worker.model.facts import WriteId
 from worker.model.writes import FINAL, Write

@@ -1,12 +1,12 @@
 """What goes into the ledger in one transaction: memory, new writes, moves of writes and records, or none of them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Never
+from typing import Any, Literal, NamedTuple, Never, TypeVar, cast
 
-from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId, record_of
+from worker.model.facts import EventId, Fact, FactKey, Json, PartnerId, RuleId, WriteId, record_of, spelled
 from worker.model.writes import Plan, Write
 
 # The action log's words: kinds, reason codes and the shape of a record before it gets its number and hash.
@@ -297,6 +297,53 @@ class PartnerMemory:
     rules: Mapping[RuleId, datetime] = field(default_factory=dict)
     away: Mapping[RuleId, datetime] = field(default_factory=dict)
     back: Mapping[RuleId, datetime] = field(default_factory=dict)
+
+
+# Memory, as JSON: what the model gains is stored with the next change, and has its default until then; what it lost is
+# passed over.
+
+_MOMENTS = frozenset({"true_since", "fired_at", "pending_since", "pending_unheld_since", "at_time"})
+_MOMENTS |= {"looked_at", "listed_at", "after_gap_at", "reset_at", "restored_at", "denied_at", "denied_until"}
+_OF_EVENTS = frozenset({"gone", "returned", "rules", "away", "back"})
+_OF_FACTS = frozenset({"baselines", "before_firing"})
+
+
+MemoryT = TypeVar("MemoryT", bound=RuleMemory | PartnerMemory)
+
+
+def body_of(memory: RuleMemory | PartnerMemory | Baseline) -> dict[str, Json]:
+    """A memory as it is stored."""
+    return {one.name: stored_form(getattr(memory, one.name)) for one in fields(memory)}
+
+
+def stored_form(value: object) -> Json:
+    """The value of one of its fields."""
+    match value:
+        case datetime():
+            return spelled(value)
+        case Baseline():
+            return body_of(value)
+        case Mapping():
+            return {str(name): stored_form(item) for name, item in value.items()}
+        case _:
+            return cast(Json, value)
+
+
+def memory_of(kind: type[MemoryT], body: Any) -> MemoryT:  # noqa: ANN401 - whatever is stored
+    """The memory that `body_of` wrote, perhaps in an older program. Raises what its values raise."""
+    known = {one.name for one in fields(kind)}
+    return kind(**{name: _value(name, value) for name, value in body.items() if name in known})
+
+
+def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever is stored
+    moment = datetime.fromisoformat
+    if name in _MOMENTS:
+        return None if value is None else moment(value)
+    if name in _OF_EVENTS:
+        return {event: moment(at) for event, at in value.items()}
+    if name in _OF_FACTS:
+        return {key: Baseline(value=one["value"], seen_at=moment(one["seen_at"])) for key, one in value.items()}
+    return value
 
 
 # What the ledger keeps of the facts: what each is, and what it was before every change.
