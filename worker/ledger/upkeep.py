@@ -91,7 +91,7 @@ def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, in_s
             raise refused
         if refused is None and not in_step:
             raise NotFound(f"nothing is amiss with {store.name}: there is nothing to accept", hint=IN_STEP_HINT)
-        why = str(refused or f"{store.name} was put back with all that shows it, as somebody says")
+        why = str(refused or f"{store.name} and what shows its age were put back together, as somebody says")
         record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
         return _gone_on_with(store, record, restored)
 
