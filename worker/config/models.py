@@ -6,6 +6,7 @@ Every key is described here once, with what it can be checked for by itself.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -624,7 +625,8 @@ class Config(Section):
     def registry(self) -> Registry:
         """The names that rules can use here."""
         channels = frozenset(one.name for one in self.notify if one.name is not None)
-        return with_custom(self.own_facts, self.assumptions, channels)
+        named = with_custom(self.own_facts, self.assumptions, channels)
+        return replace(named, ingest=self.embedded or self.api.cr_url is not None)
 
     @property
     def secrets(self) -> Iterator[tuple[Loc, SecretPlace]]:

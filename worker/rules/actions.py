@@ -376,6 +376,9 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
     if action.shown == "confirm":
         params = {"host": "api", **params}
         calls.check_call(params["method"], params["path"], params["host"], given["path"][1])
+    if not registry_of(asked).ingest and "cr" in (params.get("host"), *(call.host for call in action.calls)):
+        hint = "write its address as api.cr_url in the config; the operator of the service knows it"
+        raise Slip(f"'{name}' needs the event-ingest service, and api.cr_url is not set", hint, code="missing", at=key)
     places = {one: part for one, (_, part) in given.items()}
     remind, ended = (params.pop("remind", None), params.pop("ended", None)) if action.message else (None, None)
     return StepText(

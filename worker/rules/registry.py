@@ -458,11 +458,13 @@ WITHOUT_DEFAULT: frozenset[str] = frozenset({"has_pixel"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
     """The names of one installation: the built-in facts and the config's own. ``assumed``: parameters that its
-    assumptions name, by action. ``channels``: the names under ``notify``; None where no config says."""
+    assumptions name, by action. ``channels``: the names under ``notify``; None where no config says.
+    ``ingest``: whether the address of the event-ingest service is known."""
 
     facts: Mapping[str, FactName] = field(default_factory=lambda: BUILT_IN)
     assumed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     channels: frozenset[str] | None = None
+    ingest: bool = True
 
     @property
     def shared(self) -> frozenset[str]:

@@ -145,3 +145,15 @@ def test_files_that_others_may_read_are_warned_of(tmp_path: Path, folder: int, f
     assert ("others on this machine may read worker.db.mark\n" in done.out) is told, done.both
     assert (f"chmod 600 {old}" in done.out) is told
     assert done.code == 0
+
+
+def test_what_needs_the_event_ingest_service_is_an_error_where_its_address_is_not_known(tmp_path: Path) -> None:
+    rules = PAUSE.replace("[pause]", "[{frontend_status: HIDDEN}]")
+    config = settle_in(tmp_path, "api: {base_url: 'http://127.0.0.1:9/api/v3'}\n", rules=rules)
+
+    done = call("check", config=config)
+
+    assert done.code == 2
+    assert "'frontend_status' needs the event-ingest service, and api.cr_url is not set" in done.out
+    config.write_text("api: {base_url: 'http://127.0.0.1:9/api/v3', cr_url: 'http://127.0.0.1:9/cr'}\n", "utf-8")
+    assert call("check", config=config).code == 0
