@@ -37,6 +37,8 @@ from worker.sandbox.world import TwinWorld
 PARTNERS = tuple(PartnerId(f"partner-id-{name}") for name in ("north", "east", "south", "west", "mid"))
 EVEN_S = 64.0
 """So long after a change the partners are shared out evenly."""
+NAMED_AGAIN_S = 70.0
+"""So long after the service named no partner somebody can hear of it first."""
 UNSTORED = ("cut from the ledger", "silent ledger", "server down")
 LINKS = ("cut from the service", "cut from the ledger", "silent ledger")
 
@@ -95,6 +97,7 @@ class FleetTown(Town):
         self.troubles: list[history.Trouble] = []
         self.dropped: list[tuple[str, float]] = []
         self.harmed_s: list[float] = []
+        self.denied: list[tuple[float, float]] = []
         self.over_s = 0.0
         super().__init__(scene, seed, points, folder)
         self.settings = replace(self.settings, late_s=LAST_BYTE_S)
@@ -243,6 +246,10 @@ class FleetTown(Town):
     def _up(self) -> None:
         self.disk.down = False
 
+    def _deny(self, seconds: float) -> None:
+        super()._deny(seconds)
+        self.denied.append((self.loop.now, self.loop.now + seconds + NAMED_AGAIN_S))
+
     def _ledger_lost(self, _does: str) -> None:
         """The server is put back to what it was, beneath those who run; somebody accepts that in the end."""
         self.logs.append(self.disk.rows())
@@ -308,6 +315,7 @@ class FleetTown(Town):
             unheard=self.disk.unheard,
             over_s=self.over_s,
             per_minute=self.settings.requests_per_minute,
+            denied=self.denied,
         )
         return tuple(self._of(whole, replace(sharing, partner=str(one))) for one in self.partners)
 
@@ -319,7 +327,6 @@ class FleetTown(Town):
         logs = [[row for row in rows if row["partner"] in (None, partner)] for rows in whole.logs]
         numbers = {row["write"] for rows in logs for row in rows}
         seen = [one for one in self.twin.books.requests if one.partner == partner]
-        ids = {one.request_id for one in seen}
         return replace(
             whole,
             unstored=whole.unstored or any(one.kind in UNSTORED for one in self.troubles),
@@ -330,11 +337,7 @@ class FleetTown(Town):
             writes=[one for one in whole.writes if one[0] in numbers],
             effects=[one for one in whole.effects if one.event in mine],
             others=[one for one in whole.others if one.event in mine],
-            wire=[
-                one
-                for one in whole.wire
-                if one.request_id in ids or (mine - {""}) & set(one.url.split("?")[0].split("/"))
-            ],
+            wire=[one for one in whole.wire if one.partner == partner],
             reads=[one for one in whole.reads if one.partner == partner],
             throttled=[one.at_s for one in seen if one.status == 429],
             versions=[one for one in whole.versions if one.event in mine],

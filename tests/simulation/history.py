@@ -51,6 +51,7 @@ class Wire:
     heard_s: float | None
     entered_s: float | None
     harm: str
+    partner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +158,9 @@ class Trouble:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
     """What is known of a fleet beside its partner's history. ``names``: the process behind each replica's id;
-    ``events``: whose they are; ``unheard``: the last records of sendings whose commit nobody answered; ``over_s``: when
+    ``events``: whose they are; ``unheard``: the records of sendings whose commit nobody answered; ``over_s``: when
     all are told to end; ``harmed_s``: when something went wrong with a transaction; ``dropped``: which rule was in
-    force no more from when on; ``asked``: when the partner was asked for anything, at most so often ``per_minute``."""
+    force no more from when on; ``denied``: from when to when the service named no partner; ``asked``: when the partner was asked for anything, at most so often ``per_minute``."""
 
     partner: str
     partners: Sequence[str]
@@ -172,6 +173,7 @@ class Sharing:
     unheard: Sequence[int]
     over_s: float
     per_minute: int
+    denied: Sequence[tuple[float, float]] = ()
     asked: Sequence[float] = ()
 
 

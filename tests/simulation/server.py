@@ -78,8 +78,8 @@ class Held:
 
 class Server(Disk):
     """The database, and who can reach it. ``cut``: whose links are; ``silent``: whose links say nothing; ``names``: the
-    process behind each replica's id; ``owned``: whose each partner was, from when on; ``unheard``: the last record of
-    each sending whose commit is there, and who made it does not know."""
+    process behind each replica's id; ``owned``: whose each partner was, from when on; ``unheard``: the record
+    of each sending whose commit is there, and who made it does not know."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class ServerConnection(SimConnection):
         if does == "kill_after":
             self.disk.die(self.owner)
         if sending and does in ("warned", "unheard"):
-            self.disk.unheard.append(upto)
+            self.disk.unheard.append(self.disk.last_sending())
         if does == "warned":
             self.warned = "canceling wait for synchronous replication due to user request"
         if does == "unheard" and harm is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
 
-from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, TIMEOUT_S, UNDER_WAY_S, Case
+from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, TIMEOUT_S, UNDER_WAY_S, Case, Row
 from tests.simulation.history import Owned, Sharing, Trouble
 
 GONE = ("killed", "stall", "cut from the ledger", "silent ledger")
@@ -92,8 +92,13 @@ def _calm(case: Case, sharing: Sharing, trouble: Trouble, to_s: float) -> bool:
     return any(
         life.from_s + READY_S <= trouble.at_s and life.to_s >= to_s
         for life in case.history.lives
-        if life.owner not in {trouble.owner, *(one.owner for one in others)}
+        if life.owner not in {trouble.owner, *(one.owner for one in others), *_stood(case, trouble.at_s, to_s)}
     )
+
+
+def _stood(case: Case, from_s: float, to_s: float) -> set[str]:
+    """Who did nothing for some time then, or had lost its partners just before."""
+    return {owner for owner, began_s, ended_s in case.history.stalls if began_s <= to_s and ended_s + READY_S >= from_s}
 
 
 def partners_are_shared_out_evenly(case: Case) -> Iterator[str]:
@@ -139,9 +144,18 @@ def rules_that_are_gone_decide_nothing(case: Case) -> Iterator[str]:
     sharing = case.history.sharing
     for rule, at_s in () if sharing is None else sharing.dropped:
         for row in case.last:
-            later = row["rule"] == rule and row["kind"] in DECIDED and row["replica"]
+            later = row["rule"] == rule and row["kind"] in DECIDED and row["replica"] and not stood_for(case, row)
             if later and len(case.history.logs) == 1 and case.committed_s(0, row["seq"]) > at_s + TICK_S:
                 yield f"{row['kind']} for {rule} at {row['at']}, which was in force no more since {at_s - 1000:.3f}"
+
+
+def stood_for(case: Case, row: Row) -> bool:
+    """Whether another rule had fired by then that wants the same, and goes on with the write."""
+    said = f"rule {row['rule']} stands for the same desired value"
+    return any(
+        one["reason"] == "shared" and one["event"] == row["event"] and one["seq"] < row["seq"] and said in one["why"]
+        for one in case.last
+    )
 
 
 def the_quota_is_kept(case: Case) -> Iterator[str]:
@@ -162,6 +176,13 @@ def who_was_given_up_is_another(case: Case) -> Iterator[str]:
     for trouble in () if sharing is None else sharing.troubles:
         if sharing is None or trouble.kind != "stall" or trouble.until_s - trouble.at_s < LEASE_S + 1.5:
             continue
+        if (trouble.owner, trouble.at_s, trouble.until_s) not in case.history.stalls:
+            continue  # it stood already
+        if any(0.0 < at_s - trouble.until_s <= INTERVAL_S for at_s in sharing.harmed_s) or any(
+            one.owner in ("", trouble.owner) and one.at_s <= trouble.until_s + INTERVAL_S and one.until_s > trouble.until_s
+            for one in sharing.troubles
+        ):
+            continue  # it could not say soon that it lives
         mine = [one for one in sharing.owned if one.partner == sharing.partner]
         before = [one for one in mine if one.at_s <= trouble.at_s][-1:]
         after = [one for one in mine if one.at_s <= trouble.until_s + INTERVAL_S][-1:]
@@ -185,7 +206,8 @@ def one_is_handed_over_at_a_time(case: Case) -> Iterator[str]:
         told = sharing is not None and any(
             one.owner == owner and one.kind == "stop" and one.at_s <= at_s for one in sharing.troubles
         )
-        if count > 1 and at_s < min(over_s, ended_s[owner]) and not told:
+        denied = sharing is not None and any(from_s <= at_s <= to_s for from_s, to_s in sharing.denied)
+        if count > 1 and at_s < min(over_s, ended_s[owner]) and not told and not denied:
             yield f"{owner} gave back {count} partners at {at_s - 1000:.3f}"
 
 
@@ -204,21 +226,32 @@ def what_nobody_answered_is_not_sent(case: Case) -> Iterator[str]:
     unheard = () if case.history.sharing is None or len(case.history.logs) > 1 else case.history.sharing.unheard
     for deed in case.deeds.values():
         for one in deed.attempts:
-            if one.wire and any(upto - 3 < one.row["seq"] <= upto for upto in unheard):
+            if one.wire and one.row["seq"] in unheard:
                 yield f"write {one.row['write']} left by a commit that nobody had answered"
 
 
 def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
-    """Whether the read of a resource before this one was of a replica that was in trouble, and is another's now; or the
-    ledger was put back just now, with what was known of floors."""
+    """Whether the read of a resource before this one was of a replica that was in trouble, and is another's now; or of
+    one that broke it off when it gave the partner back, a floor ago; or the ledger was put back just now, with what was
+    known of floors."""
     sharing = case.history.sharing
     path = what.split(": ", maxsplit=1)[0].split(" ", 1)[1]
     reads = [one for one in case.history.reads if one.path == path and one.at_s <= at_s]
     if sharing is not None and any(one <= at_s <= one + 2 * TIMEOUT_S for one in case.history.lost):
         return True
-    if sharing is None or len(reads) < 2 or reads[-1].owner == reads[-2].owner:
+    if sharing is None or len(reads) < 2:
         return False
-    return any(one.owner == reads[-2].owner and one.kind in GONE and one.at_s <= at_s for one in sharing.troubles)
+    before, answered_s = reads[-2], at_s - float(what.rsplit(": ", maxsplit=1)[1].split(" ", 1)[0])
+    mine = [one for one in sharing.owned if one.partner == sharing.partner]
+    given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
+    if given_s:
+        return at_s >= given_s[-1] + INTERVAL_S - TICK_S
+    if reads[-1].owner == before.owner:
+        return False
+    stood = any(owner == before.owner and from_s <= at_s for owner, from_s, _ in case.history.stalls)
+    return stood or any(
+        one.owner == before.owner and one.kind in GONE and one.at_s <= at_s for one in sharing.troubles
+    )
 
 
 SPARE = 3

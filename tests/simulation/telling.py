@@ -65,6 +65,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
                 heard_s=one.heard_s,
                 entered_s=one.entered_s,
                 harm=one.harm,
+                partner=one.partner,
             )
             for one in town.tapped
         ],

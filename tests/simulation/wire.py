@@ -45,6 +45,7 @@ class Tapped:
     sending_seq: int
     mark_seq: int
     life: int
+    partner: str = ""
     harm: str = ""
     heard_s: float | None = None
     entered_s: float | None = None
@@ -328,6 +329,7 @@ class SimTransport(TwinTransport):
             sending_seq=around.disk.last_sending(),
             mark_seq=around.disk.marked_to(owner, asked.partner),
             life=around.life,
+            partner=asked.partner,
             harm="" if harm is None else harm.name,
         )
         around.tapped.append(tapped)

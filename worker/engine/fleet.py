@@ -153,7 +153,7 @@ class Fleet:
         self._taken &= self.owned
         self.leaving &= self._taken
         if before not in ("", self.replica):  # it was given up: what it knows of its partners ends here
-            self.mine = frozenset()
+            self.mine = self.strangers = frozenset()
             return
         for partner, replica in given(named, standing).items():
             if replica == self.replica and partner not in lost:  # what was known of it ends first
