@@ -60,18 +60,24 @@ class Trouble:
     for_s: float | None = 20.0
 
 
+TAKEN_OVER: tuple[Kind, ...] = ("kill", "freeze", "cut from the ledger", "silent ledger")
+"""What costs a worker its partners, where it lasts."""
+READS_FOR_S = 2.5
+"""So long a worker may still ask after it was cut from the ledger."""
 SHOWN = (Trouble(kind="kill", replica=0, at_s=15.0, for_s=None), Trouble(kind="freeze", replica=1, at_s=30.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the books say."""
+    """What the books say. ``waits``: for each trouble, in its order, how long after its beginning the last of the
+    partners that had not been asked for since was asked for again."""
 
     sent: int
     effects: int
     repeated: int
     lost: int
     longest_gap_s: float
+    waits: tuple[float, ...]
 
     def __str__(self) -> str:
         told = f"writes sent {self.sent}, effects {self.effects}, repeated {self.repeated}, lost {self.lost}"
@@ -158,12 +164,12 @@ class Play:
         self._service, self._server, self._replicas, self._say = service, server, replicas, say
         self._cancelled: list[tuple[str, str]] = []
 
-    async def run(self, troubles: Sequence[Trouble]) -> Verdict:
+    async def run(self, troubles: Sequence[Trouble], lasts_s: float) -> Verdict:
         """From the first list of every partner until nothing is open any more."""
         await self._until_all_are_listed()
         self._say("every partner is polled")
         began = time.monotonic()
-        acts = [*self._cancelling(), *(act for trouble in troubles for act in self._befalling(trouble))]
+        acts = [*self._cancelling(lasts_s), *(act for trouble in troubles for act in self._befalling(trouble))]
         for at_s, what, act in sorted(acts, key=lambda one: one[0]):
             await asyncio.sleep(max(0.0, began + at_s - time.monotonic()))
             if what:
@@ -174,13 +180,13 @@ class Play:
         ends = time.monotonic() + SETTLED_WITHIN_S
         while (self._left() or await self._open()) and time.monotonic() < ends:  # noqa: ASYNC110 - other processes'
             await asyncio.sleep(1)
-        return self._verdict()
+        return self._verdict([began + trouble.at_s for trouble in troubles])
 
-    def _cancelling(self) -> Iterator[tuple[float, str, Act]]:
+    def _cancelling(self, lasts_s: float) -> Iterator[tuple[float, str, Act]]:
         tenants = self._service.world.tenants.items()
         events = sorted((one.eid, partner) for partner, tenant in tenants for one in tenant.events)
         for number, (eid, partner) in enumerate(events):
-            yield STORY_S * number / len(events), "", partial(self._cancel, partner, eid)
+            yield lasts_s * number / len(events), "", partial(self._cancel, partner, eid)
 
     def _befalling(self, trouble: Trouble) -> Iterator[tuple[float, str, Act]]:
         one = self._replicas[trouble.replica]
@@ -231,11 +237,20 @@ class Play:
                 found.setdefault(one.partner, []).append(one.at_s)
         return found
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self, began: Sequence[float]) -> Verdict:
         summary = self._service.books.summary()
         sent, effects, repeated = (int(str(summary[name])) for name in ("writes_sent", "effects", "repeated"))
-        gap_s = max(after - before for asked in self._lists().values() for before, after in pairwise(asked))
-        return Verdict(sent=sent, effects=effects, repeated=repeated, lost=len(self._left()), longest_gap_s=gap_s)
+        lists = self._lists().values()
+        return Verdict(
+            sent=sent,
+            effects=effects,
+            repeated=repeated,
+            lost=len(self._left()),
+            longest_gap_s=max(after - before for asked in lists for before, after in pairwise(asked)),
+            waits=tuple(
+                max(next(one for one in at if one > from_s + READS_FOR_S) for at in lists) - from_s for from_s in began
+            ),
+        )
 
     async def _until_all_are_listed(self) -> None:
         ends = time.monotonic() + READY_S
@@ -246,7 +261,9 @@ class Play:
             await asyncio.sleep(0.2)
 
 
-async def played(server: Server, folder: Path, troubles: Sequence[Trouble], say: Callable[[str], None]) -> Verdict:
+async def played(
+    server: Server, folder: Path, troubles: Sequence[Trouble], say: Callable[[str], None], lasts_s: float = STORY_S
+) -> Verdict:
     """The whole story on a ledger of its own."""
     pauses = Match(method="PUT", path="/client_campaign_status$")
     faults = [
@@ -263,7 +280,7 @@ async def played(server: Server, folder: Path, troubles: Sequence[Trouble], say:
         with ExitStack() as stack:
             for one in replicas:
                 stack.enter_context(one.running())
-            return await Play(service, server, replicas, say).run(troubles)
+            return await Play(service, server, replicas, say).run(troubles, lasts_s)
 
 
 def main() -> None:
