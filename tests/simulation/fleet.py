@@ -316,6 +316,7 @@ class FleetTown(Town):
             over_s=self.over_s,
             per_minute=self.settings.requests_per_minute,
             denied=self.denied,
+            unsigned=self.unsigned,
         )
         return tuple(self._of(whole, replace(sharing, partner=str(one))) for one in self.partners)
 

@@ -160,7 +160,8 @@ class Sharing:
     """What is known of a fleet beside its partner's history. ``names``: the process behind each replica's id;
     ``events``: whose they are; ``unheard``: the records of sendings whose commit nobody answered; ``over_s``: when
     all are told to end; ``harmed_s``: when something went wrong with a transaction; ``dropped``: which rule was in
-    force no more from when on; ``denied``: from when to when the service named no partner; ``asked``: when the partner was asked for anything, at most so often ``per_minute``."""
+    force no more from when on; ``denied``: from when to when the service named no partner; ``unsigned``: when a sign-in
+    went wrong; ``asked``: when the partner was asked for anything, at most so often ``per_minute``."""
 
     partner: str
     partners: Sequence[str]
@@ -174,6 +175,7 @@ class Sharing:
     over_s: float
     per_minute: int
     denied: Sequence[tuple[float, float]] = ()
+    unsigned: Sequence[float] = ()
     asked: Sequence[float] = ()
 
 

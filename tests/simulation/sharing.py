@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
 
-from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, TIMEOUT_S, UNDER_WAY_S, Case, Row
-from tests.simulation.history import Owned, Sharing, Trouble
+from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, TIMEOUT_S, UNDER_WAY_S, Case
+from tests.simulation.history import Owned, Row, Sharing, Trouble
 
 GONE = ("killed", "stall", "cut from the ledger", "silent ledger")
 ASKED_WITHIN_S = 10.0
@@ -68,13 +68,24 @@ def what_is_left_is_asked_for_soon(case: Case) -> Iterator[str]:
     had asked for patience."""
     sharing = case.history.sharing
     for trouble in () if sharing is None else sharing.troubles:
-        to_s = trouble.at_s + ASKED_WITHIN_S + UNDER_WAY_S
-        if sharing is None or trouble.kind not in GONE or trouble.owner not in owners_at(sharing, trouble.at_s):
+        if sharing is None or trouble.kind not in GONE:
+            continue
+        to_s = _last_end(sharing, trouble) + ASKED_WITHIN_S + UNDER_WAY_S
+        if trouble.owner not in owners_at(sharing, trouble.at_s):
             continue
         if not 0.0 < trouble.until_s - trouble.at_s < LEASE_S and _calm(case, sharing, trouble, to_s):
             lists = [one.at_s for one in case.history.reads if one.path == "/events/"]
             if not any(trouble.at_s < at_s <= to_s for at_s in lists):
                 yield f"{trouble.owner} was {trouble.kind} at {trouble.at_s - 1000:.3f}, and nobody asked for 10 s"
+
+
+def _last_end(sharing: Sharing, trouble: Trouble) -> float:
+    """When the last of those was gone that may have been about to take the partner."""
+    at_s = trouble.at_s
+    for one in sorted(sharing.troubles, key=lambda one: one.at_s):
+        if one.kind in GONE and at_s < one.at_s <= at_s + ASKED_WITHIN_S:
+            at_s = one.at_s
+    return at_s
 
 
 def _calm(case: Case, sharing: Sharing, trouble: Trouble, to_s: float) -> bool:
@@ -85,6 +96,10 @@ def _calm(case: Case, sharing: Sharing, trouble: Trouble, to_s: float) -> bool:
         return False
     if any(one <= to_s for one in case.history.throttled):
         return False
+    if any(
+        trouble.at_s - WAITED_S <= at_s <= to_s for at_s in (*sharing.unsigned, *(one[0] for one in sharing.denied))
+    ):
+        return False  # whoever is not signed in, or is told of no partner, takes none
     others = [one for one in sharing.troubles if one is not trouble and one.until_s + READY_S >= trouble.at_s]
     others = [one for one in others if one.at_s <= to_s]
     if any(not one.owner or one.kind == "cut from the service" for one in others):
@@ -108,7 +123,7 @@ def partners_are_shared_out_evenly(case: Case) -> Iterator[str]:
         return
     running = [life for life in case.history.lives if life.from_s < at_s <= life.to_s]
     changes = [life.from_s for life in case.history.lives] + [life.to_s for life in case.history.lives]
-    changes += [one.until_s for one in sharing.troubles] + list(sharing.harmed_s)
+    changes += [one.until_s for one in sharing.troubles] + list(sharing.harmed_s) + [to_s for _, to_s in sharing.denied]
     if not running or at_s - max((one for one in changes if one < at_s), default=0.0) < EVEN_WITHIN_S + INTERVAL_S:
         return
     last = {one.partner: one.owner for one in sharing.owned if one.at_s < at_s}
@@ -178,9 +193,10 @@ def who_was_given_up_is_another(case: Case) -> Iterator[str]:
             continue
         if (trouble.owner, trouble.at_s, trouble.until_s) not in case.history.stalls:
             continue  # it stood already
-        if any(0.0 < at_s - trouble.until_s <= INTERVAL_S for at_s in sharing.harmed_s) or any(
-            one.owner in ("", trouble.owner) and one.at_s <= trouble.until_s + INTERVAL_S and one.until_s > trouble.until_s
-            for one in sharing.troubles
+        woke_s, soon_s = trouble.until_s, trouble.until_s + INTERVAL_S
+        theirs = [one for one in sharing.troubles if one.owner in ("", trouble.owner)]
+        if any(one.at_s <= soon_s and one.until_s > woke_s for one in theirs) or any(
+            woke_s < at_s <= soon_s for at_s in sharing.harmed_s
         ):
             continue  # it could not say soon that it lives
         mine = [one for one in sharing.owned if one.partner == sharing.partner]
@@ -231,9 +247,9 @@ def what_nobody_answered_is_not_sent(case: Case) -> Iterator[str]:
 
 
 def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
-    """Whether the read of a resource before this one was of a replica that was in trouble, and is another's now; or of
-    one that broke it off when it gave the partner back, a floor ago; or the ledger was put back just now, with what was
-    known of floors."""
+    """Whether the read of a resource before this one was of a replica that was in trouble, and is another's now; or
+    this one is of one that has just woken; or that was of one that broke it off when it gave the partner back, a
+    floor ago; or the ledger was put back just now, with what was known of floors."""
     sharing = case.history.sharing
     path = what.split(": ", maxsplit=1)[0].split(" ", 1)[1]
     reads = [one for one in case.history.reads if one.path == path and one.at_s <= at_s]
@@ -248,9 +264,13 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
         return at_s >= given_s[-1] + INTERVAL_S - TICK_S
     if reads[-1].owner == before.owner:
         return False
-    stood = any(owner == before.owner and from_s <= at_s for owner, from_s, _ in case.history.stalls)
-    return stood or any(
-        one.owner == before.owner and one.kind in GONE and one.at_s <= at_s for one in sharing.troubles
+    stalls = case.history.stalls
+    stood = any(owner == before.owner and from_s <= at_s for owner, from_s, _ in stalls)
+    woke = any(owner == reads[-1].owner and 0.0 <= at_s - to_s <= UNDER_WAY_S for owner, _, to_s in stalls)
+    return (
+        stood
+        or woke
+        or any(one.owner == before.owner and one.kind in GONE and one.at_s <= at_s for one in sharing.troubles)
     )
 
 

@@ -154,6 +154,7 @@ class Town:
         self.tapped: list[Tapped] = []
         self.reads: list[history.Read] = []
         self.throttled: list[float] = []
+        self.unsigned: list[float] = []
         self.cache: Cache | None = None
         self.moved_s: float | None = None
         self.cut_off: set[str] = set()

@@ -74,6 +74,7 @@ class Around(Protocol):
     tapped: list[Tapped]
     reads: list[Read]
     throttled: list[float]
+    unsigned: list[float]
     life: int
     timers: Timers
     cache: Cache | None
@@ -114,6 +115,8 @@ class SimTransport(TwinTransport):
         asked = twin_request(request, await request.aread())
         kind = "read" if asked.is_read else "sign in" if asked.is_sign_in else "write"
         harm = around.points.cross(kind, f"{asked.method} {asked.path}")
+        if asked.is_sign_in and harm is not None:
+            around.unsigned.append(around.loop.now)
         if owner in around.cut_off:
             raise httpx.ConnectError("no way there", request=request)
         crossing = Crossing(request=asked, kind=kind, harm=harm, does="" if harm is None else harm.does)

@@ -140,8 +140,8 @@ class Fleet:
         moment only."""
         self._named = named
         before, began = self.replica, self._clock.monotonic()
-        if named and self._state == "starting":
-            self._state = "running"
+        if self._state != "stopping":  # whoever is told of no partner takes none, and must not be counted on
+            self._state = "running" if named else "starting"
         owned = self.owned
         standing = self._membership.beat(self._state)
         self._clock.heard(standing.at, began, self._clock.monotonic())

@@ -178,6 +178,28 @@ def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
     assert fleet.mine == {HALL}
 
 
+def test_who_was_given_up_asks_no_more_who_its_partners_are() -> None:
+    """It asked on beside the next owner, within the floor."""
+    fleet, rows, _, _ = a_fleet()
+    fleet.beat([HALL, CLUB])
+    assert set(fleet.strangers) == {HALL, CLUB}
+    rows.given_up = True
+    fleet.beat([HALL, CLUB])
+    assert set(fleet.strangers) == set()
+
+
+def test_who_is_told_of_no_partner_is_not_counted_on() -> None:
+    """Its share was left for it by all others, and nobody polled that: for 50 s, until it signed in anew."""
+    fleet, rows, _, _ = a_fleet()
+    fleet.beat([HALL])
+    fleet.beat([])
+    fleet.beat([HALL])
+    assert [one for one in rows.said if isinstance(one, str)] == ["running", "starting", "running"]
+    fleet.stop()
+    fleet.beat([HALL])
+    assert rows.said[-1] == "stopping"
+
+
 def test_what_was_taken_without_an_answer_is_not_watched_before_its_pace_is_known() -> None:
     """The commit of the taking was there, and nobody heard it: what a 429 forbade was asked at once."""
     fleet, rows, paces, _ = a_fleet()
