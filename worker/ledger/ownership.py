@@ -46,15 +46,17 @@ class Membership:
         replica = self.replica
         with self._store.writing() as connection:
             now = server_time(connection)
-            if replica in living(connection):
+            alive = living(connection, now)
+            if replica in alive:
                 connection.execute(update(replicas).where(_R.id == replica).values(beat=now, state=state))
             else:
                 replica = _joined(connection, now, state)
             connection.execute(delete(replicas).where(_R.beat < now - KEPT))
-            alive = [one for one, said in living(connection).items() if said == "running"]
+            alive[replica] = state
+            running = frozenset(one for one, said in alive.items() if said == "running")
             rows = connection.execute(select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)).all()
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
-            standing = Shares(at=now, alive=frozenset(alive), owners=owners)
+            standing = Shares(at=now, alive=running, owners=owners)
         self.replica = replica  # only now: whoever hears no answer joins again, and is told that it was given up
         self.epochs = {one: owner.epoch for one, owner in owners.items() if owner.replica == self.replica}
         return standing
@@ -64,7 +66,7 @@ class Membership:
         that one since, or it is this one itself, which had no answer when it took it; None where not."""
         with recording(self._store, [partner], self.replica) as (connection, journal):
             now = server_time(connection)
-            alive = living(connection)
+            alive = living(connection, now)
             if journal.owners[partner] != seen or self.replica not in alive:
                 return None
             if seen.replica in alive and seen.replica != self.replica:

@@ -573,8 +573,8 @@ def server_time(connection: Connection) -> datetime:
     return now
 
 
-def living(connection: Connection) -> dict[str, str]:
+def living(connection: Connection, now: datetime | None = None) -> dict[str, str]:
     """The replicas that were heard of not long ago, and the state that each says it is in."""
-    since = server_time(connection) - LEASE
+    since = (now or server_time(connection)) - LEASE
     found = connection.execute(select(replicas.c.id, replicas.c.state).where(replicas.c.beat > since))
     return {row.id: row.state for row in found}
