@@ -124,7 +124,9 @@ def partners_are_shared_out_evenly(case: Case) -> Iterator[str]:
         return
     running = [life for life in case.history.lives if life.from_s < at_s <= life.to_s]
     changes = [life.from_s for life in case.history.lives] + [life.to_s for life in case.history.lives]
-    changes += [one.until_s for one in sharing.troubles] + list(sharing.harmed_s) + [to_s for _, to_s in sharing.denied]
+    changes += [one.until_s for one in sharing.troubles] + list(sharing.harmed_s)
+    if any(from_s <= at_s < to_s + EVEN_WITHIN_S for from_s, to_s in sharing.denied):
+        return  # who is told of no partner has none
     if not running or at_s - max((one for one in changes if one < at_s), default=0.0) < EVEN_WITHIN_S + INTERVAL_S:
         return
     last = {one.partner: one.owner for one in sharing.owned if one.at_s < at_s}
@@ -234,7 +236,7 @@ def nothing_is_under_way_at_a_handover(case: Case) -> Iterator[str]:
     mine = [] if sharing is None else [one for one in sharing.owned if one.partner == sharing.partner]
     for before, after in pairwise(mine):
         for wire in case.history.wire if not after.owner else ():
-            if wire.owner == before.owner and wire.at_s < after.at_s < (wire.heard_s or inf) - TICK_S:
+            if wire.owner == before.owner and before.at_s <= wire.at_s < after.at_s < (wire.heard_s or inf) - TICK_S:
                 yield f"{before.owner} gave the partner back while {wire.method} {wire.url} was under way"
 
 
