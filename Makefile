@@ -123,9 +123,9 @@ bench: $(READY) ## every benchmark, one table each
 	    $(BIN)/python "$$script" || missed="$$missed $$script"; done; \
 	  if [ -n "$$missed" ]; then echo "Not reached, or not measured:$$missed" >&2; exit 1; fi
 
-docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the states for the night, a chart
+docs: $(READY) ## write anew what docs/ has from the code: reference, coverage, the states for the night, two charts
 	@$(BIN)/python -m tests.reference
-	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md docs/delays.svg'
+	@echo '==> docs/reference.md docs/api-coverage.md docs/operating.md docs/delays.svg docs/soak.svg'
 
 screens: $(READY) ## take the pictures of the page anew, with a browser of this machine: docs/screens/
 	@$(BIN)/python -m tests.web.screens docs/screens

@@ -15,7 +15,7 @@ from typing import Final, get_args
 import pytest
 import yaml
 
-from tests.reference import delays, night
+from tests.reference import delays, night, soak
 from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
 from tests.reference.document import FILE, keys_of_tests, text
@@ -82,8 +82,8 @@ def test_the_pictures_for_the_night_are_what_the_states_and_the_commands_are_now
     complain(differ, "the pictures of docs/operating.md are stale:", "Run `make docs`, and commit what it writes.")
 
 
-def test_the_picture_of_delays_is_drawn_from_the_figures_that_were_recorded() -> None:
-    stale = [] if delays.FILE.exists() and delays.FILE.read_text("utf-8") == delays.text() else ["docs/delays.svg"]
+def test_the_pictures_are_drawn_from_the_figures_that_were_recorded() -> None:
+    stale = [one.FILE.name for one in (delays, soak) if one.FILE.read_text("utf-8") != one.text()]
     complain(stale, "a picture is stale:", "Run `make docs`, and commit what it writes.")
 
 

@@ -1,13 +1,13 @@
 """Two hours of real processes with everything going wrong now and then: does what a worker takes stay the same?
 
-One sandbox and two workers, each with a partner and an SQLite ledger of its own. The service spoils answers to both: lost,
-late, slow, 429, 5xx, bodies that are none. One worker is also killed, ended, frozen, and has a full disk; the other one
-lives through it all, so that a leak has time to show. Every 15 seconds both are measured from outside, and an operator
-resolves what waits. The sandbox's books are the judge: one effect for each change that calls for one.
+One sandbox and two workers, each with a partner and an SQLite ledger of its own. The service spoils answers to both:
+lost, late, slow, 429, 5xx, bodies that are none. One worker is also killed, ended, frozen, and has a full disk; the
+other one lives through it all, so that a leak has time to show. Every 15 seconds both are measured from outside, and an
+operator resolves what waits. The sandbox's books are the judge: one effect for each change that calls for one.
 
-``--minutes 120 --samples FILE`` plays and appends a line of JSON for each measurement; ``--sum FILE`` prints the verdict
-of what is there so far, and with ``--record`` keeps it in benchmarks/recorded/soak.json, of which `make docs` draws
-docs/soak.svg. Linux only.
+``python -m tests.soak --minutes 120 --samples FILE`` plays, and appends a line of JSON for each measurement. With
+``--sum`` it prints what FILE shows so far; with ``--record`` too, it keeps that in benchmarks/recorded/soak.json, of
+which `make docs` draws docs/soak.svg. Linux only.
 """
 
 import argparse
@@ -31,12 +31,10 @@ from typing import Any
 
 import httpx
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # run as a script, from anywhere
-
 from tests.acceptance.processes import WORKER, Home, Sandbox, home, sandbox
+from tests.reference.pages import ROOT
+from tests.reference.soak import MEASURES, RECORDED, verdict
 
-RECORDED = ROOT / "benchmarks" / "recorded" / "soak.json"
 EVERY_S, ROW_S, OLD_S = 15.0, 120.0, 45.0
 """Between two measurements; what one row of the record sums up; a process younger than that is still starting."""
 CAUSE_EVERY_S, PAUSED, BOOSTED = 4.0, 14, 5
@@ -85,6 +83,8 @@ SPOILED_READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("missing_fields", {"fields": ["status", "state", "tc"]}),
     ("wrong_types", {"fields": ["status", "state", "tc"]}),
 )
+FORGIVEN = ("task_without_put",)
+"""After a death between record and byte nobody knows whether a PUT left; its task is read all the same."""
 BEFALLS = ("killed", "ended", "frozen", "frozen", "frozen and killed", "full disk")
 
 
@@ -229,7 +229,7 @@ class House:
         match = {"path": path, "partner": self.partner, **({"method": method} if method else {})}
         self.box.post("faults", {"kind": kind, "match": match, "params": params, "times": times})
 
-    def _change(self, eid: str, by: str, **what: Any) -> None:
+    def _change(self, eid: str, by: str, **what: object) -> None:
         self.box.post("change", {"event": eid, "partner": self.partner, "by": by, **what})
 
     def _tidy(self, eid: str, item: Item, now: float) -> None:
@@ -242,23 +242,22 @@ class House:
         item.looks.clear()
 
     def seen(self, requests: Sequence[dict[str, Any]], now: float) -> None:
-        """Events rest until the worker has had several whole answers about them: what it never saw calls for nothing."""
+        """Events rest until the worker has had several whole answers about them: what it never saw asks for nothing."""
         for one in requests:
             if one["partner"] != self.partner or one["method"] != "GET" or one["status"] != 200 or one["fault"]:
                 continue
+            parts = one["path"].split("/")
             for eid, item in self.items.items():
                 if item.state == "tidied" and now - item.since > EVERY_S:
-                    parts = one["path"].split("/")
-                    what = "list" if one["path"] == "/events/" else parts[1] if eid in parts else ""
-                    item.looks[what if what != "events" else "facts"] += 1
+                    item.looks["list" if one["path"] == "/events/" else parts[1] if eid in parts else ""] += 1
         for item in self.items.values():
             needed = ("list", "setup_processes") if item.boosted else ("list",)
             if item.state == "tidied" and all(item.looks[what] >= 4 for what in needed):
                 item.state = "idle"
 
-    def settle(self, effects: Counter[tuple[str, str]], now: float) -> None:
+    def settle(self, writes: Sequence[dict[str, Any]], effects: Counter[tuple[str, str]], now: float) -> None:
         """What has ended is judged and tidied; what waits for an operator is resolved after a while."""
-        for one in self.where.writes("--partner", self.partner):
+        for one in writes:
             item = self.items[one["event"]]
             done = effects[self.partner, one["event"]] == item.causes
             if one["id"] <= item.before:
@@ -289,7 +288,6 @@ class House:
         pid, age_s = self.process.pid, now - self._began
         ledger = sum(one.stat().st_size for one in self.where.folder.glob("worker.db*"))
         found: dict[str, Any] = {"counts": dict(self.counts), "open": len(self.open), "ledger_bytes": ledger}
-        found["oldest_open_s"] = max((now - item.since for item in self.items.values() if item.state == "wanted"), default=0)
         if self.process.poll() is not None or any("frozen" in what for _, what in self._over):
             return found
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines())
@@ -339,17 +337,17 @@ class Soak:
         self._caused: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._effects: Counter[tuple[str, str]] = Counter()
         self._measured_at = self._began = 0.0
-        self._wrong = 0
+        self._repeated = self._wrong = 0
 
     def play(self, minutes: float) -> None:
-        """Until so many minutes have gone, and then until nothing is open, for at most ten more."""
+        """Until so many minutes have gone, and then until nothing is open, for at most four more."""
         self._began = self._measured_at = time.monotonic()
         reads_at = storm_at = self._began + 60.0
         ends = self._began + 60.0 * minutes
         try:
             for house in self._houses:
                 house.begin(self._began)
-            while (now := time.monotonic()) < ends + 600.0:
+            while (now := time.monotonic()) < ends + 240.0:
                 if now > ends and not any(house.open for house in self._houses):
                     break
                 with self._going_on():
@@ -387,12 +385,13 @@ class Soak:
     def _tick(self, now: float) -> None:
         requests = self._box.get(f"requests?since={self._request}")
         self._request = max([self._request, *(one["seq"] for one in requests)])
-        latencies = self._read_books()
+        writes = {one.name: one.where.writes("--partner", one.partner) for one in self._houses}
+        latencies = self._read_books()  # after the writes: what has ended there has its effect here
         sample: dict[str, Any] = {"at_s": now - self._began, "houses": {}}
         for house in self._houses:
             with self._going_on():
                 house.seen(requests, now)
-                house.settle(self._effects, now)
+                house.settle(writes[house.name], self._effects, now)
             with self._going_on():
                 sample["houses"][house.name] = house.measured(now, now - self._measured_at)
             sample["houses"].setdefault(house.name, {})["latency_s"] = latencies[house.partner]
@@ -437,14 +436,16 @@ def _cpu_s(pid: int) -> float:
 
 
 def _say(what: str) -> None:
-    print(time.strftime("%H:%M:%S"), what, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
 
 
 def play(minutes: float, samples: Path, seed: int) -> None:
     """Plays it. SIGTERM ends it in good order. Ledgers and logs stay, for whoever has to find out what was wrong."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     head = {"commit": commit.stdout.strip(), "seed": seed, "minutes": minutes, "at": time.strftime("%Y-%m-%d %H:%M")}
     samples.write_text(json.dumps(head) + "\n", "utf-8")
     _say(f"{head} in {folder}")
@@ -452,8 +453,68 @@ def play(minutes: float, samples: Path, seed: int) -> None:
         Soak(box, folder, samples, seed).play(minutes)
 
 
-FORGIVEN = ("task_without_put",)
-"""After a death between record and byte nobody knows whether a PUT left; its task is read all the same."""
+def summed(samples: Path) -> dict[str, Any]:
+    """What the samples show: what befell each worker, what the books say, and a row for each two minutes."""
+    head, *lines = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
+    houses: dict[str, Any] = lines[-1]["houses"]
+    changes, waiting = (
+        sum(one["counts"]["changes"] for one in houses.values()),
+        sum(one["open"] for one in houses.values()),
+    )
+    effects, repeated = lines[-1]["effects"], lines[-1]["repeated"]
+    return {
+        **head,
+        "played_minutes": round(lines[-1]["at_s"] / 60),
+        "books": {
+            "changes": changes,
+            "effects": effects,
+            "repeated": repeated,
+            "open": waiting,
+            "lost": max(0, changes - waiting - effects),
+            "requests": lines[-1]["requests"],
+        },
+        "befell": {name: one["counts"] for name, one in houses.items()},
+        "violations": lines[-1]["violations"],
+        "troubles_of_the_driver": lines[-1]["wrong"],
+        "rows": {name: _rows([(one["at_s"], one["houses"][name]) for one in lines]) for name in houses},
+    }
+
+
+def _rows(samples: Sequence[tuple[float, dict[str, Any]]]) -> list[list[float | None]]:
+    """Minute, and each measure's median over two minutes, of processes that have started; the ledger's over ten."""
+    rows: list[list[float | None]] = []
+    sizes: list[tuple[float, float]] = []
+    for number in range(int(samples[-1][0] // ROW_S)):
+        those = [one for at, one in samples if number * ROW_S <= at < (number + 1) * ROW_S]
+        told = [one for one in those if one.get("age_s", 0.0) > OLD_S]
+        sizes += [(one["ledger_bytes"], one["records"]) for one in those if "records" in one][-1:]
+        (size, records), (before, fewer) = sizes[-1], sizes[max(0, len(sizes) - 6)]
+        grown = [(size - before) / 1000 / (records - fewer)] if len(sizes) > 5 and records > fewer else []
+        columns = [
+            *([one[key] for one in told if key in one] for key in ("rss_mb", "handles", "threads")),
+            grown,
+            [late for one in those for late in one["latency_s"]],
+            *([one[key] for one in told if key in one] for key in ("cpu_percent", "commit_ms", "page_ms")),
+        ]
+        rows.append([2.0 * number + 2.0, *(round(median(one), 2) if one else None for one in columns)])
+    return rows
+
+
+def tell(samples: Path, *, record: bool) -> None:
+    """Prints what the samples show, and keeps it."""
+    found = summed(samples)
+    rows = found.pop("rows")
+    sys.stdout.write(f"{json.dumps(found, indent=1)}\n")
+    for name, those in rows.items():
+        for column, measure in enumerate(MEASURES):
+            sys.stdout.write(f"{name}: {measure.words}: {verdict(those, column)}\n")
+    if record:
+        lines = ",\n".join(
+            f" {json.dumps(name)}: [\n  " + ",\n  ".join(map(json.dumps, those)) + "\n ]"
+            for name, those in rows.items()
+        )
+        text = json.dumps(found, indent=1).removesuffix("\n}")
+        RECORDED.write_text(f'{text},\n "rows": {{\n{lines}\n }}\n}}\n', "utf-8")
 
 
 def main() -> None:
@@ -462,8 +523,13 @@ def main() -> None:
     wanted.add_argument("--minutes", type=float, default=120.0)
     wanted.add_argument("--samples", type=Path, default=Path("soak.jsonl"))
     wanted.add_argument("--seed", type=int, default=1)
+    wanted.add_argument("--sum", action="store_true", help="print what the samples show, and play nothing")
+    wanted.add_argument("--record", action="store_true", help="keep that in benchmarks/recorded/soak.json")
     given = wanted.parse_args()
-    play(given.minutes, given.samples, given.seed)
+    if given.sum:
+        tell(given.samples, record=given.record)
+    else:
+        play(given.minutes, given.samples, given.seed)
 
 
 if __name__ == "__main__":
