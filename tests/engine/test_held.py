@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import Town, happening, town, world
+from tests.worlds import Town, draft, happening, town, world
 from worker.guards.checks import Limits
 
 MINUTE = 60.0
@@ -97,4 +97,32 @@ rules:
     lacking: dict[str, Any] = {"unvouched": {"pause": ("task.failed",)}}
     lacking |= {"unvouched_facts": {"adplatform": ("adplatform.connected",)}}
     with town(tmp_path, world(happening("e1")), rules, **lacking) as (_, play):
+        play(script)
+
+
+BOOST_AND_PAUSE = """
+rules:
+  - {id: boost-new, on_change: {fact: suggested_tcs, by: [tc]}, when: setup.state == 'DRAFT', do: [boost]}
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
+"""
+
+
+def test_a_change_held_over_a_restart_keeps_no_other_event_from_its_write(tmp_path: Path) -> None:
+    """The fact's parameters, an event's defaults, are not known at the first poll after a start."""
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        here.fault("answer_before", "GET", "/setup_processes/e2", times=1000, status=500)
+        await here.run(30)
+        here.suggest("e2", 7)
+        await here.until(lambda: [one["reason"] for one in here.log("held")] == ["fact_unknown"], "held", limit=MINUTE)
+        await here.kill()
+        here.fault("answer_before", "GET", "default", times=10, status=500)
+        here.start()
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"], "e1 is paused", limit=MINUTE)
+        here.twin.faults.clear()
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "e2 is boosted", limit=10 * MINUTE)
+
+    with town(tmp_path, world(happening("e1"), draft("e2")), BOOST_AND_PAUSE) as (_, play):
         play(script)

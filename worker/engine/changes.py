@@ -144,9 +144,13 @@ class Watched:
 
     @property
     def asked(self) -> bool:
-        """Whether one of the pending changes is from and to what the rule asks for."""
-        base = _base(self.memory)
-        return any(self.watches[key].asks_for(base[key].value, new) for key, new in self.memory.pending.items())
+        """Whether one of the pending changes is from and to what the rule asks for. While the parameters of a fact are
+        not known, as after a start, its change waits to be seen."""
+        base, watches = _base(self.memory), self.watches
+        return any(
+            key not in watches or watches[key].asks_for(base[key].value, new)
+            for key, new in self.memory.pending.items()
+        )
 
     @property
     def unseen(self) -> tuple[str, ...]:

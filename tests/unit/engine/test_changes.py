@@ -124,6 +124,22 @@ def test_other_parameters_are_another_baseline() -> None:
     assert story.fires() == ["r"]
 
 
+def test_a_pending_change_waits_while_the_parameters_of_its_fact_are_not_known() -> None:
+    story = a_story(replace(on_tcs("event.status == 'active' && setup.state == 'DRAFT'"), parameters={"goal": "ROAS"}))
+    story.put("defaults", {"total_budget": 500.0})
+    story.setup(state="DRAFT")
+    seen(story, "a")
+    story.look()
+    story.blind("setup")
+    seen(story, "b")
+    assert story.look().held == ["r: fact_unknown"]
+    story.blind("defaults")
+    assert story.fires() == [], "as at the first poll after a start"
+    story.put("defaults", {"total_budget": 500.0})
+    story.setup(state="DRAFT")
+    assert story.fires() == ["r"]
+
+
 def test_previous_added_and_removed_are_against_the_baseline_and_kept_with_the_write() -> None:
     story = a_story(on_tcs(f"{ACTIVE} && size(added) > 0 && 'suggested_tcs' in previous"))
     assert told(story, "a+b b+c") == "01"
