@@ -164,7 +164,7 @@ def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
     ),
     steps=_steps(),
 )
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_every_look_and_the_few_give_the_same(
     conditions: list[tuple[str, str, bool]], steps: list[tuple[int, str]]
 ) -> None:
