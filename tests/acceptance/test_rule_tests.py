@@ -118,8 +118,7 @@ def test_a_wrong_name_stops_everything_with_its_place(home: Path, text: str, exp
     assert done.out == ""
     assert done.err.startswith("my-rules/tests/t.yaml:11:"), done.err
     assert expected in done.err
-    report = ET.parse(home / "report.xml").getroot()  # noqa: S314 - our own file
-    assert report.get("errors") == "1"
+    assert not (home / "report.xml").exists(), "nothing ran"
 
 
 def test_the_junit_report_counts_and_names_every_test(home: Path) -> None:

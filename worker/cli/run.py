@@ -16,7 +16,7 @@ import typer
 
 from worker.api.transport import ready_the_kernel
 from worker.cli.common import config_of, duration, exposed_files, ledger_url, unvouched_lines
-from worker.cli.output import counted, say
+from worker.cli.output import say
 from worker.cli.signals import leave_process_1, stopping
 from worker.cli.wiring import FolderSource, running_daemon, state_dir
 from worker.config import Config, resolve
@@ -74,7 +74,7 @@ async def _run(config: Config, ends: timedelta | None) -> None:
         say(line)
     beside = Beside(config)
     async with running_daemon(config, source, reporter=beside, tell=beside.tell, meter=beside.meter) as daemon:
-        for line in earlier_worlds(config):  # of a ledger that this process may go on with, and of no other
+        for line in of_the_sandbox(config):  # of a ledger that this process may go on with, and of no other
             say(line)
         for number in numbers:
             loop.add_signal_handler(number, daemon.stop)
@@ -84,25 +84,17 @@ async def _run(config: Config, ends: timedelta | None) -> None:
             await daemon.run(lasting=ends)
 
 
-def earlier_worlds(config: Config) -> tuple[str, ...]:
-    """What to say where the service is the embedded sandbox, which an empty config means as well; and that it begins
-    anew where the ledger does not. Nothing is thrown away for it: the same line in a config could be a slip, and the
-    ledger that of the real service."""
+def of_the_sandbox(config: Config) -> tuple[str, ...]:
+    """What to say where the service is the embedded sandbox, which an empty config means as well, and begins anew where
+    the ledger does not. Nothing is thrown away for it: the same line in a config could be a slip, and the ledger that
+    of the real service."""
     if not config.embedded:
         return ()
-    url = ledger_url(config)
-    with open_reading(url) as ledger:
-        remembered = sum(ledger.state_counts().values())
-    if not remembered:
-        return (
-            "the service is the embedded sandbox: no real event is looked at, and nothing real is changed",
-            "    for the real one, set `api.base_url` in the config",
-        )
-    file = place_of(url).file
+    file = place_of(ledger_url(config)).file
     return (
-        f"the embedded sandbox begins anew at every start; the ledger {file} does not",
-        f"    it remembers {counted(remembered, 'write')} of earlier worlds; what is open is settled against this one",
-        f"    to begin anew yourself, remove {file.name}* there; for the real service, name another `ledger`",
+        "the service is the embedded sandbox: no real event is looked at, and nothing real is changed",
+        f"    it begins anew at every start, and the ledger {file} does not: remove {file.name}* there for that",
+        "    for the real service, set `api.base_url` in the config, and name another `ledger`",
     )
 
 

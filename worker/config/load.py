@@ -58,11 +58,6 @@ def doubts(text: Config) -> Iterator[tuple[Loc, Slip]]:
     if safety.evidence_within < safety.settle:
         hint = "nothing unknown could be proved absent in time, and each would be put before an operator"
         yield ("safety", "evidence_within"), Slip(f"{WHAT} is shorter than safety.settle", hint)
-    for key in ("users", "tokens"):
-        for name, one in getattr(text.web, key, {}).items():
-            if one.up_to is not None and "approve" not in one.may:
-                said = Slip(f"{WHAT} is of no use: {name} may not approve", "add approve to `may`, or leave it out")
-                yield ("web", key, name, "up_to"), said
     for name, fact in text.facts.items():
         path = fact.get.partition("?")[0]
         if row_of("GET", path) is None:

@@ -1,6 +1,5 @@
 """`check`, and the rule folder of a running worker: what is missing or cannot be read is said."""
 
-import gc
 import sys
 from pathlib import Path
 
@@ -108,16 +107,6 @@ def test_a_schema_is_printed_with_the_facts_of_the_config_also_of_a_broken_one(t
     found = call("schema", "tests", config=config).json
     assert "ad_spend" in found["$defs"]["facts"]["properties"]
     assert call("schema", "rules", config=tmp_path / "none.yaml").json == schema("rules"), "without a config"
-
-
-def test_a_run_of_rule_tests_leaves_the_collector_of_cycles_as_it_was(tmp_path: Path) -> None:
-    config = settle_in(tmp_path)
-    (tmp_path / "rules" / "tests").mkdir()
-    (tmp_path / "rules" / "tests" / "t.yaml").write_text("tests: [{name: t, steps: [{at: 0s}]}]\n", "utf-8")
-    assert (call("test", config=config).code, gc.isenabled()) == (0, True)
-    gc.disable()
-    assert (call("test", config=config).code, gc.isenabled()) == (0, False)
-    gc.enable()
 
 
 @pytest.mark.parametrize(
