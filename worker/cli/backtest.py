@@ -20,13 +20,13 @@ from worker.engine.operators import Word
 from worker.engine.playing import Bench
 from worker.engine.replay import Difference, Kind, Recording, Replay, Replayed, Said, differences
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.ledger.rows import writes_json
 from worker.model.commits import LogFilter
 from worker.model.errors import NotFound
 from worker.model.facts import Json, PartnerId, WriteId, spelled
 from worker.model.writes import Write
 from worker.rules.load import load_rules
 from worker.system import utc_now
+from worker.web.views import writes_json
 
 app = typer.Typer()
 

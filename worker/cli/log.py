@@ -41,13 +41,13 @@ from worker.engine.explaining import wanted_of
 from worker.guards.checks import as_of_now
 from worker.ledger.log import Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.ledger.rows import writes_json
 from worker.model.commits import KINDS, WORKER, ChainBreak, LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.writes import State
 from worker.rules.spelling import meant
 from worker.system import pause
+from worker.web.views import writes_json
 from worker.writes.life import MOVES
 
 app = typer.Typer()

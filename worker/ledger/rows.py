@@ -34,7 +34,6 @@ from worker.ledger.log import storable
 from worker.ledger.tables import (
     attempts,
     halts,
-    millis_text,
     none_of,
     observations,
     observed,
@@ -198,33 +197,6 @@ def write_of(at: RowMapping) -> Write:
         intent=Intent(**{name: at[name] for name in INTENT}),
         **{**life, "rules": tuple(life["rules"])},
     )
-
-
-def writes_json(write: Write) -> dict[str, Json]:
-    """A write as ``writes --format json`` prints it."""
-    return {
-        "id": write.id,
-        "state": write.state,
-        "reason": write.reason,
-        "partner": write.key.partner,
-        "event": write.key.event,
-        "rule": write.key.rule or None,
-        "rules": list(write.rules),
-        "episode": write.key.episode,
-        "position": write.key.position,
-        "item": write.key.item,
-        "action": write.intent.action,
-        "attempt": write.attempt,
-        "planned_at": millis_text(write.planned_at),
-        "changed_at": millis_text(write.changed_at),
-        "held_by": write.held_by,
-        "held_until": None if write.held_until is None else millis_text(write.held_until),
-        "confirmed_by": write.confirmed_by,
-        "before": write.before,
-        "why": write.why,
-        "wanted": dict(write.intent.wanted),
-        "params": dict(write.intent.params),
-    }
 
 
 def _aim(write: Write) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from worker.engine.explaining import Question, explain, wanted_of
 from worker.engine.looks import Settings, mode_of
 from worker.guards.checks import as_of_now
 from worker.ledger.browsing import LedgerBrowser
-from worker.ledger.rows import writes_json
 from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
@@ -38,6 +37,7 @@ from worker.web.views import (
     number_in,
     troubles_of,
     writes_asked,
+    writes_json,
 )
 
 # What the page is built from: the ledger's reading side, and ports for everything that it may not do itself.

@@ -18,7 +18,6 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
 from worker.engine.derived import field_change
-from worker.ledger.rows import writes_json
 from worker.model.commits import KINDS, REASONS, EventFilter, EventSeen, LogFilter, RuleNow
 from worker.model.facts import Json, RuleId
 from worker.model.writes import State, Write, WriteFilter
@@ -181,6 +180,33 @@ def plain(value: object) -> Json:
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def writes_json(write: Write) -> dict[str, Json]:
+    """A write as ``writes --format json`` prints it."""
+    return {
+        "id": write.id,
+        "state": write.state,
+        "reason": write.reason,
+        "partner": write.key.partner,
+        "event": write.key.event,
+        "rule": write.key.rule or None,
+        "rules": list(write.rules),
+        "episode": write.key.episode,
+        "position": write.key.position,
+        "item": write.key.item,
+        "action": write.intent.action,
+        "attempt": write.attempt,
+        "planned_at": iso(write.planned_at),
+        "changed_at": iso(write.changed_at),
+        "held_by": write.held_by,
+        "held_until": None if write.held_until is None else iso(write.held_until),
+        "confirmed_by": write.confirmed_by,
+        "before": write.before,
+        "why": write.why,
+        "wanted": dict(write.intent.wanted),
+        "params": dict(write.intent.params),
+    }
 
 
 Record = Mapping[str, Json]

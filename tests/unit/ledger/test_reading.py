@@ -30,10 +30,10 @@ from tests.unit.ledger.examples import (
 from worker.ledger import reading
 from worker.ledger.places import holder
 from worker.ledger.reading import open_reading
-from worker.ledger.rows import writes_json
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound, WorkerError
+from worker.web.views import writes_json
 
 CONTRACT_FIELDS = [
     *("id", "state", "reason", "partner", "event", "rule", "rules", "episode", "position", "item", "action", "attempt"),
