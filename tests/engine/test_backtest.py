@@ -129,6 +129,10 @@ def test_since_shows_less_and_what_went_before_is_counted(home: Path) -> None:
     found = json.loads(called.out)
     assert [(one["kind"], one["event"]) for one in found["writes"]] == [("same", "e2"), ("same", "e2")]
     assert found["partners"][PARTNER]["before"] == 1
+    whole = json.loads(backtest(home, RULES, "--format", "json", "--since", "2026-02-01T00:00:00Z").out)
+    assert whole["partners"][PARTNER]["shown_from"] > "2026-03-01T11", (
+        "nothing is claimed of what lies before the record"
+    )
 
 
 def test_what_had_fired_before_the_record_begins_does_not_fire_again(

@@ -95,7 +95,8 @@ def _partners(ledger: LedgerReader, config: Config) -> Iterator[PartnerId]:
 def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: PartnerId, since: datetime | None) -> Tested:
     history = ledger.history(partner, since - WARM_UP if since is not None else None)
     made = ledger.writes(partner=partner)
-    begins, shown_from = history.begins, since if since is not None else history.begins
+    begins, recorded = history.begins, ledger.facts_begin(partner)
+    shown_from = begins if since is None or recorded is None else max(since, recorded)
     if begins is None or shown_from is None:
         nothing = Replayed(writes=(), unseen={}, looks=0)
         return Tested(

@@ -158,3 +158,11 @@ def test_a_write_is_not_shown_as_halted_once_the_halt_has_ended(config: Path) ->
         for path in ("/writes", f"/write?id={write.id}"):
             text = httpx.get(page.address + path, trust_env=False).text
             assert "no longer halted: the next poll judges it anew" in text, path
+
+
+def test_a_status_spells_the_end_of_a_halt_as_every_other_time(config: Path) -> None:
+    assert call("halt", "--for", "1h", *BECAUSE, config=config).code == 0
+
+    (found,) = call("status", "--format", "json", config=config).json["halts"]
+
+    assert found["until"].endswith("Z")
