@@ -94,7 +94,7 @@ _ALL = (
     Mutant(
         name="the same as before",
         why="a replica that was not heard of goes on under its id",
-        applied=flaw(f"{ROWS}.beat", ("if replica in living(connection):", "if replica:")),
+        applied=flaw(f"{ROWS}.beat", ("if replica in alive:", "if replica:")),
         shown_by=(plain("fleet of one, stalled"),),
     ),
     Mutant(
