@@ -491,11 +491,11 @@ class LedgerReader:
     def partners_of(self, event: str) -> tuple[PartnerId, ...]:
         """Whose event this is: an id of one partner may be another one's too."""
         known = self.partners()  # the indices begin with the partner, and there are few of them
-        records, seen = (
+        found = (
             select(table.c.partner).where(table.c.partner.in_(known), table.c.event == event)
-            for table in (action_log, tables.observed)
+            for table in (action_log, rule_memory, tables.observed)
         )
-        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(union(records, seen))))
+        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(union(*found))))
 
     # the daemon
 
