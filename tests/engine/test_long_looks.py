@@ -163,13 +163,13 @@ def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_next(
 def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_partner: object) -> int:
+    def fail(_partner: object, _after: object) -> None:
         raise LedgerUnwritable("the disk is failing")
 
     async def script(here: Town) -> None:
         await here.run(4)
         with monkeypatch.context() as patch:
-            patch.setattr(here.ledger, "last_seq", fail)
+            patch.setattr(here.ledger, "standing", fail)
             await here.run(3)
         assert here.reports[-1].error == "the disk is failing"
         await here.run(4)
