@@ -247,7 +247,7 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
                 from_s = max(since_s, sharing.settled_from_s(case, at_s, taken_over=taken_over))
                 yield from _left(case, row, proof, from_s, at_s)
             if row["kind"] == "unknown":
-                proof, taken_over = "", row["reason"] == "takeover"
+                proof, taken_over = "", row["reason"] in ("takeover", "crash")
                 since_s = deed.attempts[-1].ended_s if len(deed.attempts) == 1 else _attempt_before(deed, row)
             state = row["kind"]
 

@@ -35,7 +35,7 @@ from worker.sandbox.service import Twin
 from worker.sandbox.world import TwinWorld
 
 PARTNERS = tuple(PartnerId(f"partner-id-{name}") for name in ("north", "east", "south", "west", "mid"))
-EVEN_S = 28.0
+EVEN_S = 64.0
 """So long after a change the partners are shared out evenly."""
 NAMED_AGAIN_S = 70.0
 """So long after the service named no partner somebody can hear of it first."""

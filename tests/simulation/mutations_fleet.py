@@ -7,6 +7,8 @@ from tests.simulation.scenes import FLEET as FLEET_SEEDS
 
 ROWS = "worker.ledger.ownership:Membership"
 FLEET = "worker.engine.fleet"
+OF_FLEET = "tests/unit/engine/test_fleet.py"
+CLOCK = f"{OF_FLEET}::test_time_is_the_servers_as_exactly_as_its_fastest_answer"
 SENT = "server sending"
 UNMET = "one.sent or one.id not in self.__dict__.setdefault(str(id(state)), {one.id for one in writes})"
 SENT_ALL_THE_SAME = """    from contextlib import suppress
@@ -185,6 +187,78 @@ _ALL = (
             at("fleet, the last rule removed", "write", "cut after"),
             at("fleet, the last rule removed", "write", "429 clean"),
         ),
+    ),
+    Mutant(
+        name="the moment of the asking",
+        why="what the server's clock said counts for when it was asked, however long the answer took",
+        applied=flaw(f"{FLEET}:ServersClock.heard", ("for one in (before, after)", "for one in (after, after)")),
+        tested_by=CLOCK,
+    ),
+    Mutant(
+        name="the slowest answer",
+        why="an answer that took long makes the clock less exact, and sets it back",
+        applied=flaw(f"{FLEET}:ServersClock.heard", ("min(max(self._began, earliest), latest)", "earliest")),
+        tested_by=CLOCK,
+    ),
+    Mutant(
+        name="never set back",
+        why="a server whose clock was set back is not followed",
+        applied=flaw(
+            f"{FLEET}:ServersClock.heard",
+            ("min(max(self._began, earliest), latest)", "max(self._began, earliest)"),
+        ),
+        tested_by=CLOCK,
+    ),
+    Mutant(
+        name="a wall clock of its own",
+        why="a replica goes by its machine's wall clock",
+        applied=flaw(
+            f"{FLEET}:ServersClock.now", ("self._began + timedelta(seconds=self.monotonic())", "self.own.now()")
+        ),
+        tested_by=f"{OF_FLEET}::test_time_goes_on_with_the_monotonic_clock_whatever_becomes_of_the_wall_clock",
+    ),
+    Mutant(
+        name="no L",
+        why="an attempt is stored without how long a byte of it may still leave",
+        applied=flaw("worker.engine.execute:Executor._recorded", ("late_s=self._settings.late_s", "late_s=0.0")),
+        shown_by=STALLED,
+    ),
+    Mutant(
+        name="a lease that goes on",
+        why="the lease of a replica is renewed while its loop stands",
+        applied=flaw(f"{ROWS}.beat", ("values(beat=now, state", "values(beat=now + 12 * LEASE, state")),
+        shown_by=(plain("fleet, killed"), *HELD_UP),
+    ),
+    Mutant(
+        name="reads for a minute",
+        why="a replica still asks the service when its partners may be another's",
+        applied=flaw(f"{FLEET}:Fleet.beat", ("lease(began + READS_FOR_S)", "lease(began + 60.0)")),
+        tested_by=f"{OF_FLEET}::test_a_beat_lets_read_for_less_than_the_lease_lasts",
+    ),
+    Mutant(
+        name="a minute unused",
+        why="after a takeover without a goodbye the quota counts as fresh",
+        applied=flaw("worker.reading.gate:Pacer.take_over", ("if not goodbye:", "if False:")),
+        tested_by="tests/unit/reading/test_shared_paces.py"
+        "::test_without_a_goodbye_the_quota_counts_as_used_up_and_is_not_forbidden",
+    ),
+    Mutant(
+        name="a wait that nobody goes on with",
+        why="what a 429 asked for is stored, and who takes the partner over does not look at it",
+        applied=flaw("worker.reading.gate:Pacer.take_over", ("if isinstance(blocked_s, int | float):", "if False:")),
+        shown_by=(at("fleet, killed soon", "read", "429, Retry-After ten years", 7),),
+    ),
+    Mutant(
+        name="counted on",
+        why="a replica that is told of no partner has its share all the same",
+        applied=flaw(f"{FLEET}:Fleet.beat", ('if self._state != "stopping":', 'if self._state == "starting":')),
+        tested_by=f"{OF_FLEET}::test_who_is_told_of_no_partner_is_not_counted_on",
+    ),
+    Mutant(
+        name="asked on",
+        why="who was given up asks on who its partners are",
+        applied=flaw(f"{FLEET}:Fleet.beat", ("self.mine = self.strangers = frozenset()", "self.mine = frozenset()")),
+        tested_by=f"{OF_FLEET}::test_who_was_given_up_asks_no_more_who_its_partners_are",
     ),
 )
 MUTANTS = {**OF_ONE, **{one.name: one for one in _ALL}}

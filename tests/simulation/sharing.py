@@ -10,8 +10,7 @@ from tests.simulation.history import Owned, Row, Sharing, Trouble
 
 GONE = ("killed", "stall", "cut from the ledger", "silent ledger")
 ASKED_WITHIN_S = 10.0
-EVEN_WITHIN_S = 24.0
-"""Of so few partners: one is handed over a beat, and none is taken before it is known who it is."""
+EVEN_WITHIN_S = 60.0
 LEASE_S = 5.0
 READY_S = 9.0
 """So long after its start a process can take what another one has left."""
