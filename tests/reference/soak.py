@@ -30,14 +30,14 @@ MEASURES: Final = (
     Measure(words="resident memory, MB", share=0.05, beside=0.0),
     Measure(words="open file handles", share=0.0, beside=3.0),
     Measure(words="threads", share=0.0, beside=2.0),
-    Measure(words="kB of ledger for each new record", share=0.1, beside=0.0),
+    Measure(words="kB of ledger for each record", share=0.1, beside=0.0),
     Measure(words="seconds from a change to its effect", share=0.2, beside=0.5),
     Measure(words="percent of one core", share=0.25, beside=0.5),
     Measure(words="ms of a commit", share=0.5, beside=2.0),
     Measure(words="ms until /metrics has answered", share=0.5, beside=20.0),
 )
 COLOURS: Final = {"killed": "#b3261e", "left alone": "#1b5e20"}
-WIDTH, HEIGHT, LEFT, TOP, ACROSS, DOWN = 360, 110, 56, 44, 450, 190
+WIDTH, HEIGHT, LEFT, TOP, ACROSS, DOWN = 360, 110, 56, 76, 450, 190
 STYLE: Final = (
     "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.s{font-size:11px}"
     "@media (prefers-color-scheme:dark){svg{background:#fff}}"
@@ -75,11 +75,20 @@ def text() -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * ACROSS + 10} {height}" role="img">',
             "<title>What two workers took over hours in which everything went wrong now and then</title>",
             f"<style>{STYLE}</style>",
+            f'<text class="t" x="{LEFT}" y="20">{_books(kept)}</text>',
             *panels,
             *_legend(height - 14),
             "</svg>\n",
         )
     )
+
+
+def _books(kept: Mapping[str, Any]) -> str:
+    """What the sandbox's books say, in a line."""
+    counted = kept["books"]
+    told = ", ".join(f"{counted[name]:,} {name}" for name in ("changes", "effects", "repeated", "lost"))
+    still = f", {counted['open']} not settled yet" if counted["open"] else ""
+    return f"{kept['played_minutes']} minutes: {told}{still}"
 
 
 def _panel(column: int, rows: Mapping[str, Sequence[Row]]) -> Iterator[str]:
