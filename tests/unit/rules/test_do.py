@@ -6,7 +6,7 @@ from worker.model.errors import InputErrors
 from worker.model.facts import Json
 from worker.model.rules import Computed, RuleStep, Template
 from worker.rules.load import read_rules
-from worker.rules.registry import with_custom
+from worker.rules.registry import Registry, with_custom
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [%s]\n"
 WATCHING = "rules:\n  - id: a\n    on_change: suggested_tcs\n    do: [%s]\n"
@@ -233,3 +233,10 @@ def test_an_assumption_names_parameters_too() -> None:
     text = HEAD % "create_campaign: {tc: a, tc_run_id: 1, aim: '=event.city', kind: old}"
     assert set(read_rules({"r.yaml": text}, registry).rules.rules[0].do[0].params) == {"tc", "tc_run_id", "aim", "kind"}
     assert "unknown key 'aim'" in mistakes(text)[0]
+
+
+@pytest.mark.parametrize("written", ["frontend_status: CANCELLED", "write: {method: DELETE, path: '/x', host: cr}"])
+def test_what_needs_the_ingest_service_is_refused_where_its_address_is_not_known(written: str) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read_rules({"r.yaml": HEAD % f"{{{written}}}"}, Registry(ingest=False))
+    assert "needs the event-ingest service" in str(caught.value.problems[0])
