@@ -196,13 +196,21 @@ class Play:
             "cut from the service": (one.to_service.cut, one.to_service.is_cut.clear),
             "cut from the ledger": (one.to_ledger.cut, one.to_ledger.is_cut.clear),
             "silent ledger": (one.to_ledger.silent.set, partial(self._speak, one)),
-            "server restart": (self._server.stop, self._server.start),
+            "server restart": (self._server_down, self._server_up),
         }
         begin, end = acts[trouble.kind]
         who = "" if trouble.kind == "server restart" else f"{one.name}: "
         yield trouble.at_s, f"{who}{trouble.kind}", begin
         if trouble.for_s is not None:
             yield trouble.at_s + trouble.for_s, f"{who}over: {trouble.kind}", end
+
+    def _server_down(self) -> None:
+        if self._server.is_up:  # or another trouble of the same kind was sooner
+            self._server.stop()
+
+    def _server_up(self) -> None:
+        if not self._server.is_up:
+            self._server.start()
 
     def _thaw(self, one: Replica) -> None:
         """It goes on, or was ended by its kernel in the moment before a send, and is started again."""

@@ -53,6 +53,11 @@ class Server:
         """At once, as a crash would."""
         self.run("pg_ctl", "-m", "immediate", "stop")
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return (self.folder / "data" / "postmaster.pid").exists()
+
     def url(self, database: str = "postgres") -> str:
         """Where a ledger is reached."""
         return f"postgresql://{USER}@/{database}?host={self.folder}"
