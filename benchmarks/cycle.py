@@ -4,7 +4,6 @@ Against the least that anybody could do: the same pages read through the same HT
 The twin's own work is in both. Virtual time, so that waits cost nothing; ``RUNS`` changes the number of cycles.
 """
 
-import json
 import os
 import statistics
 import sys
@@ -13,11 +12,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
-from tests.twin import BASE_URLS, TwinTransport
+from benchmarks.plain import reader
 from tests.virtual import VirtualClock, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, rule_set, world
 from worker.sandbox.service import Twin
@@ -64,24 +61,16 @@ def cycles(events: int, folder: Path) -> list[float]:
 def bare_reads(events: int) -> list[float]:
     """CPU seconds of the same pages, read and decoded, and nothing else."""
     loop = VirtualLoop()
-    clock = VirtualClock(loop)
     times: list[float] = []
-    transport = TwinTransport(twin_of(events), clock=loop.time, sleep=clock.sleep)
 
     async def script() -> None:
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URLS["api"]) as client:
-            signed = await client.post("/auth", json={"username": "sandbox", "password": "sandbox"})
-            token = json.loads(signed.content)["AccessToken"]
-            headers = {"Authorization": f"Bearer {token}", "X-Preferred-Partner-Id": PARTNER}
+        async with reader(twin_of(events), loop, PAGE) as read:
             for _ in range(RUNS + 1):
                 began = time.process_time()
-                seen = 0
-                for page in range(1, -(-events // PAGE) + 1):
-                    answer = await client.get("/events/", params={"limit": PAGE, "page": page}, headers=headers)
-                    seen += len(json.loads(answer.content)["items"])
+                seen = len(await read())
                 times.append(time.process_time() - began)
                 assert seen == events
-                await clock.sleep(4)
+                await VirtualClock(loop).sleep(4)
 
     run_virtually(loop, script())
     loop.close()

@@ -2,12 +2,14 @@
 
 Whatever else the process does (a stop, the page, other partners) waits for the turn of the loop that is under way. So
 each turn is timed, by what the processor did in it, also that in which the daemon takes what lasts from the garbage
-collector. The worker's own cycle on the in-process twin. Virtual time, so that waits cost nothing; ``EVENTS`` and
-``RULES`` change the size. Ends with 1 where a turn takes longer than a tenth of a second.
+collector. The worker's own cycle on the in-process twin, beside a plain script (``plain``) that reads the same pages,
+judges the same conditions and keeps the events. Virtual time, so that waits cost nothing; ``EVENTS``, ``RULES`` and
+``RUNS`` change the size. Ends with 1 where a turn takes longer than a tenth of a second.
 """
 
 import asyncio
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -16,7 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
+from benchmarks import plain
 from benchmarks.idle import CONDITIONS
+from benchmarks.rivals import origin
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.daemon import keep, seldom
@@ -24,10 +28,12 @@ from worker.sandbox.service import Twin
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))
 RULES = int(os.environ.get("RULES", "20"))
+RUNS = int(os.environ.get("RUNS", "3"))
+PAGE = 100
 MOST_S = 0.1
+CONDITIONS_OF_ALL = [CONDITIONS[number % len(CONDITIONS)] for number in range(RULES)]
 TEXT = "rules:\n" + "".join(
-    f"  - id: rule-{number}\n    when: {CONDITIONS[number % len(CONDITIONS)]}\n    do: [pause]\n"
-    for number in range(RULES)
+    f"  - id: rule-{number}\n    when: {text}\n    do: [pause]\n" for number, text in enumerate(CONDITIONS_OF_ALL)
 )
 
 
@@ -47,7 +53,7 @@ class Turns(VirtualLoop):
 def looked(folder: Path) -> tuple[float, list[float]]:
     """CPU seconds of the first look, and of each turn of the loop."""
     loop = Turns()
-    settings = replace(QUICK, page_size=100, requests_per_minute=6000)
+    settings = replace(QUICK, page_size=PAGE, requests_per_minute=6000)
     twin = Twin(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
     here = Town(loop, twin, folder, rule_set(TEXT), settings)
 
@@ -68,14 +74,47 @@ def looked(folder: Path) -> tuple[float, list[float]]:
     return took, loop.took
 
 
+def scripted(folder: Path) -> float:
+    """CPU seconds of the plain script."""
+    loop = VirtualLoop()
+    twin = Twin(world(*(happening(f"e{number:05}") for number in range(EVENTS))))
+
+    async def script() -> float:
+        async with plain.reader(twin, loop, PAGE) as read:
+            began = time.process_time()
+            events = await read()
+            assert (len(events), plain.judged(CONDITIONS_OF_ALL, events)) == (EVENTS, 0)
+            plain.keep(folder / "plain.db", events)
+            return time.process_time() - began
+
+    took = run_virtually(loop, script())
+    loop.close()
+    return took
+
+
+def spread(times: list[float]) -> str:
+    """Least, median, most."""
+    return f"{min(times):.2f} | {statistics.median(times):.2f} | {max(times):.2f}"
+
+
 def main() -> None:
     """Measures and prints."""
-    print(f"the first look at {EVENTS} events under {RULES} rules; CPU seconds")
-    print("| the look | holds of 10 ms or more | their median | the longest |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as name:
-        took, holds = looked(Path(name))
+    own, bare, holds = list[float](), list[float](), list[float]()
+    for _ in range(RUNS):
+        with tempfile.TemporaryDirectory() as name:
+            took, turns = looked(Path(name))
+            own.append(took)
+            holds += turns
+            bare.append(scripted(Path(name)))
     long = sorted(hold for hold in holds if hold >= 0.01)
-    print(f"| {took:.1f} | {len(long)} | {long[len(long) // 2]:.2f} | {long[-1]:.2f} |", flush=True)
+    print(origin())
+    print(f"the first look at {EVENTS} events under {RULES} rules; CPU seconds of {RUNS} runs")
+    print("| what | min | median | max | ratio |\n|---|---|---|---|---|")
+    print(f"| a plain script | {spread(bare)} | 1.0 |")
+    print(f"| the worker | {spread(own)} | {statistics.median(own) / statistics.median(bare):.1f} |")
+    print(
+        f"turns of 10 ms or more: {len(long)}, their median {statistics.median(long):.2f}, the longest {long[-1]:.2f}"
+    )
     if long[-1] > MOST_S:
         raise SystemExit(1)
 

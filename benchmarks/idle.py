@@ -36,16 +36,19 @@ READER = """
 import json, sys, time, httpx
 client = httpx.Client(base_url=sys.argv[1], timeout=60)
 token = client.post("/auth", json={"username": "sandbox", "password": "sandbox"}).json()["AccessToken"]
-limit = int(sys.argv[2])
+limit, partners = int(sys.argv[2]), sys.argv[3:]
+once = partners[0] == "once"
 while True:
     began = time.monotonic()
-    for partner in sys.argv[3:]:
+    for partner in partners[once:]:
         page, total = 0, 1
         while page * limit < total:
             page += 1
             head = {"Authorization": "Bearer " + token, "X-Preferred-Partner-Id": partner}
             answer = client.get("/events/", params={"limit": limit, "page": page}, headers=head)
             total = json.loads(answer.content)["total"]
+    if once:
+        break
     time.sleep(max(0.0, 3.0 - (time.monotonic() - began)))
 """
 
@@ -85,7 +88,7 @@ def twin(folder: Path) -> tuple[subprocess.Popen[str], str]:
 def daemon(folder: Path, base_url: str) -> subprocess.Popen[bytes]:
     """The daemon under 20 rules none of which ever fires."""
     rules = folder / "rules"
-    rules.mkdir()
+    rules.mkdir(exist_ok=True)
     lines = [
         f"  - id: rule-{number}\n    when: {CONDITIONS[number % len(CONDITIONS)]}\n    do: [{{notify: 'rule'}}]\n"
         for number in range(20)
@@ -105,19 +108,18 @@ def daemon(folder: Path, base_url: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([str(COMMAND), "run"], cwd=folder, stdout=log, stderr=log, env=environment)
 
 
-def at_rest(folder: Path, process: "subprocess.Popen[bytes]") -> list[str]:
-    """Waits until every event was met, and until what a start leaves to do afterwards is done. The partners."""
+def met(folder: Path, process: "subprocess.Popen[bytes]", every_s: float = 1.0) -> list[str]:
+    """Waits until every event was met. The partners."""
     deadline, log = time.monotonic() + PATIENCE_S, folder / "log.txt"
-    met: dict[str, int] = {}
-    while sum(met.values()) < EVENTS:
+    events_of: dict[str, int] = {}
+    while sum(events_of.values()) < EVENTS:
         text = log.read_text(encoding="utf-8", errors="replace")
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the daemon did not meet every event:\n{text[-2000:]}")
         found = re.findall(r'"partner": "([^"]+)", "events": (\d+), "complete": true', text)
-        met = {partner: int(events) for partner, events in found}
-        time.sleep(1)
-    time.sleep(REST_S)
-    return sorted(met)
+        events_of = {partner: int(events) for partner, events in found}
+        time.sleep(every_s)
+    return sorted(events_of)
 
 
 def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
@@ -136,7 +138,8 @@ def main() -> None:
             running.append(service)
             worker = daemon(folder, base_url)
             running.append(worker)
-            partners = at_rest(folder, worker)
+            partners = met(folder, worker)
+            time.sleep(REST_S)  # what a start leaves to do afterwards
             own = measured(worker.pid)
             ended(running.pop())
             reader = subprocess.Popen([sys.executable, "-c", READER, base_url, str(PAGE), *partners])

@@ -16,10 +16,10 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
+from worker.ledger.database import make_durable
 from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
-from worker.ledger.sqlite import make_durable
 
 WAL_PAGES = 1_100
 """A little more than the log has when SQLite moves it into the file."""

@@ -47,7 +47,7 @@ PAGES = (
     "/writes?rule=rare-rule",
     "/write?id=7000",
     "/event?event=event-4",
-    "/search?event=199",
+    "/events?text=199",
     "/rules",
     "/rule?rule=pause-cancelled",
     "/charts",
