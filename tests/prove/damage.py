@@ -30,7 +30,7 @@ from tests.unit.ledger.examples import (
     open_ledger,
     plan,
 )
-from worker.ledger import sqlite
+from worker.ledger import database
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, LogFilter, Move, PartnerMemory, Sending, of_write
 from worker.model.errors import NotSafe, WorkerError
@@ -128,7 +128,7 @@ def in_memory() -> Iterator[Path]:
     statements: compiling them anew for each opening would take longer than the opening."""
     with (
         TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as folder,
-        patch.object(sqlite, "engine_of", shared_engine),
+        patch.object(database, "engine_of", shared_engine),
     ):
         yield Path(folder)
 

@@ -29,6 +29,8 @@ FOUND_S = LASTS_S / 3
 WRITE_EVERY_S = 100.0
 SETTLED_S = 240.0
 USED_AT_LEAST, REFUSED_AT_MOST = 0.8, 0.05
+FORGIVEN = ("task_without_put",)
+"""A PUT that nginx refuses never comes to the sandbox; the 429 may hide that it took effect, so its task is read."""
 PARTNER = "partner-id-aurora-live"
 DRAFT = {"goal": "ROAS", "total_budget": 300, "state": "DRAFT"}
 RULES = """
@@ -241,7 +243,7 @@ def test_behind_a_real_nginx_the_limit_is_found_and_every_write_gets_done(tmp_pa
         for number, limit in enumerate(LIMITS):
             folder = tmp_path / str(number)
             folder.mkdir()
-            box = stack.enter_context(sandbox(folder, "--events", "40"))
+            box = stack.enter_context(sandbox(folder, "--events", "40", forgiven=FORGIVEN))
             nginx = stack.enter_context(limited(folder / "nginx", box, limit.per_minute))
             through = replace(
                 box,

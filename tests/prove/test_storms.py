@@ -14,7 +14,7 @@ import pytest
 from tests.prove.test_random_worlds import say
 from tests.worlds import QUICK, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.rules import Surge
 from worker.model.writes import FINAL, Write
 from worker.sandbox.world import Happening

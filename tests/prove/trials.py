@@ -22,9 +22,9 @@ from worker.model.actions import ACTIONS
 from worker.model.commits import Brake, Commit, Move, Sending
 from worker.model.exchange import Message
 from worker.model.writes import Write
-from worker.sandbox.exchange import Delivery, TwinRequest
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Twin
+from worker.sandbox.settings import Delivery, TwinRequest
 
 Step = Literal[
     "never",

@@ -212,8 +212,9 @@ def _let_go(deed: Deed) -> bool:
 
 def what_has_to_last_lasted(case: Case) -> Iterator[str]:
     """A rule with ``for`` fires no sooner than that after its condition became true in the service, nor that soon after
-    a whole read, by the same process, which showed that it was not."""
-    if case.history.stale or case.history.clock_moved:
+    a whole read, by the same process, which showed that it was not. Not asked for where nothing could be stored: what
+    a poll had shown then is recorded with the next one, and decided on as the next one shows it."""
+    if case.history.stale or case.history.clock_moved or case.history.unstored:
         return
     for wish in case.history.wishes:
         if not wish.for_s or wish.wants is None or wish.rule in case.history.edited:

@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import inf
 from typing import Any
 from urllib.parse import unquote
 
@@ -170,7 +171,7 @@ def case_of(history: History) -> Case:
         by_life.append(mine)
         lines.extend((deeds[write], told, life) for write, told in own.items())
     _follow(lines, known)
-    strays = [stray for wire in history.wire if (stray := _joined(wire, by_life[wire.life])) is not None]
+    strays = [stray for wire in history.wire if (stray := _joined(*_where_it_began(history, wire, by_life)))]
     by_request = {wire.request_id: one for mine in by_life for one in mine for wire in one.wire}
     orphans = []
     for effect in history.effects:
@@ -232,6 +233,20 @@ def _follow(lines: list[tuple[Deed, list[Row], int]], known: dict[str, Attempt])
         for row, after in pairwise([row for row in told if row["kind"] in STATES]):
             if row["kind"] == "sending" and known[row["hash"]].after is None:
                 known[row["hash"]].after = after
+
+
+def _where_it_began(history: History, wire: Wire, by_life: list[list[Attempt]]) -> tuple[Wire, list[Attempt]]:
+    """The attempts of the ledger that its sender knew: one that stood still before the first byte had its record on
+    disk before it, and the ledger may have been exchanged since."""
+    began_s = min(
+        (one for owner, one, to_s in history.stalls if owner == wire.owner and one <= wire.at_s <= to_s), default=inf
+    )
+    life = sum(lost_s <= began_s for lost_s in history.lost[: wire.life])
+    if life == wire.life:
+        return wire, by_life[life]
+    known = [one for one in by_life[life] if one.at_s <= began_s]
+    newest = max((one.row["seq"] for one in known), default=-1)
+    return replace(wire, sending_seq=newest, mark_seq=newest), known
 
 
 def _joined(wire: Wire, attempts: list[Attempt]) -> tuple[Wire, str] | None:

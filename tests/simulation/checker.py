@@ -39,6 +39,7 @@ from tests.simulation.case import (
     Deed,
     case_of,
     refused_after_its_effect,
+    same_target,
     target_of,
     too_late,
     touched,
@@ -147,7 +148,7 @@ def nothing_repeated(case: Case) -> Iterator[str]:
     """The service's own books call no effect a repetition: the same write again, while nobody changed its target.
     Forgiven: an effect on the same target that was later than ``settle``; and for the call that follows a change of
     frontend status, which no read shows, a person's word, also that a lost ledger is to be gone on with, and another
-    episode that asks for it anew."""
+    episode that asks for it anew; and such an episode too where what came before it ended unconfirmed."""
     for deed in case.deeds.values():
         for effect in deed.effects:
             if not effect.repeated:
@@ -160,6 +161,8 @@ def nothing_repeated(case: Case) -> Iterator[str]:
                 case.forgiven["what no read shows, after a person's word"] += 1
             elif effect.operation == UNSEEN and _asked_for_anew(case, deed, effect):
                 case.forgiven["what no read shows, asked for by another episode"] += 1
+            elif _none_could_tell(case, deed):
+                case.forgiven["what no read could tell, asked for anew by another episode"] += 1
             else:
                 what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
                 yield f"write {deed.rows[0]['write']} repeated {what}"
@@ -175,6 +178,15 @@ def _late_on(case: Case, deed: Deed, effect: Effect) -> bool:
 def _word_after_a_loss(case: Case, deed: Deed) -> bool:
     """Whether a person has let it go, of a ledger that one had accepted."""
     return bool(case.accepted) and deed.count("approved") + deed.count("resolved") > 0
+
+
+def _none_could_tell(case: Case, deed: Deed) -> bool:
+    """Whether every write of the same target before it was of another episode, and ended as one that nobody could
+    confirm."""
+    first = deed.rows[0]
+    before = [one for one in case.deeds.values() if one.rows[0]["seq"] < first["seq"] and same_target(one, deed)]
+    others = all(one.state == "unconfirmed" and one.rows[0]["episode"] != first["episode"] for one in before)
+    return bool(before) and others
 
 
 def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:

@@ -21,8 +21,8 @@ from sqlalchemy.pool import NullPool
 from tests.simulation.loop import OWNER, Killed
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
+from worker.ledger import database, sql
 from worker.ledger import mark as marks
-from worker.ledger import sql, sqlite
 from worker.ledger.mark import Mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger
@@ -371,10 +371,10 @@ def mounted(disk: Disk) -> Iterator[None]:
             disk.die(owner)
 
     with (
-        patch.object(sqlite, "_connector", connector),
-        patch.object(sqlite, "TRY_MS", 0),
-        patch.object(sqlite, "TRIES", 1),
-        patch.object(sqlite, "engine_of", shared_engine),
+        patch.object(database, "_opener", connector),
+        patch.object(database, "TRY_MS", 0),
+        patch.object(database, "TRIES", 1),
+        patch.object(database, "engine_of", shared_engine),
         patch.object(sql, "write_mark", write_mark),
         patch.object(sql, "migrate", tables_of_a_new_one),
     ):

@@ -46,7 +46,9 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "read_floor" and begun_by_one_that_is_gone(case, at_s, what):
             case.forgiven["a floor that a replica took along that is gone, or a ledger that was put back"] += 1
-        elif kind == "retry_after" and any(one <= at_s <= one + UNDER_WAY_S for one in case.history.throttled):
+        elif kind == "retry_after" and any(
+            one <= at_s and _left_s(case, at_s, what) <= one + UNDER_WAY_S for one in case.history.throttled
+        ):
             case.forgiven["left before the 429 was heard"] += 1
         elif kind == "retry_after" and _stalled_meanwhile(case, at_s):
             case.forgiven["left by a process that was stalled when the 429 came"] += 1
@@ -60,6 +62,13 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["a task read after an attempt that never left"] += 1
         else:
             yield f"{kind} at {at_s - 1000:.3f}: {what}"
+
+
+def _left_s(case: Case, at_s: float, what: str) -> float:
+    """When the request left that came then: of a write that was long on its way, its sender knows."""
+    method, path = what.split(": ", maxsplit=1)[0].split()
+    left = [one.at_s for one in case.history.wire if one.at_s <= at_s and one.method == method and path in one.url]
+    return min(at_s, max(left, default=at_s))
 
 
 def _readers(case: Case) -> Iterator[Life]:
@@ -135,7 +144,7 @@ def episodes_are_few(case: Case) -> Iterator[str]:
             held = [wish.holds(one) for one in history.of(event)]
             rises = sum(now and not before for before, now in pairwise([False, *held]))
             set_aside = sum(
-                row["kind"] == "skipped"
+                row["kind"] in ("skipped", "cancelled")
                 and row["reason"] in ("conflict", "no_longer_holds")
                 and (row["rule"], row["event"]) == (wish.rule, event)
                 for row in case.last
@@ -147,12 +156,15 @@ def episodes_are_few(case: Case) -> Iterator[str]:
 
 def everything_ends(case: Case) -> Iterator[str]:
     """With faults off, every write comes to an end; what is held has an event that is gone, or says which person's
-    decision or other write it waits for."""
+    decision or other write it waits for. Forgiven where the wall clock was set back by an hour: what waits for an hour
+    of it, or for a person whose word must be newer than the worker's."""
     present = _present(case)
     for deed in case.deeds.values():
         if case.last and deed.rows[-1]["hash"] not in {row["hash"] for row in case.last}:
             continue  # of a ledger that was lost
-        if deed.state not in FINAL and deed.event in present and not held_by_the_hour(case, deed):
+        if deed.state in ("planned", "needs_human") and case.history.clock_back:
+            case.forgiven["waits until a clock that was set back has come up again"] += 1
+        elif deed.state not in FINAL and deed.event in present and not held_by_the_hour(case, deed):
             why = deed.rows[-1]["why"]
             yield f"write {deed.rows[0]['write']} of {deed.event} is still {deed.state} at the end: {why}"
 
@@ -196,7 +208,7 @@ def _present(case: Case) -> set[str]:
 
 def wishes_are_fulfilled(case: Case) -> Iterator[str]:
     """What a lasting condition asks for is so at the end, unless a person or another rule reversed it, the service
-    refused it, or a record says who decided otherwise."""
+    refused it, or a record says who decided otherwise; where the wall clock was set back, it may wait for that."""
     history = case.history
     latest = {one.event: one for one in history.versions}
     for wish in history.wishes:
@@ -210,6 +222,10 @@ def wishes_are_fulfilled(case: Case) -> Iterator[str]:
                 yield f"{wish.rule} wants something of {event} at the end, and the log does not know it"
             elif said and said[-1]["kind"] in ("observed", "fired") and said[-1]["reason"] != "shared":
                 yield f"{wish.rule} wants something of {event} at the end: {said[-1]['kind']} {said[-1]['why']}"
+            elif history.clock_back and any(
+                one.state == "planned" for one in case.deeds.values() if one.event == event
+            ):
+                case.forgiven["waits until a clock that was set back has come up again"] += 1
             elif not any(_explained(case, rule, event) for rule in (wish.rule, *_stood_for(said))):
                 yield f"{wish.rule} wants something of {event} at the end, and nothing says why it is not so"
 
@@ -359,8 +375,8 @@ def who_is_told_to_stop_begins_nothing(case: Case) -> Iterator[str]:
 
 def enforcing_stops_after_a_bad_end(case: Case) -> Iterator[str]:
     """What enforces its wish sends nothing more once a write was rejected, or never confirmed, until its target was as
-    wanted or its condition false. Not asked for where an answer was another object, a ledger was lost, a person asked
-    for it again, or the rule was edited."""
+    wanted or its condition false, also while it was being sent. Not asked for where an answer was another object, a
+    ledger was lost, a person asked for it again, or the rule was edited."""
     history = case.history
     if len(history.logs) > 1 or history.stale or any(one.foreign for one in history.reads):
         return
@@ -375,8 +391,17 @@ def enforcing_stops_after_a_bad_end(case: Case) -> Iterator[str]:
             from_s, to_s = case.committed_s(0, ended["seq"]), case.committed_s(0, fired["seq"])
             between = history.of(bad.event, to_s)[max(len(history.of(bad.event, from_s)) - 1, 0) :]
             left = all(wish.holds(one) and not as_wanted(case, bad, one) for one in between)
-            if left and not agains(case.last, wish.rule, bad.event):
+            if left and not _read_as_wanted(case, bad) and not agains(case.last, wish.rule, bad.event):
                 yield f"write {fired['write']} enforces what write {ended['write']} did not bring about"
+
+
+def _read_as_wanted(case: Case, deed: Deed) -> bool:
+    """Whether a read between its sending and its end showed what it wanted, though the answer came too late to say so:
+    it was brought about, and has drifted since."""
+    from_s, to_s = deed.attempts[0].at_s, deed.attempts[-1].ended_s
+    reads = [one.shows_s for one in case.history.shown(deed.event) if one.whole and from_s <= one.shows_s]
+    shown = (case.history.at(deed.event, at_s) for at_s in reads if at_s <= max(to_s, from_s) + INTERVAL_S)
+    return any(one is not None and as_wanted(case, deed, one) for one in shown)
 
 
 def wanted_when_sent(case: Case) -> Iterator[str]:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tests.builders import NOW, a_policy, a_situation, a_write, event_fact, unreadable
-from worker.guards.checks import target_free
+from worker.guards import target_free
 from worker.model.actions import ACTIONS
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 from worker.model.facts import Fact, WriteId

@@ -25,7 +25,7 @@ from tests.twin import BASE_URLS
 from tests.worlds import happening, rule_set, tenant
 from worker.api.exchanges import ReadResponse
 from worker.cli.wiring import PublishedSource
-from worker.engine.fleet import Fleet, ServersClock
+from worker.engine.ports import Fleet, ServersClock
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
 from worker.model.facts import PartnerId

@@ -15,7 +15,8 @@ LATE_S = 1.0
 
 def a_follower_acts_once_for_each_firing_that_stands(case: Case) -> Iterator[str]:
     """A rule that comes after another one fires only where that one has a confirmed write which no confirmed write has
-    put back, and once for each firing of it at the most. A person's `again` asks for one more."""
+    put back, and once for each firing of it at the most. A person's `again` asks for one more. How often is not asked
+    for where reads answered as of the past: to whoever is shown that, the condition was false, and true anew."""
     for wish in (one for one in case.history.wishes if one.after):
         for life, rows in enumerate(case.history.logs):
             told = _told(case, life)
@@ -27,15 +28,16 @@ def a_follower_acts_once_for_each_firing_that_stands(case: Case) -> Iterator[str
                 firings = {(one[0]["rule"], one[0]["episode"]) for one in _confirmed(told, wish.after, event)}
                 again = sum(row["kind"] == "again" and row["event"] == event for row in rows)
                 times = sum(row["event"] == event for row in fired)
-                if times > len(firings) + again + case.accepted:
+                if times > len(firings) + again + case.accepted and not case.history.stale:
                     yield f"{wish.rule} fired {times} times for {event}, after {len(firings)} firings"
 
 
 def a_follower_is_not_forgotten(case: Case) -> Iterator[str]:
     """Where at the end a write stands, and what the follower asks for has become of the event since that was sent, it
-    has fired. Not asked for where rules were edited or a ledger lost, which may have taken what was kept with it."""
+    has fired. Not asked for where rules were edited or a ledger lost, which may have taken what was kept with it, and
+    where the wall clock was set back: what became of the event since is unknown until that time has come."""
     history = case.history
-    if len(history.logs) > 1 or history.edited or history.stale or case.accepted:
+    if len(history.logs) > 1 or history.edited or history.stale or history.clock_back or case.accepted:
         return
     for wish in (one for one in history.wishes if one.after):
         told = _told(case, 0)

@@ -233,6 +233,7 @@ class History:
     stalls: Sequence[tuple[str, float, float]] = ()
     told_to_stop: Mapping[str, float] = field(default_factory=dict)
     clock_moved: bool = False
+    clock_back: bool = False
     defects: list[str] = field(default_factory=list)
     sharing: Sharing | None = None
 

@@ -14,7 +14,7 @@ from types import CodeType
 
 from tests.simulation.loop import OWNER, SimLoop
 from worker.api import transport as connection
-from worker.sandbox.exchange import Delivery
+from worker.sandbox.settings import Delivery
 
 MILLI = 1000.0
 KEPT_S = 5.0

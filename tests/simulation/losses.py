@@ -97,6 +97,7 @@ def _wanted_all_the_time(case: Case, wish: Wish, event: str, from_s: float, to_s
     history = case.history
     before = len(history.of(event, from_s)) - 1
     between = history.of(event, to_s)[max(before, 0) :]
-    if not between or history.lies(event, from_s, to_s) or history.stale:
+    aged = any(one.told and one.shows_s < from_s <= one.at_s <= to_s for one in history.reads)  # it looked at before
+    if not between or history.lies(event, from_s, to_s) or history.stale or aged:
         return False
     return all(wish.holds(one) for one in between)

@@ -168,7 +168,7 @@ TWICE = f"""    try:
 AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
         return Next(move=back, settling=None, then="send")"""
 LIFE = "worker.writes.life"
-GUARDS = "worker.guards.checks"
+GUARDS = "worker.guards"
 
 _ALL: tuple[Mutant, ...] = (
     Mutant(
@@ -271,7 +271,7 @@ _ALL: tuple[Mutant, ...] = (
         name="synchronous=NORMAL",
         why="a commit returns before it is on the disk",
         applied=flaw(
-            "worker.ledger.sqlite:make_durable",
+            "worker.ledger.database:make_durable",
             ("PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"),
             ("or synchronous != FULL", ""),
         ),
@@ -526,7 +526,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="everything is so already",
         why="a write is skipped although its target has another value",
-        applied=flaw("worker.guards.checks:target_says", ("if so:", "if True:")),
+        applied=flaw("worker.guards:target_says", ("if so:", "if True:")),
         shown_by=(plain("pause"),),
     ),
     Mutant(
@@ -643,14 +643,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="money is no object",
         why="budgets are sent beyond the limit of a day",
-        applied=flaw("worker.guards.checks:_passed", ("if limit is None or total <= limit:", "if True:")),
+        applied=flaw("worker.guards:_passed", ("if limit is None or total <= limit:", "if True:")),
         shown_by=(plain("dear"),),
     ),
     Mutant(
         name="a week that is over at once",
         why="budgets are sent beyond the limit of a week",
         applied=flaw(
-            "worker.guards.checks:spend_brake", ("_within(counted, now, WEEK)", "_within(counted, now, HOUR / 3600)")
+            "worker.guards:spend_brake", ("_within(counted, now, WEEK)", "_within(counted, now, HOUR / 3600)")
         ),
         shown_by=(plain("dear week"),),
     ),
@@ -666,7 +666,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="one event takes it all",
         why="budgets are sent beyond the limit of an event",
-        applied=flaw("worker.guards.checks:spend_brake", ("of_event, limit.per_event,", "of_event, None,")),
+        applied=flaw("worker.guards:spend_brake", ("of_event, limit.per_event,", "of_event, None,")),
         shown_by=(plain("dear event"),),
     ),
     Mutant(
@@ -789,7 +789,7 @@ _ALL: tuple[Mutant, ...] = (
         name="an undo over another hand",
         why="an undo is sent although another hand has set the target since",
         applied=flaw(
-            "worker.guards.checks:as_it_was_left",
+            "worker.guards:as_it_was_left",
             ("    write = situation.write\n", "    return None\n    write = situation.write\n"),
         ),
         shown_by=(plain("undone too late"),),
@@ -797,7 +797,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="an undo over a hand that came and went",
         why="what looks have seen another hand do while an undo was held is not asked before it is sent",
-        applied=flaw("worker.guards.checks:as_it_was_left", ("if touched is None", "if True")),
+        applied=flaw("worker.guards:as_it_was_left", ("if touched is None", "if True")),
         shown_by=(plain("undone, there and back"),),
     ),
     Mutant(
@@ -911,7 +911,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="one rule's halt is everybody's",
         why="a halt of one rule holds the writes of all others",
-        applied=flaw("worker.guards.checks:_of_rule", ("halt.rule in (None, rule)", "True")),
+        applied=flaw("worker.guards:_of_rule", ("halt.rule in (None, rule)", "True")),
         shown_by=(plain("one rule halted"),),
     ),
     Mutant(
@@ -965,7 +965,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="raised from what was",
         why="a value is sent although what it was computed from is another one by now",
-        applied=flaw("worker.guards.checks:as_computed_from", ("if not moved:", "if True:")),
+        applied=flaw("worker.guards:as_computed_from", ("if not moved:", "if True:")),
         shown_by=(plain("moved"),),
     ),
     Mutant(

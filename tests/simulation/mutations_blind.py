@@ -318,7 +318,7 @@ _BLIND: tuple[Mutant, ...] = (
         name="a halt is read before the pre-flight, and not again with the record",
         why="halt returns while a pre-flight is under way; the write is recorded as sending after it",
         applied=flaw(
-            "worker.guards.checks:brake_in_transaction",
+            "worker.guards:brake_in_transaction",
             ("for guard in (halted, target_free):", "for guard in (target_free,):"),
         ),
         shown_by=(plain("one rule halted"),),
@@ -357,7 +357,7 @@ _BLIND: tuple[Mutant, ...] = (
             "sent beside the first"
         ),
         applied=flaw(
-            "worker.guards.checks:_may_overtake",
+            "worker.guards:_may_overtake",
             (
                 ("return write.intent.stops and not other.intent.stops and other.intent.wish != write.intent.wish"),
                 "return write.intent.stops",
@@ -372,7 +372,7 @@ _BLIND: tuple[Mutant, ...] = (
             "are published unasked"
         ),
         applied=flaw(
-            "worker.guards.checks:as_approved",
+            "worker.guards:as_approved",
             (
                 "shown, now = situation.approved_amount, budget_of(situation)",
                 "shown, now = situation.approved_amount, amount_of(situation.write.intent)",
@@ -387,7 +387,7 @@ _BLIND: tuple[Mutant, ...] = (
         name="spend.per_day is compared with what was sent for the same event",
         why="per_day: 1000; three events with 500 each within a day: 1500 are sent",
         applied=flaw(
-            "worker.guards.checks:spend_brake",
+            "worker.guards:spend_brake",
             (
                 "or _passed(mine, _within(counted, now, DAY), limit.per_day,",
                 "or _passed(mine, _within(of_event, now, DAY), limit.per_day,",
@@ -402,7 +402,7 @@ _BLIND: tuple[Mutant, ...] = (
             "unconfirmed, and the boost publishes the old draft"
         ),
         applied=flaw(
-            "worker.guards.checks:sequence",
+            "worker.guards:sequence",
             (
                 'if write.state != "confirmed" and not _goes_on(write, situation.write):',
                 ('if write.state not in ("confirmed", "unconfirmed") and not _goes_on(write, situation.write):'),

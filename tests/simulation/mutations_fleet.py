@@ -6,7 +6,7 @@ from tests.simulation.nemesis import Try
 from tests.simulation.scenes import FLEET as FLEET_SEEDS
 
 ROWS = "worker.ledger.ownership:Membership"
-FLEET = "worker.engine.fleet"
+FLEET = "worker.engine.ports"
 OF_FLEET = "tests/unit/engine/test_fleet.py"
 CLOCK = f"{OF_FLEET}::test_time_is_the_servers_as_exactly_as_its_fastest_answer"
 SENT = "server sending"
@@ -102,7 +102,7 @@ _ALL = (
     Mutant(
         name="a ledger of any day",
         why="a replica does not look at a connection whether the ledger has forgotten anything",
-        applied=flaw("worker.ledger.identity:Identity.meet", ("self._compare(connection)", "pass")),
+        applied=flaw("worker.ledger.mark:Identity.meet", ("self._compare(connection)", "pass")),
         shown_by=(plain("fleet, restored"),),
     ),
     Mutant(

@@ -20,15 +20,13 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.wire import Around, SimTransport
 from tests.twin import BASE_URLS
 from worker.api.assumptions import Assumptions
-from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
-from worker.api.requests import Hosts
+from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.daemon import Daemon
-from worker.engine.fleet import Fleet, ServersClock
 from worker.engine.looks import EngineSettings
-from worker.engine.ports import CycleReport, Parts
+from worker.engine.ports import CycleReport, Fleet, Parts, ServersClock
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import SERVICE

@@ -26,7 +26,7 @@ from tests.simulation.history import Owned
 from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
-from worker.ledger import identity, postgres
+from worker.ledger import mark, postgres
 from worker.ledger.database import Store
 from worker.ledger.postgres import PostgresStore
 from worker.ledger.tables import UtcTime, time_text
@@ -207,7 +207,7 @@ class Server(Disk):
     def marked_to(self, owner: str, partner: str) -> int:
         """How far what a replica keeps on its own disk has got in a partner's chain."""
         try:
-            kept = json.loads((self.states[owner] / identity.FILE).read_text("utf-8"))["chains"].get(partner, [0])
+            kept = json.loads((self.states[owner] / mark.FILE).read_text("utf-8"))["chains"].get(partner, [0])
         except FileNotFoundError:
             return -1
         asked = f"SELECT id FROM action_log WHERE chain = '{partner}' AND seq = {int(kept[0])}"  # noqa: S608 - ours
@@ -349,6 +349,6 @@ def listening(server: Server) -> Iterator[None]:
 
     with (
         patch.object(postgres, "postgres_store", store),
-        patch.object(identity, "_SERVER", text("SELECT servers_name()")),
+        patch.object(mark, "_SERVER", text("SELECT servers_name()")),
     ):
         yield

@@ -14,7 +14,7 @@ from tests.simulation.kernel import Socket, Timers, socket_of
 from tests.simulation.loop import OWNER, START_S, Deadlock, Killed, SimLoop
 from tests.simulation.mutations import flaw
 from worker.api.transport import WINDOW_S
-from worker.ledger import sqlite as store
+from worker.ledger import database as store
 from worker.ledger.places import place_of
 
 
@@ -178,7 +178,7 @@ def test_a_power_cut_takes_what_was_not_synced_and_nothing_else(tmp_path: Path, 
     context.run(OWNER.set, "w1")
 
     def write() -> None:
-        with store._connector(place_of(disk.url), "mode=rw")() as connection:
+        with store._opener(place_of(disk.url), "mode=rw")() as connection:
             assert isinstance(connection, SimConnection)
             connection.execute(f"PRAGMA synchronous={level}")
             connection.execute("BEGIN IMMEDIATE")

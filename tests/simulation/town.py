@@ -39,13 +39,12 @@ from tests.worlds import PARTNER, QUICK, happening, rule_set, world
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
 from worker.engine.looks import EngineSettings
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.facts import PartnerId
 from worker.model.rules import RuleSet, SpendLimits, Surge
 from worker.sandbox.changes import EventChange, ResetChange, SettingsChange, SignOutChange
-from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.service import Twin
-from worker.sandbox.settings import TwinSettings, User
+from worker.sandbox.settings import TwinRequest, TwinSettings, User
 from worker.sandbox.world import Happening, TwinWorld
 
 USUAL: EngineSettings = replace(

@@ -21,9 +21,9 @@ from tests.simulation.loop import OWNER, START_S, Killed, SimLoop
 from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
 from tests.twin import BASE_URLS, TwinTransport, twin_request
 from worker.api.transport import HAND_OVER
-from worker.sandbox.exchange import Delivery, Hang, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, Match
 from worker.sandbox.service import Twin
+from worker.sandbox.settings import Delivery, Hang, TwinAnswer, TwinRequest
 from worker.sandbox.world import SeenRequest
 
 BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", "clock", "disk_full", "cache", "moved"})
@@ -300,7 +300,8 @@ class SimTransport(TwinTransport):
         if asked.is_read:
             whole = status in (200, 404) and harm is None  # a 404 says that there is none
             lie = status == 404 and harm is not None and bool(harm.fault)
-            foreign = status == 200 and harm is not None and harm.name == WRONG_OBJECT
+            named = not asked.path.endswith("/campaigns")  # a list of campaigns does not say whose it is
+            foreign = status == 200 and harm is not None and harm.name == WRONG_OBJECT and named
             self._around.reads.append(
                 Read(
                     at_s=now,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, HttpCredentials, Page
+from playwright.sync_api import Browser, HttpCredentials, Page, expect
 
 from tests.calling import call
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, Scene, scene
@@ -97,7 +97,7 @@ def test_waiting_writes_are_approved_and_rejected_with_a_reason_by_who_signed_in
         card = page.locator(".card").filter(has_text="Decide all 2 together")
         card.get_by_label("Why").first.fill("a wrong import")
         card.get_by_role("button", name="Reject all 2").click()
-        assert page.get_by_text("waiting → cancelled").count() == 1
+        expect(page.get_by_text("waiting → cancelled")).to_have_count(1)
         assert own.ledger.state_counts().get("waiting", 0) == 0
 
 
@@ -119,7 +119,7 @@ def test_new_writes_are_halted_and_resumed(browser: Browser, own: Scene) -> None
         form.get_by_role("button", name="Halt").click()
         assert "looking into it" in page.locator(".card.warn").first.inner_text()
         page.goto("/log")
-        assert page.get_by_text("New writes are halted").is_visible()
+        expect(page.get_by_text("New writes are halted")).to_be_visible()
         page.goto("/")
         page.get_by_text("Resume").first.click()
         form = page.locator("form").filter(has=page.get_by_role("button", name="Resume"))
@@ -138,11 +138,11 @@ def test_filters_live_in_the_address(browser: Browser, shown: Scene) -> None:
         assert "event=summer-night" in page.url
         assert "kind=sending" in page.url
         address = page.url
-        assert page.locator("table.log tbody tr").count() == 1
+        expect(page.locator("table.log tbody tr")).to_have_count(1)
         page.goto("/")
         page.goto(address)
         assert page.get_by_label("Kind").input_value() == "sending"
-        assert page.locator("table.log tbody tr").count() == 1
+        expect(page.locator("table.log tbody tr")).to_have_count(1)
 
 
 def test_everything_can_be_done_with_the_keyboard(browser: Browser, own: Scene) -> None:
@@ -229,7 +229,7 @@ def test_hostile_titles_and_ids_are_shown_as_text(browser: Browser, shown: Scene
         assert page.title() == f"Event {HOSTILE_ID} · campaign-worker"
         assert page.get_by_role("heading", level=1).inner_text() == f"Event {HOSTILE_ID}"
         assert HOSTILE_TITLE in page.locator("main").inner_text()
-        assert page.locator("main script, main img").count() == 0
+        expect(page.locator("main script, main img")).to_have_count(0)
 
 
 def test_decisions_need_no_script(browser: Browser, own: Scene) -> None:
@@ -249,7 +249,7 @@ def test_a_page_renews_itself_when_there_is_news_and_never_under_the_hand(browse
         page.get_by_text("Decide all 3 together").click()
         assert call("resume", "--because", "understood", config=config).code == 0
         page.get_by_text("There is something new.").wait_for()
-        assert page.locator(".card.warn").get_by_text("looking into it").is_visible()
+        expect(page.locator(".card.warn").get_by_text("looking into it")).to_be_visible()
         page.get_by_text("Decide all 3 together").click()
         page.get_by_role("heading", name="Now").click(force=True)
         page.locator(".card.warn").get_by_text("looking into it").wait_for(state="detached")
@@ -264,10 +264,10 @@ def test_times_are_the_readers_own(browser: Browser, shown: Scene) -> None:
         page.get_by_role("textbox", name="Since").fill("2026-03-01 17:30")
         page.get_by_role("button", name="Show").click()
         assert "since=2026-03-01T12%3A00%3A00Z" in page.url
-        assert page.locator("table.log tbody tr").count() == 1
+        expect(page.locator("table.log tbody tr")).to_have_count(1)
     with looking(browser, shown, at, java_script_enabled=False) as page:
         assert page.locator("table.log time").first.inner_text().startswith("2026-03-01 12:00:1")
-        assert page.get_by_text("times are UTC").is_visible()
+        expect(page.get_by_text("times are UTC")).to_be_visible()
 
 
 def test_an_event_is_found_in_the_list_and_shows_its_facts(browser: Browser, shown: Scene) -> None:
@@ -275,7 +275,7 @@ def test_an_event_is_found_in_the_list_and_shows_its_facts(browser: Browser, sho
         page.get_by_label("client_campaign_status").select_option("PAUSED")
         page.locator("select[name=status]").select_option("cancelled")
         page.get_by_role("button", name="Show").click()
-        assert page.locator("tbody tr").count() == 1
+        expect(page.locator("tbody tr")).to_have_count(1)
         page.get_by_role("link", name="summer-night").click()
         fact = page.locator(".fact").filter(has_text="client_campaign_status").first.inner_text()
         assert "PAUSED" in fact
