@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from worker.guards.checks import Limits, Situation
+from worker.guards import Limits, Situation
 from worker.model.facts import (
     EventId,
     Fact,

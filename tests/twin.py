@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 
 import httpx
 
-from worker.sandbox.exchange import Cut, Delivery, Hang, Host, TwinRequest
 from worker.sandbox.service import Twin
+from worker.sandbox.settings import Cut, Delivery, Hang, Host, TwinRequest
 
 # A client without a read timeout would hang for ever, and so would its test.
 HANG_LIMIT_S = 3600.0

@@ -18,10 +18,9 @@ from typing import Any
 from tests.twin import BASE_URLS, TwinTransport
 from tests.virtual import EPOCH, VirtualClock, VirtualLoop, run_virtually
 from worker.api.assumptions import assumptions_from
-from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
-from worker.api.requests import Hosts
+from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
 from worker.engine.derived import told
@@ -29,7 +28,7 @@ from worker.engine.looks import EngineSettings
 from worker.engine.looks import Settings as Deciding
 from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.state import PartnerState
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter, Record
 from worker.model.exchange import Message, SecretValue

@@ -204,8 +204,9 @@ def test_words_of_our_own_are_about_what_is_there() -> None:
 
 @cache
 def calls(folder: str) -> tuple[ast.Call, ...]:
-    """Every call below a folder."""
-    trees = (ast.parse(file.read_text("utf-8")) for file in sorted((ROOT / folder).rglob("*.py")))
+    """Every call below a folder, or in one file."""
+    files = [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py"))
+    trees = (ast.parse(file.read_text("utf-8")) for file in files)
     return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
@@ -228,8 +229,8 @@ def constants(call: str, argument: int | str, folder: str) -> set[str]:
     [
         (constants("alarm", 0, "worker/engine"), "an alarm of the daemon"),
         (constants("warning", 0, "worker/cli") - {"cycle"}, "a warning of the daemon"),
-        (constants("No", "reason", "worker/guards") - {"read"}, "a guard's no"),
-        (constants("Brake", "reason", "worker/guards"), "a brake"),
+        (constants("No", "reason", "worker/guards.py") - {"read"}, "a guard's no"),
+        (constants("Brake", "reason", "worker/guards.py"), "a brake"),
         (constants("Brake", "reason", "worker/engine"), "what holds a firing"),
         (NEEDS_HUMAN, "why a write needs a person"),
         (WAITING, "why a write waits"),

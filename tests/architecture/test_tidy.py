@@ -21,9 +21,11 @@ from worker.cli.app import COMMANDS, MODULES
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = ROOT / "worker"
 
-CODE_LINES_MAX: Final = 32_412
+CODE_LINES_MAX: Final = 32_354
 """Code lines of worker/, without comments, docstrings and blanks. It goes down; a commit that raises it says what for.
 From 34,220: chapters, one truth, one evaluator, one binder, one cycle for what-if, and less around them."""
+FILES_MAX: Final = 130
+"""Files of worker/: a file is a chapter, and what is read together stands together."""
 FILE_LINES_MAX: Final = 700
 FUNCTION_LINES_MAX: Final = 60
 PARAMETERS_MAX: Final = 6
@@ -152,6 +154,11 @@ def test_the_house_does_not_grow_without_a_reason() -> None:
         [f"{lines} code lines"] if lines > CODE_LINES_MAX else [],
         f"worker/ may have {CODE_LINES_MAX} code lines:",
         "Take away before you add; where it must grow, raise the figure and say in the commit what for.",
+    )
+    complain(
+        [f"{len(modules())} files"] if len(modules()) > FILES_MAX else [],
+        f"worker/ may have {FILES_MAX} files:",
+        "Put a new thing where what it is read with stands.",
     )
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.conformance.drawn import Drawer, values
 from worker.rules.cel import parse
 from worker.rules.evaluate import compiled
-from worker.rules.functions import CannotEvaluate, Run
+from worker.rules.facts import Run
+from worker.rules.functions import CannotEvaluate
 
 THEIR_ERRORS = (LookupError, RuntimeError, TypeError, ValueError, ArithmeticError)
 

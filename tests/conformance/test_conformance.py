@@ -12,7 +12,8 @@ import pytest
 from worker.rules.cel import BadSyntax, parse
 from worker.rules.check import check_condition
 from worker.rules.evaluate import compiled
-from worker.rules.functions import CannotEvaluate, Run, Value
+from worker.rules.facts import Run
+from worker.rules.functions import CannotEvaluate, Value
 from worker.rules.registry import ANY
 
 CASES = json.loads(Path(__file__).with_name("cases.json").read_text("utf-8"))

@@ -29,11 +29,10 @@ from urllib.parse import parse_qs, unquote
 
 from tests.contract.malformed import key_of
 from tests.virtual import last
-from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
 from worker.api.facts import FACT_SOURCES
-from worker.api.requests import Hosts
+from worker.api.requests import Account, Hosts
 from worker.api.transport import PAGE_BYTES_MAX, VALUES_MAX, Transports
 from worker.model.errors import NotSafe, Unreachable
 from worker.model.exchange import Clock, SecretValue, Urgency, WriteRequest

@@ -14,11 +14,10 @@ from tests.twin import BASE_URLS, TwinTransport
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from tests.virtual import last
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
 from worker.api.facts import FACT_SOURCES
-from worker.api.requests import Hosts
+from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.ports import Service as Port
 from worker.model.exchange import Accepted, Listing, NotSent, Outcome, SecretValue, TaskState, Uncertain, Urgency

@@ -18,8 +18,8 @@ from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
 from worker.model.exchange import Accepted, Outcome, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
-from worker.sandbox.exchange import TwinRequest
 from worker.sandbox.service import ROWS, Twin, find
+from worker.sandbox.settings import TwinRequest
 from worker.sandbox.world import Refusal
 
 E1 = EventId("e1")

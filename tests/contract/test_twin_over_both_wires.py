@@ -20,9 +20,9 @@ import pytest
 
 from tests.twin import BASE_URLS, TwinTransport
 from worker.sandbox.app import SandboxError, serving
-from worker.sandbox.exchange import Host
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Twin
+from worker.sandbox.settings import Host
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"

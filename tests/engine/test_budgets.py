@@ -7,7 +7,7 @@ import pytest
 
 from tests.worlds import BOOST, PAUSE, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.sandbox.settings import TwinSettings
 
 MINUTE, HOUR = 60.0, 3600.0

@@ -8,7 +8,7 @@ import pytest
 
 from tests.worlds import PARTNER, QUICK, Town, happening, town, world
 from worker.engine.operators import approved
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.commits import Commit
 from worker.sandbox.faults import Kind
 

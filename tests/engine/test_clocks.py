@@ -16,7 +16,7 @@ from worker.engine.daemon import Daemon, Every
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import approved
 from worker.engine.ports import Parts
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.commits import Commit
 from worker.sandbox.faults import Kind
 

@@ -13,8 +13,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.worlds import PARTNER, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
-from worker.engine.fleet import Fleet
-from worker.engine.ports import CycleReport, Parts, Service
+from worker.engine.ports import CycleReport, Fleet, Parts, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, OwnershipLost

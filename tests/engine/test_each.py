@@ -11,7 +11,7 @@ import pytest
 from tests.worlds import PARTNER, QUICK, Town, happening, town, world
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
-from worker.sandbox.exchange import Record
+from worker.sandbox.settings import Record
 from worker.sandbox.world import Happening
 
 RAISE = """

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.worlds import Town, draft, happening, town, world
-from worker.guards.checks import Limits
+from worker.guards import Limits
 
 MINUTE = 60.0
 CAMPAIGN = "/client_campaign_status$"

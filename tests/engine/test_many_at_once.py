@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.worlds import Town, happening, town, world
-from worker.guards.checks import Limits
+from worker.guards import Limits
 
 MANY = 20
 EVENTS = [f"e{number}" for number in range(1, MANY + 1)]

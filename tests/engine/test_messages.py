@@ -9,7 +9,7 @@ from tests.calling import call, settle_in
 from tests.engine.test_words_of_rules import listening
 from tests.worlds import QUICK, Town, happening, town, world
 from worker.ledger.reading import open_reading
-from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
+from worker.messages import AppriseChannel, Outbox, Subscriber
 
 TURN = 60.0
 TELLING = """

@@ -7,7 +7,7 @@ from types import FrameType
 import worker
 from tests.worlds import BOOST, Town, draft, town, world
 
-FILES_MAX = 48
+FILES_MAX = 45
 """Files of worker/ in which a function is entered after the first poll; without the commands, and without the twin of
 the service, which is not the worker. It only goes down."""
 HOME = Path(worker.__file__).parent

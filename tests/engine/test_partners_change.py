@@ -10,8 +10,7 @@ from tests.engine.test_daemon import Edited, Told, no_budget
 from tests.unit.engine.test_fleet import Paces, Rows
 from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
-from worker.engine.fleet import Fleet, ServersClock
-from worker.engine.ports import Parts
+from worker.engine.ports import Fleet, Parts, ServersClock
 from worker.model.facts import PartnerId
 from worker.sandbox.changes import SettingsChange
 from worker.sandbox.settings import TwinSettings

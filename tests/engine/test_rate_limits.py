@@ -8,7 +8,7 @@ import pytest
 
 from tests.limiters import FOUND_S, MEASURED_S, TokenBucket
 from tests.worlds import BOOST, PAUSE, Town, draft, happening, town, world
-from worker.sandbox.exchange import TwinRequest
+from worker.sandbox.settings import TwinRequest
 
 MINUTE = 60.0
 NGINX = 5.0

@@ -10,7 +10,7 @@ import pytest
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
 from worker.engine.looks import Settings as Deciding
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 from worker.rules.load import read_rules

@@ -12,7 +12,7 @@ from worker.engine.explaining import wanted_of
 from worker.engine.looks import Settings as Deciding
 from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
 from worker.logs import tell
-from worker.messages.digest import note_of
+from worker.messages import note_of
 from worker.model.commits import Commit
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange

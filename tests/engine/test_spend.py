@@ -8,7 +8,7 @@ import pytest
 from tests.builders import spending
 from tests.worlds import PARTNER, QUICK, Town, draft, happening, town, world
 from worker.engine.operators import Word, approved, rejected, resolved
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.commits import Commit
 from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening

@@ -11,7 +11,7 @@ from tests.engine.test_spend import let_go
 from tests.engine.test_waits import sleeps
 from tests.worlds import Town, happening, town, world
 from worker.engine.operators import Word, undo_of
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.rules import SpendLimits
 
 REST = """

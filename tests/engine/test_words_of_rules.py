@@ -10,8 +10,7 @@ from typing import Any
 
 from tests.worlds import Town, happening, town, world
 from worker.ledger.reading import open_reading
-from worker.messages.digest import LINES_MAX
-from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
+from worker.messages import LINES_MAX, AppriseChannel, Outbox, Subscriber
 from worker.model.writes import FINAL
 
 TELLING = """

@@ -36,7 +36,7 @@ from worker.model.facts import (
     Field,
 )
 from worker.model.writes import UNSETTLED
-from worker.rules.calls import HOSTS, METHODS
+from worker.rules.actions import HOSTS, METHODS
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.models import RuleText, WithText
 from worker.rules.registry import BUILT_IN, WORDS, FactName, of_field

@@ -25,11 +25,10 @@ from worker.model.facts import Json
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
 from worker.system import SystemClock
-from worker.web.app import application
+from worker.web.app import LOOK_EVERY_S, PageServer, application
 from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
 from worker.web.pages import PageParts
-from worker.web.server import LOOK_EVERY_S, PageServer
 from worker.web.views import SeenByTests
 
 HOSTILE_ID = """<img src=x onerror=alert(1)>"'&{{7*7}}"""

@@ -16,8 +16,7 @@ from worker.cli.common import ledger_url
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
-from worker.messages.digest import Notice
-from worker.messages.outbox import Outbox, Subscriber
+from worker.messages import Notice, Outbox, Subscriber
 from worker.web.door import Key, Keys, digest
 
 RULES = """

@@ -28,9 +28,8 @@ from worker.model.commits import Commit, DaemonStatus, Move, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Truth
-from worker.web.app import WAITING_MAX, TooBusy, Turns
+from worker.web.app import WAITING_MAX, PageServer, TooBusy, Turns, listening
 from worker.web.metrics import METRICS, PREFIX, Meter
-from worker.web.server import PageServer, listening
 
 
 def get(scene: Scene, path: str) -> httpx.Response:

@@ -22,8 +22,8 @@ from worker.config import load_config
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
+from worker.web.app import PEER_MAX, PageServer
 from worker.web.door import NOBODY, WRONG_MAX, Key, Keys, digest, visitor_of
-from worker.web.server import PEER_MAX, PageServer
 
 TOKEN = "a token of some length"
 
@@ -318,7 +318,7 @@ def test_silent_connections_keep_nobody_from_page_and_probes(shown: Scene) -> No
 
 
 def test_a_connection_on_which_nothing_comes_is_closed(shown: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.web.server.HEAD_WITHIN_S", 1.0)
+    monkeypatch.setattr("worker.web.app.HEAD_WITHIN_S", 1.0)
     host, port = shown.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as silent:
         silent.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
@@ -360,7 +360,7 @@ def test_a_page_shows_no_letter_that_turns_the_direction_of_reading(shown: Scene
 
 def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has given away its last chunk long before a slow reader has it."""
-    monkeypatch.setattr("worker.web.server.HEAD_WITHIN_S", 1.0)
+    monkeypatch.setattr("worker.web.app.HEAD_WITHIN_S", 1.0)
     body = b"x" * 20_000_000
 
     app, failures = Response(body), list[BaseException]()

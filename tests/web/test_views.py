@@ -7,8 +7,7 @@ import pytest
 
 from worker.model.facts import Json, RuleId
 from worker.model.writes import Outcomes, Settled
-from worker.web.charts import time_to_confirmed, writes_a_day
-from worker.web.timeline import timeline
+from worker.web.pictures import time_to_confirmed, timeline, writes_a_day
 from worker.web.views import ago, answers, cut, log_asked, request_id, spelled, writes_asked
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -16,9 +16,8 @@ from tests.virtual import EPOCH
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, FixedClock, Scene, copied, scene
 from worker.cli.page import RuleTestRun
 from worker.model.errors import NotSafe
-from worker.web.app import json_path
+from worker.web.app import LOOK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers, json_path
 from worker.web.pages import PAGES, link
-from worker.web.server import LOOK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers
 from worker.web.views import SeenByTests
 
 ARGUMENTS = {"/write": "?id=2", "/event": "?event=summer-night", "/rule": "?rule=pause-cancelled"}
@@ -198,7 +197,7 @@ def test_who_watches_hears_of_a_decision_and_a_stranger_of_nothing(own: Scene) -
 
 
 def test_more_than_enough_watchers_are_turned_away(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.web.server.STREAMS_MAX", 0)
+    monkeypatch.setattr("worker.web.app.STREAMS_MAX", 0)
     answer = httpx.get(own.address + "/news", auth=("ann", PASSWORD), trust_env=False)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 

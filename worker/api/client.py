@@ -13,7 +13,6 @@ from datetime import timedelta
 
 from worker.api.answers import ITEMS_MAX, NoValue
 from worker.api.assumptions import Assumptions
-from worker.api.auth import Account, Authenticator
 from worker.api.exchanges import Exchanges, ReadResponse
 from worker.api.facts import (
     CONFIRM,
@@ -26,7 +25,7 @@ from worker.api.facts import (
     sources_with,
 )
 from worker.api.listing import CAMPAIGN_PAGES_MAX, PAGING, EventLists, Query, full, lacking, next_page
-from worker.api.requests import Hosts, path_of, target_of, write_request
+from worker.api.requests import Account, Authenticator, Hosts, path_of, target_of, write_request
 from worker.api.transport import ANSWER_BYTES_MAX, PAGE_BYTES_MAX, Transports, Wire
 from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, WorkerError

@@ -20,8 +20,7 @@ import httpx
 
 from worker.api.answers import Malformed, NoValue, parsed, strings_in
 from worker.api.assumptions import Assumptions
-from worker.api.auth import AuthAnswer
-from worker.api.requests import Hosts, exact_url, target_of
+from worker.api.requests import AuthAnswer, Hosts, exact_url, target_of
 from worker.api.transport import ANSWER_BYTES_MAX, PARTNER_HEADER, Stale, Unreadable, Whole, Wire, request_of
 from worker.model.errors import UsageError
 from worker.model.exchange import (

@@ -74,7 +74,7 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("approve", "reject", "resolve", "again", "undo", "halt", "resume"), "decisions"),
     "demo": "sandbox",
     **dict.fromkeys(("fleet", "rules"), "ledger"),
-    "schema": "check",
+    **dict.fromkeys(("init", "schema"), "check"),
     "writes": "log",
 }
 """The module of `worker.cli` where a command is, unless it has the command's name."""

@@ -16,7 +16,7 @@ from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.output import counted, say
 from worker.config import Config, load_config, read_config
 from worker.engine.looks import EngineSettings, Settings, unvouched_for
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, on_a_server, unread
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
@@ -207,7 +207,7 @@ def clock_of(config: Config) -> Clock:
     own, url = SystemClock(), ledger_url(config)
     if not on_a_server(url):
         return own
-    from worker.engine.fleet import ServersClock  # noqa: PLC0415 - most commands have their ledger in a file
+    from worker.engine.ports import ServersClock  # noqa: PLC0415 - most commands have their ledger in a file
     from worker.ledger.ownership import server_time_of  # noqa: PLC0415 - as above
 
     clock, asked = ServersClock(own), own.monotonic()

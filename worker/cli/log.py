@@ -38,7 +38,7 @@ from worker.cli.output import (
 from worker.config import Config
 from worker.engine.derived import told
 from worker.engine.explaining import wanted_of
-from worker.guards.checks import as_of_now
+from worker.guards import as_of_now
 from worker.ledger.log import Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.model.commits import KINDS, WORKER, ChainBreak, LogFilter

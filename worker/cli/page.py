@@ -26,11 +26,10 @@ from worker.ledger.places import files_of, unread
 from worker.logs import logger
 from worker.model.errors import NotFound, UsageError
 from worker.system import secret_text
-from worker.web.app import application
+from worker.web.app import PageServer, application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Visitor, digest
 from worker.web.metrics import Meter
 from worker.web.pages import Act, PageParts
-from worker.web.server import PageServer
 from worker.web.views import SeenByTests
 
 TESTS_WITHIN_S = 120.0

@@ -25,8 +25,7 @@ from worker.engine.ports import CycleReport
 from worker.ledger.places import files_of, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure, logger, tell
-from worker.messages.digest import Notice
-from worker.messages.outbox import AppriseChannel, Outbox, Subscriber
+from worker.messages import AppriseChannel, Notice, Outbox, Subscriber
 from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock

@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse, retry_after
 from worker.api.probe import Probed, probed
-from worker.api.requests import Hosts
+from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.cli.common import assumptions_of, clock_of, engine_settings, in_force, ledger_url, no_ledger
 from worker.cli.output import counted
@@ -25,9 +24,8 @@ from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_look
-from worker.engine.fleet import Fleet, ServersClock
 from worker.engine.looks import sendings_reach
-from worker.engine.ports import Parts, RulesInUse
+from worker.engine.ports import Fleet, Parts, RulesInUse, ServersClock
 from worker.engine.rehearsal import Memory, Rehearsal, Remembered
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, unread

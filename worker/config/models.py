@@ -32,6 +32,7 @@ from worker.model.commits import TOPICS
 from worker.model.endpoints import row_of
 from worker.model.errors import Problem
 from worker.model.facts import QUERY_VALUES, CustomFact, PartnerId
+from worker.rules.actions import HIDDEN_HINT, PLACEHOLDERS, hidden_in
 from worker.rules.binding import (
     DURATION,
     NAMED,
@@ -52,7 +53,6 @@ from worker.rules.binding import (
     Tree,
     lasting,
 )
-from worker.rules.calls import HIDDEN_HINT, PLACEHOLDERS, hidden_in
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, Registry, with_custom
 from worker.rules.spelling import instead, meant, nearest

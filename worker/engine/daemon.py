@@ -18,10 +18,9 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.fleet import BEAT_S, NOTHING_PUBLISHED, Fleet, ServersClock
 from worker.engine.looks import modes_said
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
-from worker.engine.ports import RELOAD_EVERY, CycleReport, Parts
+from worker.engine.ports import BEAT_S, NOTHING_PUBLISHED, RELOAD_EVERY, CycleReport, Fleet, Parts, ServersClock
 from worker.engine.state import PartnerState
 from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, OwnershipLost, StateConflict, WorkerError

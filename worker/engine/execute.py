@@ -20,7 +20,7 @@ from worker.engine.ports import Parts, Stage
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
-from worker.guards.checks import (
+from worker.guards import (
     AFTER_READING,
     BEFORE_READING,
     OF_MESSAGES,

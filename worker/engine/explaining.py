@@ -13,7 +13,7 @@ from worker.engine.decide import Decision, decide
 from worker.engine.derived import EVENTS, PastAsked, derived, of_all
 from worker.engine.looks import Look, Settings, sendings_reach
 from worker.engine.ports import ReadableLedger
-from worker.guards.checks import as_of_now
+from worker.guards import as_of_now
 from worker.model.commits import OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
 from worker.model.rules import Rule, RuleSet, Scope, Truth

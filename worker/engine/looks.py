@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Brake, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Observation, PartnerId, RuleId, Unknown, record_of

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
 from worker.engine.looks import ASKED, Candidate, Glimpse, Look, Settings, mode_of, reset_before
-from worker.guards.checks import No
+from worker.guards import No
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Brake, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled

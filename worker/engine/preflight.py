@@ -23,7 +23,7 @@ from worker.engine.planning import Standing, overruled, reset_objection, standin
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.guards.checks import No, Situation, out_of_date
+from worker.guards import No, Situation, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, RuleId, Unknown

@@ -18,9 +18,8 @@ from worker.engine.episodes import JUST_AFTER
 from worker.engine.looks import EngineSettings, names_read
 from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
-from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown
+from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown, open_way
 from worker.engine.ports import Listing, Parts, RulesInUse
-from worker.engine.scripted import open_way
 from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState, recorded_memory
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest

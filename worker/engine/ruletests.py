@@ -6,7 +6,7 @@ daemon. Nothing of a rule's meaning or of a write's life is written down here a 
 - 0s is the first look, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step that changes
   nothing makes no look of its own: it claims what the looks so far have shown.
 - What a test does not give is unknown, but for an event ``e1``, a setup that is NONE, and what no rule looks at
-  (`worker.engine.scripted`).
+  (`worker.engine.playing`).
 - A fact is known as it is given, whatever parameters a rule asks with; where the test never gives ``defaults`` or the
   event's start, from which parameters without a ``with`` come, there are stand-ins for them.
 - The mode is ``live``, unless a rule is stricter: a test is about the rules, also where the worker is still rolled out
@@ -26,9 +26,8 @@ from worker.engine.decide import Decision
 from worker.engine.looks import EngineSettings
 from worker.engine.operators import approved, rejected
 from worker.engine.planning import AFTER_WAIT
-from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, amount_shown
+from worker.engine.playing import Bench, GivenWorld, Play, Scripted, VirtualClock, VirtualLoop, amount_shown
 from worker.engine.ports import Parts, RulesInUse
-from worker.engine.scripted import GivenWorld, Scripted
 from worker.model.actions import UNDO, WAIT
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError

@@ -1,21 +1,31 @@
-"""Transactions on the ledger's database, whichever it is: SQLAlchemy's connection, and what happens when it says no.
+"""The ledger's database: transactions by SQLAlchemy, and how one on a SQLite file is opened.
 
 Everything of a transaction is durable when it is left, or nothing of it. After an error of the database the connection
 is thrown away, so nothing half done can be committed later, and the next transaction starts afresh and works again when
-the database does. ``sqlite`` and ``postgres`` say how one begins and what errors mean. Nothing here knows a table.
+the database does. Nothing here knows a table.
+
+A file: every writing transaction is BEGIN IMMEDIATE, so what it reads cannot change before it commits. WAL and
+synchronous=FULL are set on every connection and read back: a commit that returns is on the disk. A commit whose sync
+failed was reported as failed and may yet be found after a power cut; that is safe, because nothing was sent for it.
+
+How a server is reached stands in ``postgres``, which is loaded where a ledger needs it.
 """
 
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import RLock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Row
+from sqlalchemy import Connection, Engine, Executable, Row, create_engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool, StaticPool
 
-from worker.ledger.places import LedgerPlace, identity
+from worker.ledger.places import LedgerPlace, identity, torn
+from worker.ledger.tables import DAMAGED_HINT, damaged
 from worker.model.commits import Record
-from worker.model.errors import LedgerUnwritable
+from worker.model.errors import LedgerUnwritable, NotSafe
 
 Values = Mapping[str, object]
 
@@ -141,3 +151,253 @@ class Store(ABC):
         """Closes every connection; a later transaction opens one again."""
         while self._at_rest:
             self._at_rest.pop().close()
+
+
+BUSY_TIMEOUT_S = 5.0
+"""So long a transaction waits for other processes' before it fails."""
+TRIES = 5_000
+"""So often one that writes asks meanwhile."""
+TRY_MS = 1
+"""So long SQLite waits at each."""
+TRIES_IN_A_LOOP = 50
+"""So often one asks that must not stand: its answers, its page's sign of life and its end wait for it."""
+IN_VAIN = 40
+"""After a wait in vain each of so many others asks once only, so that they do not stand one after the other."""
+WAL_KEPT_BYTES = 64 * 1024 * 1024
+FULL = 2
+"""What ``PRAGMA synchronous`` answers for FULL."""
+
+FILE_HINTS = {
+    sqlite3.SQLITE_FULL: "free some space on its disk",
+    sqlite3.SQLITE_READONLY: "make the file and its folder writable for this user",
+    sqlite3.SQLITE_IOERR: "look at the disk: it is failing, full or over quota",
+    sqlite3.SQLITE_BUSY: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
+    sqlite3.SQLITE_LOCKED: "another process holds the ledger in a transaction; find it with `fuser` or `lsof`",
+    sqlite3.SQLITE_CANTOPEN: "check that the folder exists and that this user may write to it",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; check the path",
+}
+HEADER = b"SQLite format 3\0"
+"""How each file of SQLite's begins."""
+NOT_UTF8 = "Could not decode to UTF-8"
+"""How Python's own error about a stored text begins; it has no code."""
+
+
+class SqliteStore(Store):
+    """Transactions on a SQLite file, or on a database in memory, where there is no ``place``."""
+
+    def __init__(self, engine: Engine, place: LedgerPlace | None, *, anchor: sqlite3.Connection | None = None) -> None:
+        super().__init__(engine, "the ledger in memory" if place is None else f"the ledger {place.file}", place)
+        self._anchor = anchor
+        # One connection stays open all the time, so SQLite itself never exchanges its files meanwhile.
+        watched = () if place is None or anchor is None else (place.file, place.wal, place.shm)
+        self._files |= {str(one): identity(str(one)) for one in watched}
+        self._in_vain = 0
+        if place is None:
+            self._turn = RLock()  # threads take turns on the one connection that there is
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the ledger outlives this process."""
+        return self.place is not None
+
+    def begin(self, connection: Connection, *, writing: bool) -> None:
+        """Begins a transaction; one that writes, once no other process is in one. SQLite's own wait soon asks ten times
+        a second only, and seldom meets the moment in which a process that writes without a pause lets go: an operator's
+        command would fail beside a busy worker. So a connection that writes waits for a millisecond, again and again.
+        """
+        raw: Any = connection.connection.driver_connection
+        if not writing:
+            raw.execute("BEGIN")
+            return
+        tries = TRIES
+        if self.in_a_loop:
+            tries = 1 if self._in_vain % IN_VAIN else min(TRIES, TRIES_IN_A_LOOP)
+        for left in reversed(range(tries)):
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                busy = code_of(error) == sqlite3.SQLITE_BUSY
+                if busy and left:
+                    continue
+                self._in_vain += busy
+                raise
+            else:
+                self._in_vain = 0
+                return
+
+    def in_words(self, error: BaseException) -> LedgerUnwritable | None:
+        """See `Store`."""
+        return unwritable(self.name, error) if isinstance(error, sqlite3.Error) else None
+
+    def spoils(self, error: BaseException) -> bool:
+        """A connection that only had to wait too long is as good as before; that of one in memory is all there is."""
+        return self.place is not None and super().spoils(error) and code_of(error) != sqlite3.SQLITE_BUSY
+
+    def run_alone(self, statement: str, *values: str) -> None:
+        """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
+        try:
+            connection = self.taken()
+            try:
+                raw: Any = connection.connection.driver_connection
+                raw.execute(statement, values)
+            finally:
+                self.give_back(connection)
+        except (sqlite3.Error, DBAPIError) as error:
+            said = self.in_words(error.orig or error if isinstance(error, DBAPIError) else error)
+            if said is None:
+                raise
+            raise said from error
+
+    def close(self) -> None:
+        """See `Store`."""
+        super().close()
+        if self._anchor is not None:
+            self._anchor.close()
+
+
+def unwritable(name: str, error: sqlite3.Error) -> LedgerUnwritable:
+    """SQLite's error in the words of the error tree."""
+    code = code_of(error)
+    if code == sqlite3.SQLITE_CORRUPT or str(error).startswith(NOT_UTF8):
+        return LedgerUnwritable(f"{name} is damaged: {error}", hint=DAMAGED_HINT)
+    hint = FILE_HINTS.get(code, "look at the disk and at the file's permissions")
+    return LedgerUnwritable(f"{name} cannot be used: {error}", hint=f"{hint}; nothing is sent until it can be written")
+
+
+def code_of(error: BaseException | None) -> int:
+    """SQLite's primary code of an error, 0 for any other."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:
+    """An engine on what this makes. A `Store` keeps one connection of it; who finds that taken gets another, which is
+    closed after its use."""
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+
+def writing_store(place: LedgerPlace) -> SqliteStore:
+    """For the file of a ledger that exists; a connection never makes one, or a deleted ledger would come back empty."""
+    try:
+        first = _writable(place, mode="rw")
+        try:
+            anchor = _probed(_opener(place, "mode=rw"))
+        finally:
+            first.close()
+    except sqlite3.Error as error:
+        raise unwritable(f"the ledger {place.file}", error) from error
+    return SqliteStore(engine_of(lambda: _writable(place, mode="rw")), place, anchor=anchor)
+
+
+def create_file(place: LedgerPlace) -> None:
+    """Makes the empty file in WAL mode, and closes it again."""
+    try:
+        _writable(place, mode="rwc").close()
+    except sqlite3.Error as error:
+        raise unwritable(f"the ledger {place.file}", error) from error
+
+
+def reading_store(place: LedgerPlace) -> SqliteStore:
+    """For the file of a ledger that exists: never writes, never creates, works beside a daemon and on a read-only disk.
+
+    A WAL database needs its shared-memory file even for reading. Where that cannot be made, nobody can be writing here,
+    so the file is read as it stands, unless committed pages still wait in the WAL.
+    """
+    if place.file.is_dir():
+        raise NotSafe(
+            f"{place.file} is a folder; `ledger:` names a file", hint="write for instance sqlite:///worker.db"
+        )
+    half = torn(place)
+    if half is not None:
+        raise half
+    connect = _opener(place, "mode=ro")
+    try:
+        _probed(connect).close()
+    except sqlite3.OperationalError as error:
+        if code_of(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise unwritable(f"the ledger {place.file}", error) from error
+        return _reading_without_shared_memory(place)
+    except sqlite3.DatabaseError as error:
+        if _begins_like_one(place):
+            raise NotSafe(f"the ledger {place.file} is damaged: {error}", hint=DAMAGED_HINT) from error
+        raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
+    except UnicodeDecodeError as error:  # what SQLite complains of is itself no text
+        raise damaged("its schema cannot be read", f"the ledger {place.file}") from error
+    return SqliteStore(engine_of(connect), place)
+
+
+def _begins_like_one(place: LedgerPlace) -> bool:
+    """Whether the file is one of SQLite's, if a broken one. Only for a file that SQLite itself would not read: closing
+    it drops the locks that this process holds on it."""
+    try:
+        with place.file.open("rb") as opened:
+            return opened.read(len(HEADER)) == HEADER
+    except OSError:
+        return False
+
+
+def memory_store() -> SqliteStore:
+    """One that lives as long as the object, for tests and for what does not exist yet."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    return SqliteStore(create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool), None)
+
+
+def _reading_without_shared_memory(place: LedgerPlace) -> SqliteStore:
+    try:
+        if place.wal.exists() and place.wal.stat().st_size > 0:
+            why = f"the ledger {place.file} was not closed: some of it is in its -wal still, and cannot be read here"
+            raise NotSafe(why, hint="copy both to a folder where this user may write, and name the copy in `ledger:`")
+        connect = _opener(place, "mode=ro&immutable=1")
+        _probed(connect).close()
+        return SqliteStore(engine_of(connect), place)
+    except (sqlite3.Error, OSError) as error:
+        hint = "check that this user may read the file and its folder"
+        raise NotSafe(f"the ledger {place.file} cannot be read: {error}", hint=hint) from error
+
+
+def _opener(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{place.file.as_uri()}?{query}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    return connect
+
+
+def _probed(connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    """A connection through which the file was read."""
+    connection = connect()
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _writable(place: LedgerPlace, *, mode: str) -> sqlite3.Connection:
+    connection = _opener(place, f"mode={mode}")()
+    try:
+        make_durable(connection, place)
+        connection.execute(f"PRAGMA busy_timeout={TRY_MS}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make_durable(connection: sqlite3.Connection, place: LedgerPlace) -> None:
+    """Sets WAL and synchronous=FULL and reads both back. Raises `NotSafe` where SQLite answers anything else."""
+    journal = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA fullfsync=ON")  # macOS: a plain sync leaves the data in the drive's cache
+    connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES}")
+    synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
+    if journal != "wal" or synchronous != FULL:
+        raise NotSafe(
+            f"the ledger {place.file} cannot be made durable: journal {journal}, synchronous {synchronous}",
+            hint="put it on a local disk; network file systems cannot hold a ledger",
+        )

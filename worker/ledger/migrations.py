@@ -33,6 +33,8 @@ NOTHING: Final = ""
 """The revision of a file without tables: one whose creation was cut short."""
 GONE = ("evaluations", "conditions", "partner_memory")
 """Tables of revisions before, of which nothing is kept."""
+OTHERS_TOO = 2
+"""So many tables of these names another program's database may have as well."""
 LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 
@@ -41,7 +43,9 @@ def revision_of(connection: Connection, name: str) -> str:
     tables = set(inspect(connection).get_table_names())
     if not tables:
         return NOTHING
-    if not {revision_table.name, "action_log", "meta"} <= tables:
+    if missing := {revision_table.name, "action_log", "meta"} - tables:
+        if len(tables.intersection(metadata.tables)) > OTHERS_TOO:
+            raise damaged(f"it has no table {min(missing)}", name)
         raise NotSafe(f"{name} is a database, but no ledger of campaign-worker", hint="check the path in `ledger:`")
     revision = connection.execute(select(revision_table.c.version_num)).scalar()
     if revision is None:

@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 
 from worker.ledger import tables
-from worker.ledger.database import Store, Values
+from worker.ledger.database import SqliteStore, Store, Values, code_of, memory_store, reading_store
 from worker.ledger.log import ALL_RECORDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
@@ -56,7 +56,6 @@ from worker.ledger.rows import (
     server_time,
     write_of,
 )
-from worker.ledger.sqlite import SqliteStore, code_of, memory_store, reading_store
 from worker.ledger.tables import (
     action_log,
     attempts,
@@ -541,6 +540,7 @@ class LedgerReader:
         with self._store.reading() as connection:
             return newest_generation(connection)
 
+    @readable
     def status(self) -> DaemonStatus | None:
         """What the daemon last said of itself, in a fleet what all say together; None before the first word."""
         for row in self._store.rows(select(daemon_status)):

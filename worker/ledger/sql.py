@@ -34,10 +34,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import NullType
 
-from worker.ledger.database import Store
-from worker.ledger.identity import Identity
+from worker.ledger.database import Store, create_file, reading_store, writing_store
 from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
-from worker.ledger.mark import Mark, compared, first_mark, lost, read_mark, write_mark
+from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.ownership import Membership
 from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
@@ -63,7 +62,6 @@ from worker.ledger.rows import (
     stored_memory,
     update_write,
 )
-from worker.ledger.sqlite import create_file, reading_store, writing_store
 from worker.ledger.tables import (
     action_log,
     attempts,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Update, inspect, select, update
 
-from worker.ledger.database import Store
+from worker.ledger.database import Store, writing_store
 from worker.ledger.lock import SenderLock
 from worker.ledger.log import recording
 from worker.ledger.mark import Mark, refusal, write_mark
@@ -29,7 +29,6 @@ from worker.ledger.rows import (
     write_of,
 )
 from worker.ledger.sql import check_mark, create, make_move, new_id, stored_revision
-from worker.ledger.sqlite import writing_store
 from worker.ledger.tables import (
     REVISIONS,
     daemon_status,

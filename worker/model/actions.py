@@ -42,7 +42,7 @@ ParamType = Literal[
 ]
 """``eids``: a list of event ids. ``any``: any JSON. ``channel``: a name under ``notify`` in the config. ``rule``: a
 rule's id. From ``host`` to ``confirm``, the parts of a request that a rule makes by hand, in which ``{eid}``,
-``{partner_id}`` and ``{client_id}`` are filled in (`worker.rules.calls`)."""
+``{partner_id}`` and ``{client_id}`` are filled in (`worker.rules.actions`)."""
 Spends = Literal["never", "always", "unless_off", "with_budget", "unless_said"]
 """``unless_off``: all but the value that stops spending; ``with_budget``: where money is among what is sent;
 ``unless_said``: unless the rule says ``spends: false``."""

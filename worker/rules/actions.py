@@ -3,6 +3,9 @@ evidence do not know.
 
 A value that begins with ``=``, at any depth, is computed when the rule fires, except where it decides what the write is
 about. Here such a text stays as it is: `worker.rules.load` compiles it, with the names that its rule has.
+
+A request that a rule makes by hand (`call`) is held against the document's table of endpoints, so that it can neither
+sign in, nor call what is for administrators, nor go round the guards of an action that knows its target.
 """
 
 import re
@@ -11,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from urllib.parse import unquote
 
 from pydantic import (
     AfterValidator,
@@ -29,8 +33,8 @@ from pydantic.json_schema import JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema
 
 from worker.model.actions import ACTIONS, EXTRA, WORDS, Action, ParamType
+from worker.model.endpoints import Host, row_called, row_of
 from worker.model.facts import Json
-from worker.rules import calls
 from worker.rules.binding import (
     NAMED,
     SPELLED,
@@ -49,7 +53,135 @@ from worker.rules.binding import (
 )
 from worker.rules.registry import CHANGE, EACH, ITEM, Registry
 from worker.rules.spelling import instead, meant, nearest
-from worker.rules.yaml import Document, Entries, Scalar, Value, compose
+from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
+
+PLACEHOLDERS = ("eid", "partner_id", "client_id")
+METHODS = ("POST", "PUT", "PATCH", "DELETE")
+HOSTS: Mapping[str, Host] = {"api": "api", "cr": "cr", "media": "media"}
+TASK = "/events/{eid}/client_campaign_status/task"
+_PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{\w*\})*)+")
+_HIDDEN = re.compile(
+    r"%(?:2[5fF]|5[cC]|3[bB]|[01][0-9A-Fa-f]|7[fF])|[;\\]"
+    r"|%(?:2[dDeE]|3[0-9]|4[1-9A-Fa-f]|5[0-9aAfF]|6[1-9A-Fa-f]|7[0-9aAeE])|/\.{1,2}(?=/|$)"
+)
+"""What a proxy cuts off or takes for a part of the path; then what it spells plainly, and the segments it resolves."""
+HIDDEN_HINT = "a proxy on the way could make another path of it; write the path as the document spells it"
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
+
+
+def check_method(value: Tree) -> Tree:
+    """One of the methods that write."""
+    if isinstance(value, Scalar) and value.text == "GET":
+        raise Slip("a GET writes nothing", "name the fact that it reads in `when`, or add one under facts:")
+    return value.text if isinstance(value, Scalar) else value
+
+
+def check_path(text: str) -> str:
+    """A path below the host's base, each part of it one segment."""
+    if "?" in text:
+        raise Slip(f"{WHAT} has a query", "write it under query:", offset=text.index("?"))
+    _resolved_here(text)
+    _well_formed(text)
+    return filled_in(text)
+
+
+def _well_formed(path: str) -> None:
+    """Refuses what is no path, at the place where it ceases to be one."""
+    begun = _PATH.match(path)
+    offset, message = begun.end() if begun is not None else 0, ""
+    if not path.startswith("/"):
+        offset, message = 0, f"{WHAT} is a path that begins with /"
+    elif "//" in path:
+        offset, message = path.index("//"), f"{WHAT} is a path without an empty part"
+    elif offset < len(path):
+        sign = path[offset]
+        message = f"{WHAT} has {sign!r} in it, which is written {''.join(f'%{byte:02X}' for byte in sign.encode())}"
+    if message:
+        raise Slip(message, "as in /events/{eid}/attribution_model", offset=offset)
+
+
+def check_get(text: str) -> str:
+    """What ``confirm`` reads: a path of the main API, perhaps with a query."""
+    _resolved_here(text.partition("?")[0])
+    path = unquote(text.partition("?")[0])
+    _well_formed(text.partition("?")[0])
+    row = row_of("GET", path)
+    if _is_auth(path) or (row is not None and row.refused):
+        raise Slip(f"{WHAT}: the service does not let a partner read that", "GET what shows the effect")
+    if row is not None and row.path == TASK:
+        hint = "the task's state is read by `pause` and `run` themselves, and only after their PUT"
+        raise Slip(f"{WHAT} must not be a task", hint)
+    return filled_in(text)
+
+
+def filled_in(text: str, at: Scalar | None = None) -> str:
+    """A text in whose braces stands only what is filled in."""
+    for found in _PLACEHOLDER.finditer(text):
+        if found[1] not in PLACEHOLDERS:
+            message = f"{WHAT}: nothing fills in {{{found[1]}}}{meant(found[1], PLACEHOLDERS)}"
+            raise Slip(message, instead(found[1], PLACEHOLDERS), offset=found.start(), at=at)
+    return text
+
+
+def check_filled_in(value: Tree) -> Tree:
+    """The same of each text in a query or a body."""
+    if isinstance(value, Scalar):
+        filled_in(value.text, value)
+    for part in value if isinstance(value, list) else value.parts if isinstance(value, Items | Entries) else ():
+        check_filled_in(part)
+    return value
+
+
+def check_call(method: str, path: str, host: Host, at: Value) -> None:
+    """Refuses a request that is well written and must not be made by hand."""
+    plain = unquote(path)
+    if _is_auth(plain):
+        raise Slip("a rule does not sign in or out", "paths below /auth are the worker's own", code="path", at=at)
+    row = row_called(method, plain, host)
+    if row is None:
+        return
+    owners = [action for action in ACTIONS.values() if row in action.calls]
+    if owners:
+        names = " or ".join(f"'{action.name}'" for action in owners)
+        message = f"{row.method} {row.path} has an action of its own: {names}"
+        raise Slip(message, f"write {owners[0].example}", code="path", at=at)
+    if row.refused:
+        hint = f"leave it to them: a partner's account is told {row.refused[0]}"
+        raise Slip(f"{row.method or 'this'} {row.path} is for administrators", hint, code="path", at=at)
+    if row.file:
+        raise Slip(f"{row.path} takes a file, which a rule cannot send", "send it by hand", code="path", at=at)
+
+
+def undocumented(method: str, path: str, host: Host) -> str:
+    """A warning where the document knows no such request; empty where it does."""
+    path = unquote(path)
+    if row_called(method, path, host) is not None:
+        return ""
+    others = [other for other in ("GET", *METHODS) if other != method and row_of(other, path, host) is not None]
+    if others:
+        said = f"the service's document has {' and '.join(others)} for {path}, and no {method}"
+    else:
+        said = f"the service's document has no {path}" + (f" on the host {host}" if host != "api" else "")
+    return f"{said}: such a write counts as one that spends, and always waits for approval"
+
+
+def _is_auth(path: str) -> bool:
+    return re.match(r"/auth(?:/|$)", path.lower()) is not None
+
+
+def hidden_in(path: str) -> str | None:
+    """What of a path only a proxy would resolve: it decodes a slash, a percent sign or a letter, cuts off what follows
+    ``;`` or takes away ``/..``, and then asks for another path than the one that was judged. None where there is
+    nothing of the kind."""
+    found = _HIDDEN.search(path)
+    return None if found is None else found[0]
+
+
+def _resolved_here(path: str) -> None:
+    found = hidden_in(path)
+    if found is not None:
+        raise Slip(f"{WHAT} has '{found}' in it", HIDDEN_HINT, offset=path.index(found))
+
 
 EVENT = "eid"
 _OWN: Final = frozenset({EVENT, EACH, EXTRA})
@@ -60,7 +192,7 @@ _FIXED: Final[frozenset[ParamType]] = frozenset(
 """Parameters that are never computed."""
 _TAKE_NO_PATH: Final[frozenset[ParamType]] = frozenset({"number", "integer", *WORDS})
 """Parameters of which no value looks like a field of a fact."""
-_PATH: Final = re.compile(r"[a-z_]+(\.[a-z_]+)+\b")
+_FACT_PATH: Final = re.compile(r"[a-z_]+(\.[a-z_]+)+\b")
 _COMPUTED: Final = {"type": "string", "pattern": "^=", "description": "CEL, computed when the rule fires"}
 
 
@@ -114,7 +246,7 @@ def _not_computed(value: Tree) -> Tree:
 def _no_path(value: Tree, asked: ValidationInfo) -> Tree:
     """A path to a fact that stands there as words."""
     text = value.text if isinstance(value, Scalar) else ""
-    if _PATH.match(text) and is_fact(text.partition(".")[0], registry_of(asked)):
+    if _FACT_PATH.match(text) and is_fact(text.partition(".")[0], registry_of(asked)):
         message = f"{WHAT} is given the words '{text}', and not the value of that fact"
         raise Slip(message, f'write "={text}": what begins with = is computed')
     return value
@@ -133,7 +265,7 @@ def is_fact(name: str, registry: Registry) -> bool:
 class ConfirmText(Section):
     """What to GET, and the condition on its answer."""
 
-    get: Annotated[Text, AfterValidator(calls.check_get)] = Field(
+    get: Annotated[Text, AfterValidator(check_get)] = Field(
         description="what to GET of the main API", examples=["/events/{eid}"], json_schema_extra={"pattern": "^/"}
     )
     when: Cel = Field(
@@ -144,7 +276,7 @@ class ConfirmText(Section):
 def _query(value: Tree) -> Tree:
     if not isinstance(value, Entries):
         raise Slip(f"{WHAT} must be a mapping of names to values", f"write {WHAT}: {{name: value}}")
-    return calls.check_filled_in(value)
+    return check_filled_in(value)
 
 
 def _channel(text: str, asked: ValidationInfo) -> str:
@@ -170,14 +302,14 @@ _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "eids": (_IDS, ["e2"]),
     "texts": (_IDS, ["rock"]),
     "any": (Any, None),
-    "host": (Annotated[Literal[tuple(calls.HOSTS)], SPELLED], "api"),
-    "method": (Annotated[Literal[calls.METHODS], BeforeValidator(calls.check_method)], "PUT"),
+    "host": (Annotated[Literal[tuple(HOSTS)], SPELLED], "api"),
+    "method": (Annotated[Literal[METHODS], BeforeValidator(check_method)], "PUT"),
     "path": (
-        Annotated[Text, AfterValidator(calls.check_path), WithJsonSchema({"type": "string", "pattern": "^/"})],
+        Annotated[Text, AfterValidator(check_path), WithJsonSchema({"type": "string", "pattern": "^/"})],
         "/events/{eid}",
     ),
     "query": (Annotated[Any, BeforeValidator(_query), WithJsonSchema({"type": "object"})], {"status": "archived"}),
-    "body": (Annotated[Any, BeforeValidator(calls.check_filled_in)], {}),
+    "body": (Annotated[Any, BeforeValidator(check_filled_in)], {}),
     "flag": (Flag, False),
     "channel": (Annotated[Text, AfterValidator(_channel)], "ops"),
     "duration": (Duration, "1h"),
@@ -375,7 +507,7 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
     params = {**{one: part for one, part in params.items() if one not in (EACH, EXTRA)}, **params.get(EXTRA, {})}
     if action.shown == "confirm":
         params = {"host": "api", **params}
-        calls.check_call(params["method"], params["path"], params["host"], given["path"][1])
+        check_call(params["method"], params["path"], params["host"], given["path"][1])
     if not registry_of(asked).ingest and "cr" in (params.get("host"), *(call.host for call in action.calls)):
         hint = "write its address as api.cr_url in the config; the operator of the service knows it"
         raise Slip(f"'{name}' needs the event-ingest service, and api.cr_url is not set", hint, code="missing", at=key)

@@ -14,16 +14,14 @@ from worker.model.errors import Code
 from worker.rules import remedies
 from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, path_of, walk
 from worker.rules.evaluate import COMPARISONS, item_steps
+from worker.rules.facts import STEPS_MAX, Run, TooCostly
 from worker.rules.functions import (
     ARITHMETIC,
     EPOCH,
     FUNCTIONS,
     KIND_OF,
-    STEPS_MAX,
     CannotEvaluate,
     Function,
-    Run,
-    TooCostly,
     Value,
 )
 from worker.rules.registry import ANY, BOOL, DOUBLE, ITEM, LOCAL, MADE, NUMERIC, WORDS, Kind, Type, comparable, ordered

@@ -29,15 +29,12 @@ from worker.rules.cel import (
     path_of,
     walk,
 )
-from worker.rules.facts import NOT_READ, gaps, missing_words, short, shown, values_of
+from worker.rules.facts import NOT_READ, STEPS_MAX, Run, TooCostly, gaps, missing_words, short, shown, values_of
 from worker.rules.functions import (
     COMPARED,
     FUNCTIONS,
     MACRO_ABOUT,
-    STEPS_MAX,
     CannotEvaluate,
-    Run,
-    TooCostly,
     Value,
     combined,
     compare,

@@ -395,7 +395,7 @@ def _narrowed(record: Type, by: tuple[str, ...]) -> Type:
 
 # --- relative values: computed from a field of the very target that the action writes, as setup.total_budget * 1.2 ---
 # Each write of such a value is the ground of the next, so a rule that has one must say how often. Which fields were
-# read is kept in the step: what was computed is sent only while the target still reads so (`worker.guards.checks`).
+# read is kept in the step: what was computed is sent only while the target still reads so (`worker.guards`).
 
 COOLDOWN_MIN = timedelta(hours=1)
 """The least ``cooldown`` that is pace enough by itself."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
@@ -23,6 +23,9 @@ from worker.rules.spelling import parse_duration
 # currency) or from the calendar. One that cannot be had is absent, never a guess, and then the fact is unknown. Days
 # are UTC.
 
+STEPS_MAX: Final = 250_000
+"""What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of
+a microsecond or two. So no condition holds the worker for longer than some 30 ms, or makes more than some MB."""
 DATES: frozenset[str] = frozenset({"start_date", "end_date"})
 DAYS_MAX = 3660
 """The farthest that a day may be from today."""
@@ -273,6 +276,29 @@ _PLAIN: Mapping[str, FactKey] = {
 _LAST = Path(name=WRITE, fields=())
 NOT_READ = "not read "
 """Stands before the name of a fact that nobody has asked for yet."""
+
+
+class TooCostly(Exception):
+    """The evaluation took all the steps it has; nothing absorbs that."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it takes more than {STEPS_MAX:,} steps over these lists and texts")
+
+
+class Run:
+    """One evaluation: what stands under each name, JSON or a value, and the steps that are left."""
+
+    __slots__ = ("left", "values")
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self.left = STEPS_MAX
+
+    def spend(self, steps: int) -> None:
+        """Takes note of work. Raises `TooCostly`."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooCostly
 
 
 def values_of(scope: Scope, names: Iterable[str]) -> dict[str, Any]:

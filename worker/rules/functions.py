@@ -17,12 +17,10 @@ from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
+from worker.rules.facts import Run
 from worker.rules.registry import ANY, BOOL, DOUBLE, DURATION, INT, LIST, STRING, TIMESTAMP, WORDS, Kind, Type
 from worker.rules.spelling import parse_duration
 
-STEPS_MAX: Final = 250_000
-"""What one evaluation may take. A step is a part of a condition looked at once, an item, or 32 characters: a tenth of
-a microsecond or two. So no condition holds the worker for longer than some 30 ms, or makes more than some MB."""
 TEXT_STEP: Final = 32
 PATTERN_MAX: Final = 1_000
 """How large a regular expression may be, compiled."""
@@ -48,29 +46,6 @@ _NUMBERS: Final = frozenset({int, float})
 
 class CannotEvaluate(Exception):
     """A part has no value: something is missing, or of the wrong kind. `&&` and `||` can do without it."""
-
-
-class TooCostly(Exception):
-    """The evaluation took all the steps it has; nothing absorbs that."""
-
-    def __init__(self) -> None:
-        super().__init__(f"it takes more than {STEPS_MAX:,} steps over these lists and texts")
-
-
-class Run:
-    """One evaluation: what stands under each name, JSON or a value, and the steps that are left."""
-
-    __slots__ = ("left", "values")
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-        self.left = STEPS_MAX
-
-    def spend(self, steps: int) -> None:
-        """Takes note of work. Raises `TooCostly`."""
-        self.left -= steps
-        if self.left < 0:
-            raise TooCostly
 
 
 def words_of(value: object) -> str:

@@ -22,15 +22,14 @@ from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT, Param, ParamType, f
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
-from worker.rules import calls, remedies
-from worker.rules.actions import ConfirmText, StepText, is_computed, is_fact
+from worker.rules import remedies
+from worker.rules.actions import ConfirmText, StepText, is_computed, is_fact, undocumented
 from worker.rules.binding import Form, Tree, bind, is_null, place_of
-from worker.rules.cron import CronTimes
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
 from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
-from worker.rules.spelling import instead, meant, nearest
+from worker.rules.spelling import CronTimes, instead, meant, nearest
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
@@ -379,7 +378,7 @@ class _RuleReader:
         each = self._each(step)
         params = {name: self._param(step, name, value) for name, value in step.params.items()}
         if step.action.shown == "confirm":
-            said = calls.undocumented(str(params["method"]), str(params["path"]), step.params["host"])
+            said = undocumented(str(params["method"]), str(params["path"]), step.params["host"])
             hint = "the service may answer 404; nothing but the paths of its document is known"
             if said:
                 self._expressions.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")

@@ -51,11 +51,10 @@ from worker.rules.binding import (
     with_later,
 )
 from worker.rules.cel import NAME
-from worker.rules.cron import WEEKDAYS, LocalHours, cron_error, cron_remedy
 from worker.rules.facts import day_of
 from worker.rules.functions import KIND_OF
 from worker.rules.registry import ANY, BUILT_IN_REGISTRY, MADE, FactName, Registry, Type, comparable
-from worker.rules.spelling import instead, meant, nearest
+from worker.rules.spelling import WEEKDAYS, LocalHours, cron_error, cron_remedy, instead, meant, nearest
 from worker.rules.yaml import Scalar
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

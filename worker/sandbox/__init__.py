@@ -7,8 +7,8 @@ says "not shown" is a setting; every way in which the service can fail is a faul
 Public, by module:
 
 - `service.Twin`: `answer(request, now_s)`, `change(change, now_s)`, `violations()`, `books`, `world`.
-- `exchange`: `TwinRequest` in; `TwinAnswer`, `Cut` or `Hang` out.
-- `settings.TwinSettings`: what the document leaves open; `faults.Fault`, `faults.Match`: what goes wrong, and when.
+- `settings`: `TwinRequest` in; `TwinAnswer`, `Cut` or `Hang` out. `TwinSettings`: what the document leaves open.
+- `faults.Fault`, `faults.Match`: what goes wrong, and when.
 - `changes`: what happens without a request (`EventChange` and the others), and stories of it (`read_story`).
 - `start.built`: a twin with its dialect and story; `start.demo_world`: the built-in world.
 - `world.TwinWorld`, `Tenant`, `Happening`: worlds of one's own; `TwinBooks`, `Violation`: what it says of its client.

@@ -31,10 +31,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from worker.sandbox.changes import FaultChange, ResetChange, SettingsChange, change_from
-from worker.sandbox.exchange import Cut, Hang, Host, Json, TwinRequest
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import ROWS, Twin
-from worker.sandbox.settings import SandboxInputError, TwinSettings, read_as
+from worker.sandbox.settings import Cut, Hang, Host, Json, SandboxInputError, TwinRequest, TwinSettings, read_as
 from worker.sandbox.world import BookedEffect, Happening, Outside, SeenRequest, Violation
 
 BASES: dict[Host, str] = {"api": "/api/v3", "media": "/api/media", "cr": "/cr"}

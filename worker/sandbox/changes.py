@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal
 import yaml  # type: ignore[import-untyped,unused-ignore]
 from pydantic import BaseModel, Field
 
-from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault
-from worker.sandbox.settings import SandboxInputError, TwinSettings, changed_settings, nearest, read_as
+from worker.sandbox.settings import Json, Record, SandboxInputError, TwinSettings, changed_settings, nearest, read_as
 from worker.sandbox.world import Happening, TwinBooks, TwinWorld
 
 By = Literal["world", "person"]

@@ -15,8 +15,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, with_config
 
-from worker.sandbox.exchange import Cut, Delivery, Host, Json, TwinAnswer, TwinRequest
-from worker.sandbox.settings import KNOWN_KEYS_ONLY, nearest
+from worker.sandbox.settings import KNOWN_KEYS_ONLY, Cut, Delivery, Host, Json, TwinAnswer, TwinRequest, nearest
 
 Kind = Literal[
     "answer_before",

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.sandbox.exchange import Json, Record, TwinRequest
 from worker.sandbox.faults import Fault
-from worker.sandbox.settings import TwinSettings, filled
+from worker.sandbox.settings import Json, Record, TwinRequest, TwinSettings, filled
 from worker.sandbox.world import Deed, Happening, Refusal, Tenant, TwinBooks, TwinWorld, same_cluster
 
 MAX_DIGITS = 12

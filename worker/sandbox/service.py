@@ -34,10 +34,20 @@ from worker.sandbox.changes import (
     change_event,
     change_partner,
 )
-from worker.sandbox.exchange import Cut, Delivery, Hang, Host, Json, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault, FaultPlan, spoiled
 from worker.sandbox.reads import Result, RowCall
-from worker.sandbox.settings import SandboxInputError, TwinSettings, changed_settings
+from worker.sandbox.settings import (
+    Cut,
+    Delivery,
+    Hang,
+    Host,
+    Json,
+    SandboxInputError,
+    TwinAnswer,
+    TwinRequest,
+    TwinSettings,
+    changed_settings,
+)
 from worker.sandbox.world import ClientWatch, Refusal, SeenRequest, Sessions, TwinBooks, TwinWorld, Violation
 
 MINUTE_S = 60.0

@@ -13,10 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from worker.sandbox.changes import Change, EventChange, Story, check_story, read_story, value_from
-from worker.sandbox.exchange import Json, Record
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Twin
-from worker.sandbox.settings import SandboxInputError, TwinSettings, changed_settings, nearest, read_as
+from worker.sandbox.settings import Json, Record, SandboxInputError, TwinSettings, changed_settings, nearest, read_as
 from worker.sandbox.world import Happening, Tenant, TwinWorld, campaign_record
 
 STANDARD = "standard"

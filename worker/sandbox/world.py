@@ -15,8 +15,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
-from worker.sandbox.exchange import Delivery, Hang, Host, Json, Record, TwinAnswer, TwinRequest
-from worker.sandbox.settings import TwinSettings, User, filled
+from worker.sandbox.settings import (
+    Delivery,
+    Hang,
+    Host,
+    Json,
+    Record,
+    TwinAnswer,
+    TwinRequest,
+    TwinSettings,
+    User,
+    filled,
+)
 
 ALWAYS = -math.inf
 HISTORY_S = 3600.0

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 
-from worker.sandbox.exchange import Json, Record
 from worker.sandbox.reads import GOALS, Result, RowCall, is_whole, range_for, setup_record, siblings
+from worker.sandbox.settings import Json, Record
 from worker.sandbox.world import Deed, Happening, Refusal, Task, campaign_record, same_cluster
 
 SETUP = "setup"

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from worker.engine.derived import told
 from worker.engine.explaining import Question, explain, wanted_of
 from worker.engine.looks import Settings, mode_of
-from worker.guards.checks import as_of_now
+from worker.guards import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
@@ -19,9 +19,8 @@ from worker.model.facts import EventId, Json, WriteId
 from worker.model.rules import RuleSet
 from worker.model.writes import State, Write, WriteFilter
 from worker.rules.load import files_hash, read_files
-from worker.web.charts import time_to_confirmed, writes_a_day
 from worker.web.door import Keys, Visitor
-from worker.web.timeline import timeline
+from worker.web.pictures import time_to_confirmed, timeline, writes_a_day
 from worker.web.views import (
     EventShown,
     Record,

@@ -4,7 +4,7 @@ It goes field by field: a status is one, a draft and a campaign have several, an
 that follow each other are undone together, as far back as each found what the one before it had left; where another
 hand came in between, that hand's value is put back. What was changed after the newest of them is not ours to touch:
 such a write is left alone. An undo remembers what the writes ``left``, and is sent only while the target still reads so
-(`worker.guards.checks`). What the service cannot take back is named, never guessed at.
+(`worker.guards`). What the service cannot take back is named, never guessed at.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 from tests.unit.api.test_answers import ANY_JSON
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.api import auth as tokens
+from worker.api import requests as tokens
 from worker.api.answers import Malformed
 from worker.api.assumptions import Assumptions, assumptions_from
-from worker.api.auth import Account, AuthAnswer, Authenticator
+from worker.api.requests import Account, AuthAnswer, Authenticator
 from worker.model.errors import NotSafe, Unreachable, WorkerError
 from worker.model.exchange import SecretValue
 from worker.model.facts import Json

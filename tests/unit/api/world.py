@@ -9,10 +9,9 @@ from datetime import timedelta
 import httpx
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
-from worker.api.auth import Account
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
-from worker.api.requests import Hosts
+from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.ports import Service
 from worker.model.exchange import SecretValue, Urgency

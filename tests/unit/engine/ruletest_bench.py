@@ -10,7 +10,7 @@ from worker.api.requests import write_request
 from worker.engine.looks import EngineSettings, Settings
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Ran, run_test
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.ledger.sql import ScratchLedger
 from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, PartnerId

@@ -10,8 +10,8 @@ from worker.model.errors import InputErrors
 from worker.model.facts import CustomFact
 from worker.rules.cel import parse
 from worker.rules.evaluate import compiled, expression
-from worker.rules.facts import looked_at
-from worker.rules.functions import CannotEvaluate, Run
+from worker.rules.facts import Run, looked_at
+from worker.rules.functions import CannotEvaluate
 from worker.rules.load import read_rules
 from worker.rules.registry import SET_FIELDS, with_custom
 

@@ -9,7 +9,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from tests.unit.reading.virtual import BEGIN, VirtualClock
-from worker.engine.fleet import READS_FOR_S, Fleet, ServersClock, given, shares, surplus
+from worker.engine.ports import READS_FOR_S, Fleet, ServersClock, given, shares, surplus
 from worker.model.errors import LedgerUnwritable
 from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.ruletest_bench import PAUSE, a_bench, passes, ran
 from worker.engine.deciding import Clocked, clocked
-from worker.guards.checks import Limits
+from worker.guards import Limits
 from worker.rules.load import read_rules
 
 CLOCKS = (

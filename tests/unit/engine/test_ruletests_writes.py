@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import spending
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes
-from worker.guards.checks import Limits
+from worker.guards import Limits
 
 CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
 MAKE = (

@@ -14,7 +14,7 @@ from worker.engine.looks import Look, Settings
 from worker.engine.observe import wanted_keys
 from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
-from worker.rules.cron import CronTimes
+from worker.rules.spelling import CronTimes
 
 CANCELLED = "event.status == 'cancelled'"
 DAY = 24 * HOUR

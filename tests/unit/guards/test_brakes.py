@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_write, spending
 from tests.unit.guards.test_spending import booking
-from worker.guards.checks import HOUR, Limits, brake_in_transaction
+from worker.guards import HOUR, Limits, brake_in_transaction
 from worker.model.commits import Halt, SendingView
 from worker.model.facts import EventId, RuleId, WriteId
 from worker.model.writes import Write

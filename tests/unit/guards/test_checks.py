@@ -23,7 +23,7 @@ from tests.builders import (
     setup_fact,
     unreadable,
 )
-from worker.guards.checks import (
+from worker.guards import (
     AFTER_READING,
     BEFORE_READING,
     OF_WAITS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import NULL_GAP, a_fact, a_situation, a_write, event_fact, setup_fact, unreadable
-from worker.guards.checks import No, Situation, as_approved, as_computed_from
+from worker.guards import No, Situation, as_approved, as_computed_from
 from worker.model.facts import Fact, Json
 from worker.model.writes import Write
 

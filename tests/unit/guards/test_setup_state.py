@@ -3,7 +3,7 @@
 import pytest
 
 from tests.builders import LIMITS, MISSING_GAP, NOW, a_fact, a_situation, a_write, setup_fact, unreadable
-from worker.guards.checks import (
+from worker.guards import (
     brake_in_transaction,
     budget_in_range,
     created_here,

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.builders import EVENT, NOW, a_fact, a_write
-from worker.guards.checks import Limits, Situation, added_by, spend_brake, spent
+from worker.guards import Limits, Situation, added_by, spend_brake, spent
 from worker.model.commits import Booking
 from worker.model.facts import EventId, Fact, Json, RuleId, WriteId
 from worker.model.rules import SpendLimits

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import MISSING_GAP, a_situation, a_write, event_fact, setup_fact
-from worker.guards.checks import AFTER_READING, Situation, as_it_was_left, first_no
+from worker.guards import AFTER_READING, Situation, as_it_was_left, first_no
 from worker.model.facts import Fact, Json
 from worker.model.writes import NO_RULE, Write
 

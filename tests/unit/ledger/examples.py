@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from worker.engine.ports import Ledger
+from worker.ledger.database import SqliteStore, memory_store
 from worker.ledger.mark import Mark, first_mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger, set_up
-from worker.ledger.sqlite import SqliteStore, memory_store
 from worker.model.commits import Brake, Commit, Move, Record, RuleMemory, Sending, SendingView, of_write
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey

@@ -31,7 +31,7 @@ def written(folder: Path) -> None:
 def spoil(folder: Path, statement: str) -> None:
     with closing(sqlite3.connect(folder / "worker.db")) as connection, connection:
         connection.execute("PRAGMA writable_schema=ON")
-        connection.execute(statement)
+        connection.executescript(statement)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,7 @@ def spoil(folder: Path, statement: str) -> None:
         ("UPDATE partners SET body = '1'", lambda one: one.partner_memory(ACME), "another kind of value"),
         ("UPDATE halts SET at = 'once'", lambda one: one.halts(NOW), "a time that is none"),
         ("UPDATE daemon_status SET body = '{'", lambda one: one.status(), "JSON that is none"),
+        ("UPDATE daemon_status SET body = 'null'", lambda one: one.status(), "another kind of value"),
         ("UPDATE action_log SET at = 'once' WHERE kind = 'fired'", lambda one: one.firings(ACME, NOW), "a time"),
         ("UPDATE rule_memory SET event = x'00ff'", lambda one: one.known("event"), "a name that is none"),
         ("UPDATE writes SET why = CAST(x'ff' AS TEXT)", lambda one: one.open_writes(), "a text that is none"),
@@ -70,6 +71,8 @@ def test_a_value_that_cannot_have_been_written_is_damage(
     [
         ("DELETE FROM meta", "it says nothing of itself", "a ledger without its identity fits no mark"),
         ("DELETE FROM alembic_version", "which revision", "nothing is read that may have another shape"),
+        ("ALTER TABLE meta RENAME TO metb", "no table meta", "one of its tables has another name"),
+        ("DROP TABLE action_log; DROP TABLE meta", "no table action_log", "what is left is a ledger's all the same"),
         ("UPDATE sqlite_master SET sql = CAST(x'ff4352' AS TEXT) WHERE name = 'halts'", "", "its schema is no text"),
     ],
 )

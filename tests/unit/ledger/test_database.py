@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of, run_alone
-from worker.ledger.database import Store
-from worker.ledger.sqlite import SqliteStore, engine_of, memory_store
+from worker.ledger.database import SqliteStore, Store, engine_of, memory_store
 from worker.ledger.tables import writes
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import WriteId

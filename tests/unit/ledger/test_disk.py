@@ -23,7 +23,7 @@ from tests.unit.ledger.examples import (
     sent,
     to_sending,
 )
-from worker.ledger import sqlite as store
+from worker.ledger import database as store
 from worker.ledger.mark import read_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.ledger.examples import NOW, after, fired, memory, open_ledger, place_in, planned, sent
+from worker.ledger.database import make_durable
 from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
 from worker.ledger.migrations import require_current
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
-from worker.ledger.sqlite import make_durable
 from worker.ledger.tables import REVISION
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable, NotSafe, UsageError

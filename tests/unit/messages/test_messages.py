@@ -13,21 +13,24 @@ import pytest
 from tests.unit.ledger.examples import ACME, NOW, become, fired, key, open_ledger, plan, planned
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.messages.digest import (
+from worker.messages import (
     GATHER_S,
     GROUPS_MAX,
     LINES_MAX,
+    OTHERS_S,
     QUIET_S,
     TEXT_MAX,
+    AppriseChannel,
     Digest,
     Note,
     Notice,
+    Outbox,
+    Subscriber,
     alarm_note,
     command_of,
     note_of,
     words_of,
 )
-from worker.messages.outbox import OTHERS_S, AppriseChannel, Outbox, Subscriber
 from worker.model.commits import ALARMS, HANDED_OVER, MESSAGE, TOPICS, Commit, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.rules.cron import CronTimes, cron_error
+from worker.rules.spelling import CronTimes, cron_error
 
 
 def utc(text: str) -> datetime:

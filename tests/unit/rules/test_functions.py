@@ -8,7 +8,8 @@ import pytest
 from worker.model.facts import Json
 from worker.rules.cel import BadSyntax, parse
 from worker.rules.evaluate import compiled, expression
-from worker.rules.functions import CannotEvaluate, Run
+from worker.rules.facts import Run
+from worker.rules.functions import CannotEvaluate
 
 NAMES: dict[str, Any] = {
     "now": datetime(9999, 12, 31, 23, tzinfo=UTC),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.ruletest_bench import a_bench, passes
 from worker.model.rules import Hours
-from worker.rules.cron import WEEKDAYS, LocalHours
 from worker.rules.lint import lint
 from worker.rules.load import read_rules
+from worker.rules.spelling import WEEKDAYS, LocalHours
 
 
 def hours(text: str) -> Hours:

@@ -9,10 +9,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from worker.sandbox.changes import EventChange, StoryStep
-from worker.sandbox.exchange import Delivery, Host, TwinAnswer, TwinRequest
 from worker.sandbox.faults import Fault
 from worker.sandbox.service import Twin
-from worker.sandbox.settings import TwinSettings
+from worker.sandbox.settings import Delivery, Host, TwinAnswer, TwinRequest, TwinSettings
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import TwinWorld
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.exchange import Cut, Delivery, Hang, TwinAnswer
 from worker.sandbox.faults import KINDS, Fault, Kind, Match
-from worker.sandbox.settings import SandboxInputError, read_as
+from worker.sandbox.settings import Cut, Delivery, Hang, SandboxInputError, TwinAnswer, read_as
 from worker.sandbox.start import SECOND_PARTNER
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"

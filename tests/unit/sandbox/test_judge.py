@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.exchange import TwinAnswer
+from worker.sandbox.settings import TwinAnswer
 from worker.sandbox.start import demo_story, demo_world
 
 MOMENTS = 25

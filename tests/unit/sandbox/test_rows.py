@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.exchange import Host, TwinAnswer
 from worker.sandbox.service import ROWS
+from worker.sandbox.settings import Host, TwinAnswer
 
 DRAFT = {"goal": "ROAS", "total_budget": 500}
 CLUSTER = {"eid": "e1", "tc": "late-night crowd", "tc_run_id": 42, "budget": 10}

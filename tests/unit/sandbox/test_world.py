@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 
 from tests.unit.sandbox.desk import START_S, Desk
 from worker.sandbox.changes import ResetChange
-from worker.sandbox.exchange import Cut, Hang, Host, TwinAnswer, TwinRequest
 from worker.sandbox.service import Twin
-from worker.sandbox.settings import SandboxInputError, TwinSettings, User, changed_settings
+from worker.sandbox.settings import (
+    Cut,
+    Hang,
+    Host,
+    SandboxInputError,
+    TwinAnswer,
+    TwinRequest,
+    TwinSettings,
+    User,
+    changed_settings,
+)
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 from worker.sandbox.world import MAX_VERSIONS
 

@@ -1,0 +1,403 @@
+"""Messages: an operator hears of what only an operator can end, without having to look.
+
+What happens within a short while is one message: twenty writes of one rule are a few lines and a number. After a group
+was told it is quiet for a while, and longer each time it goes on; what came meanwhile is counted and told at its end. A
+message that could not be sent is kept and tried again, later and later; what comes meanwhile joins it. What is told,
+and which command comes next, is pure: time is an argument, in seconds.
+
+The log is read as it grows and alarms are heard, on a thread of its own, so that what other processes write (a halt, a
+verdict) is told as well, and that nothing is lost where the process ends: how far the log was told stands in a file
+beside the ledger, ``FILE.told``. It is moved on when everything up to there has been sent, so a restart loses nothing
+and may tell something a second time. Without that file (a first start) the past is left alone. Messages go out by
+Apprise; nothing of the worker waits for one, and one that cannot be sent harms nothing.
+"""
+
+import json
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Self, cast
+
+from worker.engine.explaining import wanted_of
+from worker.ledger.reading import LedgerReader
+from worker.model.commits import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, TOPICS, WORKER, LogFilter
+from worker.model.errors import UsageError, WorkerError
+from worker.model.facts import Json, WriteId
+from worker.writes.intents import Wanted
+
+# Each topic that somebody is likely to ask for has words for a title and the command that comes next; for any other
+# kind or reason the log itself is the next thing to look at.
+
+WORDS: Mapping[str, str] = {
+    "needs_human": "only an operator can tell",
+    "waiting": "waits for a yes",
+    "surge": "a rule fires for unusually many events",
+    "unconfirmed": "accepted, and never seen",
+    "halted": "new writes were halted",
+    "resumed": "writes go on",
+    "rules_refused": "the rule files do not load",
+    "ledger_restored": "a restored ledger was accepted",
+    MESSAGE: "a rule says",
+    **ALARMS,
+}
+STATUS = "campaign-worker status"
+WAITING = "campaign-worker writes --state waiting"
+COMMANDS: Mapping[str, str] = {
+    "needs_human": "campaign-worker writes --state needs_human",
+    "unconfirmed": "campaign-worker writes --state unconfirmed",
+    "rejected": "campaign-worker writes --state rejected",
+    "refused": "campaign-worker writes --state refused",
+    **dict.fromkeys(("waiting", "surge", "gap", "reset", "mode"), WAITING),
+    **dict.fromkeys(("halted", *ALARMS), STATUS),
+    "defect": "campaign-worker log --since 1h",
+    "rules_refused": "campaign-worker check",
+}
+LOG = "campaign-worker log --since 1h"
+TEXT_MAX = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One thing to tell. Notes of one ``topic``, ``partner`` and ``rule`` are told together."""
+
+    topic: str
+    partner: str = ""
+    rule: str = ""
+    text: str
+
+
+def words_of(topic: str) -> str:
+    """What a topic means, in a title."""
+    return WORDS.get(topic) or KINDS.get(topic) or REASONS.get(topic, topic)
+
+
+def command_of(topic: str) -> str:
+    """What to type next."""
+    return COMMANDS.get(topic, LOG)
+
+
+def note_of(record: Mapping[str, Json], on: frozenset[str], wanted: Wanted | None = None) -> Note | None:
+    """What a record has to say to somebody who asked for these topics: what a rule says in its own words, anything else
+    by its kind, or by its reason. ``wanted``: what the write does and spends of which a person is asked."""
+    kind, reason = str(record.get("kind")), str(record.get("reason") or "")
+    event, why = record.get("event"), str(record.get("why") or "")
+    if kind == "confirmed" and record.get("action") == MESSAGE and MESSAGE in on:
+        topic, text = MESSAGE, f"{event}: {why.removeprefix(HANDED_OVER)}"
+    else:
+        topic = kind if kind in on else reason if reason in on else ""
+        write = f"write {record['write']}: " if record.get("write") is not None else ""
+        action = f"{record['action']} of " if record.get("action") else ""
+        asked = "" if wanted is None else "".join(f", {part}" for part in (wanted.spends, wanted.change) if part)
+        about = f"{event}{asked}: " if event else asked
+        by = f" ({record['by']})" if record.get("by") not in (None, WORKER) else ""
+        text = f"{write}{action}{about}{why or words_of(topic)}{by}"
+    if not topic:
+        return None
+    partner, rule = str(record.get("partner") or ""), str(record.get("rule") or "")
+    return Note(topic=topic, partner=partner, rule=rule, text=cut(text))
+
+
+def alarm_note(name: str, keys: Mapping[str, object]) -> Note:
+    """What an alarm has to say."""
+    error, hint = str(keys.get("error") or ""), str(keys.get("hint") or "")
+    text = ": ".join(part for part in (words_of(name), error, hint) if part)
+    return Note(topic=name, partner=str(keys.get("partner") or ""), text=cut(text))
+
+
+def cut(text: str) -> str:
+    """One line of bounded length, whatever a service's answer had in it."""
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return line if len(line) <= TEXT_MAX else line[: TEXT_MAX - 1] + "…"
+
+
+GATHER_S = 15.0
+"""How long a message waits for what belongs to it."""
+QUIET_S = 600.0
+QUIET_MAX_S = 6 * 3600.0
+AGAIN_S = 60.0
+AGAIN_MAX_S = 1800.0
+LINES_MAX = 8
+GROUPS_MAX = 200
+"""Groups that one message tells of; what is beyond is only counted."""
+
+Key = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Group:
+    """What is told together. ``quiet_s``: how long it is quiet after it was told."""
+
+    lines: list[str] = field(default_factory=list)
+    count: int = 0
+    since: float = 0.0
+    quiet_until: float = float("-inf")
+    quiet_s: float = QUIET_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What leaves: a title, and a body in plain text that ends with the commands to type."""
+
+    title: str
+    body: str
+    count: int
+
+
+class Digest:
+    """What one channel has still to be told."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, Group] = {}
+        self._failures = 0
+        self._again_at = float("-inf")
+
+    @property
+    def failing(self) -> bool:
+        """The last message could not be sent."""
+        return self._failures > 0
+
+    @property
+    def owing(self) -> bool:
+        """Something came and was not told yet, be it that its group is quiet for now."""
+        return any(group.count for group in self._groups.values())
+
+    def add(self, note: Note, now: float) -> None:
+        """Something to tell."""
+        group = self._groups.setdefault((note.topic, note.partner, note.rule), Group())
+        if group.count == 0:
+            group.since = now
+        group.count += 1
+        if len(group.lines) < LINES_MAX:
+            group.lines.append(note.text)
+
+    def due(self, now: float) -> Notice | None:
+        """The message that should leave now, with everything that is ready; None where there is nothing."""
+        ready = self._ready(now)
+        if now < self._again_at or not any(now - group.since >= GATHER_S for group in ready.values()):
+            return None
+        counts: Counter[str] = Counter()
+        for (topic, _, _), group in ready.items():
+            counts[topic] += group.count
+        parts = [_told(key, group) for key, group in islice(ready.items(), GROUPS_MAX)]
+        beyond = sum(group.count for group in islice(ready.values(), GROUPS_MAX, None))
+        if beyond:
+            parts.append(f"And {beyond} more, of other kinds.")
+        commands = dict.fromkeys(command_of(topic) for topic in counts)
+        parts.append("Next:\n" + "\n".join(f"  {one}" for one in commands))
+        title = "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in counts.items())
+        return Notice(title=title, body="\n\n".join(parts), count=counts.total())
+
+    def sent(self, now: float) -> None:
+        """The message that was due has left."""
+        for group in self._ready(now).values():
+            went_on = now - group.quiet_until < group.quiet_s
+            group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
+            group.quiet_until = now + group.quiet_s
+            group.lines, group.count = [], 0
+        self._failures, self._again_at = 0, float("-inf")
+
+    def failed(self, now: float) -> None:
+        """The message that was due could not be sent: it is kept."""
+        self._again_at = now + min(AGAIN_MAX_S, AGAIN_S * (1 << min(self._failures, 10)))
+        self._failures += 1
+
+    def _ready(self, now: float) -> dict[Key, Group]:
+        return {key: group for key, group in self._groups.items() if group.count > 0 and now >= group.quiet_until}
+
+
+def _told(key: Key, group: Group) -> str:
+    topic, partner, rule = key
+    where = ", ".join(part for part in (rule, partner) if part)
+    head = f"{topic}{f' ({where})' if where else ''}: {words_of(topic)}"
+    lines = [f"  {line}" for line in group.lines]
+    if group.count > len(group.lines):
+        lines.append(f"  and {group.count - len(group.lines)} more")
+    return "\n".join((head, *lines))
+
+
+LOOK_EVERY_S = 2.0
+ASKING = ("waiting", "needs_human")
+"""Kinds of records that ask a person for a decision."""
+RECORDS_A_LOOK = 2_000
+ALARMS_MAX = 1_000
+OTHERS_S = 60.0
+"""So long what another worker of a fleet is to tell of is kept: whoever has its partner by then tells of it. It may
+have ended before it read of it, or while it gathered what belongs to it."""
+STOP_WITHIN_S = 10.0
+"""How long a stop waits for a message that is on its way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Subscriber:
+    """What somebody is told of, and what of it is still to be told. ``send`` says whether a message was taken; it may
+    take seconds and does not raise. ``key`` names it in log lines, ``name`` in rules."""
+
+    key: str
+    name: str | None = None
+    send: Callable[[Notice], bool]
+    on: frozenset[str]
+    digest: Digest = field(default_factory=Digest)
+
+
+class Outbox:
+    """Runs from `__enter__` to `__exit__`. ``place``: the ledger's file. ``seconds`` is a monotonic clock; ``told``
+    hears of each message that was sent, or was not: then the digest of its subscriber is failing."""
+
+    def __init__(
+        self,
+        subscribers: Sequence[Subscriber],
+        *,
+        ledger: LedgerReader,
+        place: Path,
+        seconds: Callable[[], float],
+        told: Callable[[Subscriber, Notice], None],
+        tells: Callable[[Mapping[str, Json]], bool] = lambda record: True,  # noqa: ARG005 - where one process tells all
+    ) -> None:
+        self._subscribers = subscribers
+        self._ledger = ledger
+        self._file = place.with_name(place.name + ".told")
+        self._seconds = seconds
+        self._told = told
+        self._tells = tells
+        self._heard: deque[Note] = deque(maxlen=ALARMS_MAX)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
+        self._read_up_to: dict[str, int] = {}
+        self._saved: dict[str, int] | None = None
+        self._others: list[tuple[float, Mapping[str, Json]]] = []
+
+    def alarm(self, name: str, keys: Mapping[str, object]) -> None:
+        """The daemon cries out. From any thread; never waits."""
+        if name in TOPICS:
+            self._heard.append(alarm_note(name, keys))
+
+    def __enter__(self) -> Self:
+        self.begin()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(STOP_WITHIN_S)
+
+    def begin(self) -> None:
+        """Finds out where the log was told up to."""
+        self._read_up_to = self._stored({chain: head.seq for chain, head in self._ledger.heads().items()})
+        self._save(self._read_up_to)
+
+    def look(self) -> None:
+        """Reads what is new, and sends what is due. Never raises: the next look tries again."""
+        now = self._seconds()
+        try:
+            self._read(now)
+            due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now)) is not None]
+            head = self._ledger.head() if due else None
+        except WorkerError:
+            return
+        for one, notice in due:
+            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {head}.")):
+                one.digest.sent(now)
+            else:
+                one.digest.failed(now)
+            self._told(one, notice)
+        if not any(one.digest.owing for one in self._subscribers):
+            kept = {str(record["chain"]): cast(int, record["seq"]) - 1 for _, record in reversed(self._others)}
+            self._save({**self._read_up_to, **kept})
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            self.look()
+
+    def _read(self, now: float) -> None:
+        while self._heard:
+            note = self._heard.popleft()
+            for one in self._subscribers:
+                if note.topic in one.on:
+                    one.digest.add(note, now)
+        self._others = [(since, record) for since, record in self._others if not self._settled(record, since, now)]
+        for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_A_LOOK)):
+            if not self._settled(record, now, now):
+                self._others.append((now, record))
+            self._read_up_to[str(record["chain"])] = cast(int, record["seq"])
+
+    def _settled(self, record: Mapping[str, Json], since: float, now: float) -> bool:
+        """Tells of a record those who asked for it, or leaves it to whose it is; whether that is all."""
+        if not self._tells(record):
+            return now - since >= OTHERS_S
+        wanted, to = self._wanted(record), self._to(record)
+        for one in self._subscribers:
+            on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
+            found = note_of(record, on, wanted)
+            if found is not None:
+                one.digest.add(found, now)
+        return True
+
+    def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
+        """What the write does and spends about which a record asks a person."""
+        number = record.get("write") if record.get("kind") in ASKING else None
+        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
+        return None if write is None else wanted_of(self._ledger, write)
+
+    def _to(self, record: Mapping[str, Json]) -> str | None:
+        """The one whom alone a message of a rule is for, by name."""
+        number = record.get("write") if record.get("action") == MESSAGE and record.get("kind") == "confirmed" else None
+        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
+        to = None if write is None else write.intent.params.get("to")
+        return None if to is None else str(to)
+
+    def _stored(self, newest: dict[str, int]) -> dict[str, int]:
+        """Up to where each chain was told; what there was before nobody asked to be told of is not told."""
+        try:
+            said = json.loads(self._file.read_text("utf-8"))
+            told = said["chains"] if "chains" in said else {"": said["seq"]}
+            found = {chain: told.get(chain, 0) for chain in newest}
+            known = all(isinstance(seq, int) and 0 <= seq <= newest[chain] for chain, seq in found.items())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return newest
+        return found if known else newest
+
+    def _save(self, told: dict[str, int]) -> None:
+        """Where this cannot be written, a restart tells some things twice or not at all; nothing else depends on it."""
+        if told == self._saved:
+            return
+        fresh = self._file.with_name(self._file.name + ".new")
+        try:
+            fresh.write_text(json.dumps({"chains": told}) + "\n", "utf-8")
+            fresh.replace(self._file)
+        except OSError:
+            return
+        self._saved = dict(told)
+
+
+NOT_INSTALLED = "notify: messages are not installed here"
+INSTALL = "install campaign-worker[messages], which brings Apprise, or leave `notify` out"
+
+
+class AppriseChannel:
+    """One address of Apprise, which knows a hundred services. Raises `UsageError` for one it does not know; ``key``
+    names it there, because an address is a secret: it is in no error, and Apprise's own log lines go nowhere."""
+
+    def __init__(self, url: str, key: str) -> None:
+        try:
+            from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
+        except ImportError:
+            raise UsageError(NOT_INSTALLED, hint=INSTALL) from None
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        self._apprise = Apprise()
+        if not self._apprise.add(url):
+            raise UsageError(
+                f"{key} is no address that Apprise knows", hint="see Apprise's list of notification services"
+            )
+
+    def send(self, notice: Notice) -> bool:
+        """Whether the service took it; whatever goes wrong is a no."""
+        from apprise import NotifyFormat  # noqa: PLC0415 - as above
+
+        try:
+            return bool(self._apprise.notify(body=notice.body, title=notice.title, body_format=NotifyFormat.TEXT))
+        except Exception:  # noqa: BLE001 - a message that cannot be sent harms nothing
+            return False
