@@ -133,14 +133,18 @@ def _budget(case: Case, event: str, at_s: float) -> float:
 
 def no_request_spends_too_much(case: Case) -> Iterator[str]:
     """No single request adds more money than an event, or a day, may have, however it is written. Of a draft's budget
-    that counts which is more than the one it has."""
+    that counts which is more than the one it has, and nothing where its event is gone by then."""
     most = min((one for one in (case.history.spend_per_event, case.history.spend_per_day) if one), default=inf)
     for deed in case.deeds.values():
         for one in deed.attempts if most < inf else ():
             body = one.row["request"].get("body") or {}
             money = sum(float(value) for name, value in body.items() if name.endswith("budget"))
-            there = _budget(case, deed.event, one.wire[0].at_s - TICK_S) if one.wire and "total_budget" in body else 0.0
-            if one.wire and money - there > most:
+            then = (
+                case.history.at(deed.event, one.wire[0].at_s - TICK_S) if one.wire and "total_budget" in body else None
+            )
+            gone = then is not None and then.record is None
+            there = 0.0 if then is None else then.budget
+            if one.wire and not gone and money - there > most:
                 yield f"write {one.row['write']} adds {money - there:g}, and {most:g} may be spent"
 
 
@@ -240,7 +244,7 @@ def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, f
 def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     """What became true while nobody looked for longer than ``gap`` fires at the first look after it, and waits for a
     person. Not asked for where a ledger was lost, which may have held the look before, nor where its process died
-    before it had stored that."""
+    before it had stored that, or while something kept processes from storing."""
     history = case.history
     if history.stale or history.clock_moved or len(history.logs) > 1 or any(one.lie for one in history.reads):
         return
@@ -251,6 +255,7 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     for before_s, after_s in pairwise(looks):
         unstored = any(
             history.awake_s(one.owner, before_s, one.to_s) < 1.0
+            or history.unstored
             or any(from_s <= before_s and one.to_s <= to_s for from_s, to_s in history.cramped)
             for one in died
             if one.from_s <= before_s <= one.to_s

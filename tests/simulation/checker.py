@@ -182,11 +182,18 @@ def _word_after_a_loss(case: Case, deed: Deed) -> bool:
 
 def _none_could_tell(case: Case, deed: Deed) -> bool:
     """Whether every write of the same target before it was of another episode, and ended as one that nobody could
-    confirm."""
+    confirm, or had nothing to put back by what is read; or where the service shows otherwise what it was sent, by a
+    person's word."""
     first = deed.rows[0]
     before = [one for one in case.deeds.values() if one.rows[0]["seq"] < first["seq"] and same_target(one, deed)]
-    others = all(one.state == "unconfirmed" and one.rows[0]["episode"] != first["episode"] for one in before)
-    return bool(before) and others
+    untold = (
+        one.state == "unconfirmed"
+        or (one.undo and one.rows[-1]["reason"] == "already_so")
+        or (case.history.own_mind and one.count("resolved"))
+        for one in before
+        if one.rows[0]["episode"] != first["episode"]
+    )
+    return bool(before) and sum(map(bool, untold)) == len(before)
 
 
 def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:

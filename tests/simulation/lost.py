@@ -76,6 +76,10 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             )
         case "moved" if wish is not None and wish.factor:
             return len({one.budget for one in case.history.of(deed.event, at_s)}) > 1
+        case "changed_since" if action == "update_draft":
+            others = (one for one in case.history.others if (one.event, one.target) == (deed.event, "setup"))
+            reset = any(one.target == "*" for one in case.history.others)
+            return (reset or any(others)) and shown(case, deed.event, at_s, lambda one: one.budget != NEW_BUDGET)
         case "changed_since":
             return _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
         case "no_longer_holds" if not deed.undo:
@@ -244,12 +248,14 @@ def _asked(deed: Deed) -> Any:  # noqa: ANN401 - what stood in the log
 def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
     """A write that was sent, and then ended as skipped, cancelled or refused, had no effect. Forgiven: effects later
     than ``settle``, effects that another hand reversed before a read could show them, reads of the past, a person's
-    word, and a value that was found there after all."""
+    word, a value that was found there after all, and a ledger that was put back to before it was sent."""
     for deed in case.deeds.values():
         if deed.state not in ("skipped", "cancelled", "refused") or not deed.effects or case.history.stale:
             continue
         if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so"):
             case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
+        elif _sent_by_a_lost_ledger(case, deed):
+            case.forgiven["unwanted in a ledger that had forgotten that it was sent"] += 1
         elif any(too_late(case, deed, one) for one in deed.effects):
             case.forgiven["an effect later than settle"] += 1
         elif any(refused_after_its_effect(deed, one) for one in deed.attempts):
@@ -260,6 +266,12 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
             case.forgiven["unwanted in the end, and reversed by others"] += 1
         else:
             yield f"write {deed.rows[0]['write']} ended as {deed.state}, and had an effect"
+
+
+def _sent_by_a_lost_ledger(case: Case, deed: Deed) -> bool:
+    """Whether the log in which it ended knows none of its attempts: the ledger was put back beneath the process."""
+    life = next(of for one, rows, of in reversed(case.lines) if one is deed and rows)
+    return life > 0 and all(one.life < life for one in deed.attempts)
 
 
 def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
