@@ -191,7 +191,7 @@ def _none_could_tell(case: Case, deed: Deed) -> bool:
         or (one.undo and one.rows[-1]["reason"] == "already_so")
         or (case.history.own_mind and one.count("resolved"))
         for one in before
-        if one.rows[0]["episode"] != first["episode"]
+        if (one.rows[0]["rule"], one.rows[0]["episode"]) != (first["rule"], first["episode"])
     )
     return bool(before) and sum(map(bool, untold)) == len(before)
 
