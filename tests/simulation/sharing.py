@@ -14,6 +14,8 @@ EVEN_WITHIN_S = 60.0
 LEASE_S = 5.0
 READY_S = 9.0
 """So long after its start a process can take what another one has left."""
+HELD_S = 20.0
+"""So long the server lets a transaction be idle."""
 WAITED_S = 70.0
 """So long after a 429 without a date its partner may be left alone, and after any answer that was none."""
 DECIDED = ("fired", "planned", "waiting", "sending")
@@ -90,8 +92,8 @@ def _last_end(sharing: Sharing, trouble: Trouble) -> float:
 
 def _calm(case: Case, sharing: Sharing, trouble: Trouble, to_s: float) -> bool:
     """Whether nothing else was wrong from then on, and somebody else could take the partner."""
-    if to_s > case.history.ended_s - 30.0 or any(trouble.at_s - 1.0 <= at_s <= to_s for at_s in sharing.harmed_s):
-        return False
+    if to_s > case.history.ended_s - 30.0 or any(trouble.at_s - HELD_S <= at_s <= to_s for at_s in sharing.harmed_s):
+        return False  # a transaction that is stopped holds its rows until the server ends it
     if any(trouble.at_s - WAITED_S <= one.at_s <= to_s and not one.whole for one in case.history.reads):
         return False
     if any(one <= to_s for one in case.history.throttled):
