@@ -1,7 +1,9 @@
 """Ledgers in trouble: refused first, and after a person's word nothing goes out without another."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -102,4 +104,38 @@ def test_what_was_open_in_a_restored_ledger_is_settled_by_a_person_or_by_presenc
         assert here.ledger.verify() is None
 
     with town(tmp_path, world(happening("e1"), happening("e2"), happening("e3")), PAUSE) as (_, play):
+        play(script)
+
+
+def test_a_write_that_a_ledger_put_back_beneath_the_worker_forgot_is_put_before_an_operator(tmp_path: Path) -> None:
+    """The poll after it saw the draft that the write had made, and ended it as not wanted any more: as if it had never
+    been sent (found by the simulation, seed 20209688)."""
+    make = """
+rules:
+  - id: first-draft
+    when: event.title == 'go' && setup.state == 'NONE'
+    do: [{create_draft: {goal: ROAS, total_budget: 500}}]
+"""
+
+    async def script(here: Town) -> None:
+        here.ledger.append_halt(because="backup time", by="ann", at=here.clock.now())
+        here.set("e1", title="go")
+        await here.until(lambda: here.states() == ["planned"], "held")
+        here.ledger.backup(tmp_path / "backup.db")
+        here.ledger.resume_halts(because="done", by="ann", at=here.clock.now())
+        await here.until(lambda: len(here.effects()) == 1, "sent")
+        with (
+            closing(sqlite3.connect(tmp_path / "backup.db")) as backup,
+            closing(sqlite3.connect(tmp_path / "worker.db")) as ledger,
+        ):
+            backup.backup(ledger)  # through SQLite, into the very file
+        await here.run(30)
+        assert here.states() == ["planned"], "nothing is decided on what somebody put back"
+        await here.kill()
+        accept(here, tmp_path)
+        here.start()
+        assert here.states() == ["needs_human"]
+        assert len(here.effects()) == 1
+
+    with town(tmp_path, world(happening("e1")), make) as (_, play):
         play(script)

@@ -971,8 +971,14 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="the mark goes back",
         why="a ledger that was put back beneath the worker is gone on with, and its mark hides that",
-        applied=flaw("worker.ledger.sql:SqlLedger._require_marked", ("if place is None:", "if True:")),
+        applied=flaw("worker.ledger.sql:SqlLedger._require_to_be_of", ("    try:", "    return\n    try:")),
         shown_by=(plain("restored beneath"),),
+    ),
+    Mutant(
+        name="what was put back is decided on",
+        why="a ledger that was put back beneath the worker is noticed at the next sending only, or by the mark",
+        applied=flaw("worker.ledger.sql:SqlLedger._recording", ("if place is not None and journal", "if not journal")),
+        shown_by=(plain("restored beneath, and decided on"),),
     ),
     Mutant(
         name="another file, and nobody looks",

@@ -611,7 +611,7 @@ _BLIND: tuple[Mutant, ...] = (
             "worker.ledger.mark:compared",
             ("elif mark.hash != (found.hash if mark.seq else GENESIS):", "elif mark.seq and found.hash is None:"),
         ),
-        shown_by=(plain("restored beneath"),),
+        tested_by="tests/unit/ledger/test_sendings.py::test_what_was_said_in_a_ledger_that_was_put_back_moves_no_mark",
     ),
     Mutant(
         name="after an accepted restore only pairs that the ledger knows wait for a person",

@@ -675,6 +675,14 @@ NAMED += (
         ),
         lasts_s=30.0,
     ),
+    _scene(  # what was sent since shows in the very next poll
+        "restored beneath, and decided on",
+        (LAUNCH,),
+        {"category": "launch"},
+        Turn(at=5.0, does="backup"),
+        Turn(at=9.0, does="restore beneath"),
+        lasts_s=25.0,
+    ),
     Scene(  # and the mark is written once more after that
         name="exchanged beneath",
         laws=(PAUSE,),

@@ -157,6 +157,7 @@ PLAIN = {
     "a text": [],
     "money in words": [],
     "restored beneath": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
+    "restored beneath, and decided on": ["create_setup e1"],
     "exchanged beneath": ["set_client_campaign_status e1", "set_client_campaign_status e2"],
     "two, without a lock": ["set_client_campaign_status e1"],
     "told, not stored": ["set_frontend_status e1", "last_updated_on_fe e1"],

@@ -7,8 +7,8 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -112,6 +112,7 @@ class SqlLedger(LedgerReader):
     def __init__(self, store: Store, *, mark: Mark) -> None:
         super().__init__(store)
         self._mark = mark
+        self._reached = mark
         self._seen_to = mark.seq
         self._lock: tuple[int, int] | None = None
         self._generation: int | None = None
@@ -347,12 +348,20 @@ class SqlLedger(LedgerReader):
             journal.add(records)
         return True
 
+    @contextmanager
     def _recording(
         self, of: Iterable[str | None], begin: Callable[[Connection], None] | None = None
-    ) -> AbstractContextManager[tuple[Connection, Journal]]:
-        if self._membership is None:
-            return recording(self._store, of, begin=begin)
-        return self._membership.recording(of, begin)
+    ) -> Iterator[tuple[Connection, Journal]]:
+        """A transaction that writes records after the last one that this process knows. A ledger that was put back
+        beneath it lacks that one: nothing more is decided on what it still says, sent or not."""
+        place, fleet = self._store.place, self._membership
+        with recording(self._store, of, begin=begin) if fleet is None else fleet.recording(of, begin) as held:
+            connection, journal = held
+            if place is not None and journal.end(None).hash != self._reached.hash:  # a command's record, or a loss
+                self._require_to_be_of(connection, place, [self._reached])
+            yield held
+        if place is not None:
+            self._reached = replace(self._reached, seq=journal.end(None).seq, hash=journal.end(None).hash)
 
     def _remember(self, sent: Write, end: Head) -> None:
         """Keeps beside the ledger, or on the replica's own disk, how far it had come."""
@@ -390,6 +399,11 @@ class SqlLedger(LedgerReader):
         marks = [self._mark]
         if beside is not None and (beside.ledger_id != self._mark.ledger_id or beside.seq >= self._mark.seq):
             marks.append(beside)
+        self._require_to_be_of(connection, place, marks)
+        return beside
+
+    def _require_to_be_of(self, connection: Connection, place: LedgerPlace, marks: Iterable[Mark]) -> None:
+        """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached these."""
         try:
             for mark in dict.fromkeys(marks):
                 compared(connection, place, replace(mark, alone=False))
@@ -398,7 +412,6 @@ class SqlLedger(LedgerReader):
         except NotSafe as error:
             self._store.refused = LedgerUnwritable(f"{error}, while process {os.getpid()} ran on it", hint=error.hint)
             raise self._store.refused from error
-        return beside
 
 
 def _on_a_server(url: str, now: datetime) -> Store:

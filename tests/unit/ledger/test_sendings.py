@@ -323,6 +323,31 @@ def test_what_is_put_back_beneath_an_open_ledger_is_never_sent_from_and_the_mark
     assert place_in(tmp_path).mark.read_bytes() == mark
 
 
+def test_nothing_is_decided_on_what_was_put_back_beneath_an_open_ledger(ledger: SqlLedger, tmp_path: Path) -> None:
+    """It still had the write as planned: a poll that saw its effect ended it as not wanted any more, as if nothing had
+    ever been sent."""
+    (write,) = planned(ledger)
+    ledger.backup(tmp_path / "backup.db")
+    become(ledger, sent(ledger, write, after(1)), "applied", after(2))
+    put_back(tmp_path)
+
+    with pytest.raises(LedgerUnwritable, match="was restored or lost records"):
+        become(ledger, write, "skipped", after(3))
+    with closing(sqlite3.connect(tmp_path / "worker.db")) as other:
+        assert other.execute("SELECT state FROM writes").fetchall() == [("planned",)]
+
+
+def test_records_of_commands_in_between_keep_nobody_from_going_on(ledger: SqlLedger, tmp_path: Path) -> None:
+    first, second = planned(ledger, plan(key(1)), plan(key(1, event="e2")))
+    with open_ledger(tmp_path) as other:
+        other.append_halt(because="x", by="ann", at=after(1))
+        other.resume_halts(because="seen", by="ann", at=after(2))
+
+    become(ledger, first, "skipped", after(3))
+    sent(ledger, second, after(4))
+    assert [one.state for one in ledger.writes()] == ["skipped", "sending"]
+
+
 def test_what_was_said_in_a_ledger_that_was_put_back_moves_no_mark(ledger: SqlLedger, tmp_path: Path) -> None:
     (write,) = planned(ledger)
     ledger.backup(tmp_path / "backup.db")
