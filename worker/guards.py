@@ -16,6 +16,7 @@ from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, Write
 from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
 from worker.writes.evidence import (
+    alike,
     already_so,
     fact_name,
     named_so,
@@ -25,6 +26,7 @@ from worker.writes.evidence import (
     target_value,
     there,
     unclear,
+    was_so,
 )
 from worker.writes.intents import ADDED, COMPUTED_FROM, EACH, amount_of, amount_of_draft, budgets_of, reads_back
 from worker.writes.life import CREDENTIALS_HOLD
@@ -89,8 +91,9 @@ class Situation:
     ``unvouched``: assumptions it leans on that nobody vouched for. ``judgement``: its condition on fresh facts.
     ``facts``: the fresh facts by name; ``budget_range`` only where the write carries a budget. ``touched``: of an undo,
     in words, that looks have seen another hand change its target since it was planned; ``left``: what those of the
-    writes that it undoes left there which may have had an effect. ``put_back_by``: the undo that is to put this write
-    back. ``approved_amount``: what somebody who approved it was shown that it spends.
+    writes that it undoes left there which may have had an effect, and ``left_unread`` that no read has shown it yet.
+    ``put_back_by``: the undo that is to put this write back. ``approved_amount``: what somebody who approved it was
+    shown that it spends.
     """
 
     write: Write
@@ -106,6 +109,7 @@ class Situation:
     facts: Mapping[str, Fact] = field(default_factory=lambda: _NOTHING)
     touched: str | None = None
     left: Mapping[str, Json] | None = None
+    left_unread: bool = False
     put_back_by: Write | None = None
 
     def fact(self, name: str) -> Fact:
@@ -201,7 +205,7 @@ def seen_after_all(situation: Situation) -> No | None:
     write = situation.write
     if not write.sent or not reads_back(write.intent, write.key.item) or others_unsettled(situation):
         return None
-    if not there(write.intent, situation.fact(fact_name(write.intent))):
+    if was_so(write) or not there(write.intent, situation.fact(fact_name(write.intent))):
         return None
     return No(way="confirm", reason="read", why="the target reads as wanted after all")
 
@@ -261,14 +265,24 @@ def target_says(situation: Situation) -> No | None:
     so = already_so(write.intent, fact)
     if so is None:
         return No(way="hold", reason="target_unreadable", why=unclear(write.intent, fact))
-    if so:
+    value = target_value(write.intent, fact)[1]
+    of_fields = value if isinstance(value, Mapping) else {}
+    if so and not any(_may_be_as_left(situation, *field) for field in of_fields.items()):
         return _so_already(situation)
-    if ACTIONS[write.intent.action].null_is_so and target_value(write.intent, fact)[1] is None:
+    if ACTIONS[write.intent.action].null_is_so and value is None:
         if others_unsettled(situation):
             why = "there is nothing to pause yet, but another write on the target is not settled"
             return No(way="hold", reason="target_busy", why=why)
         return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
     return None
+
+
+def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
+    """Whether what an undo would put back stands there, and may be what it undoes, shown rounded: no read has told the
+    two apart."""
+    left = (situation.left or {}).get(name)
+    wanted = same_field(name, shown, situation.write.intent.wanted.get(name))
+    return situation.left_unread and wanted and alike(shown, left) and not same_field(name, shown, left)
 
 
 def _so_already(situation: Situation) -> No:
@@ -316,7 +330,11 @@ def as_it_was_left(situation: Situation) -> No | None:
         return None
     _, value = target_value(write.intent, situation.fact(fact_name(write.intent)))
     shown = value if isinstance(value, Mapping) else {write.intent.target: value}
-    other = [name for name, was_left in left.items() if not same_field(name, shown.get(name), was_left)]
+    other = [
+        name
+        for name, was_left in left.items()
+        if not same_field(name, shown.get(name), was_left) and not _may_be_as_left(situation, name, shown.get(name))
+    ]
     if not other:
         touched = situation.touched
         return None if touched is None else No(way="skip", reason="changed_since", why=touched)

@@ -168,6 +168,10 @@ TWICE = f"""    try:
 AS_IF_NOT_SENT = """back = move(write, "planned", at=now, reason="not_sent", why=why)
         return Next(move=back, settling=None, then="send")"""
 LIFE = "worker.writes.life"
+ROUNDED = (
+    "tests/engine/test_undo.py"
+    "::test_an_undo_of_what_is_shown_rounded_as_it_was_before_is_sent_once_and_not_taken_for_done"
+)
 GUARDS = "worker.guards"
 
 _ALL: tuple[Mutant, ...] = (
@@ -526,7 +530,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="everything is so already",
         why="a write is skipped although its target has another value",
-        applied=flaw("worker.guards:target_says", ("if so:", "if True:")),
+        applied=flaw("worker.guards:target_says", ("if so and not any", "if True or not any")),
         shown_by=(plain("pause"),),
     ),
     Mutant(
@@ -961,6 +965,18 @@ _ALL: tuple[Mutant, ...] = (
         why="a write goes on waiting when what had held it is settled",
         applied=flaw("worker.engine.state:PartnerState.wake_beside", ("place = (write", "return\n    place = (write")),
         shown_by=(at("stop overtakes", "write", "504 after 8 s, applied after 11 s"),),
+    ),
+    Mutant(
+        name="what is shown rounded is put back already",
+        why="an undo ends as already so where a service that rounds shows what it undoes as what it would put back",
+        applied=flaw("worker.guards:_may_be_as_left", ("return situation.left_unread and", "return False and")),
+        tested_by=ROUNDED,
+    ),
+    Mutant(
+        name="presence proves what was there before",
+        why="an undo counts as confirmed by a value that was shown before it was sent",
+        applied=flaw("worker.writes.evidence:was_so", ("write.before is not None", "False")),
+        tested_by=ROUNDED,
     ),
     Mutant(
         name="raised from what was",

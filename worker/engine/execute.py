@@ -46,7 +46,7 @@ from worker.rules.cel import SINCE
 from worker.writes.evidence import fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
 from worker.writes.life import Attempted, Settling, Unwanted, advance, after_outcome, hold, in_a_row, move, note
-from worker.writes.undo import left_now, put_back_by
+from worker.writes.undo import left_now, put_back_by, undone_by
 
 _ENDS: Mapping[str, State] = {"skip": "skipped", "refuse": "refused", "ask": "waiting", "confirm": "confirmed"}
 RECORD_AGAIN = timedelta(seconds=1)
@@ -435,7 +435,8 @@ class Executor(Stage):
             situation = replace(situation, approved_amount=self._approved_amount(write))
         if write.undo:
             touched = None if write.sent else touched_meanwhile(self._ledger, write, others)
-            situation = replace(situation, touched=touched, left=left_now(write, others))
+            unread = any(one.confirmed_by != "read" for one in undone_by(write, others))
+            situation = replace(situation, touched=touched, left=left_now(write, others), left_unread=unread)
         return situation
 
     def _on_target(self, write: Write) -> tuple[tuple[Write, ...], tuple[Write, ...]]:

@@ -288,12 +288,20 @@ def there(intent: Intent, fact: Fact) -> bool:
     return readable and _present(intent, value)
 
 
+def was_so(write: Write) -> bool:
+    """Whether the target read as wanted before the write already, as one may that is shown rounded: that it reads so
+    after it proves nothing then."""
+    return write.before is not None and _present(write.intent, write.before)
+
+
 def judge(write: Write, fact: Fact) -> Evidence:
     """What one read, begun after the attempt, says of the write."""
     readable, value = target_value(write.intent, fact)
     if not readable:
         return Evidence(says="cannot_tell", why=unclear(write.intent, fact))
     if _present(write.intent, value):
+        if was_so(write):
+            return Evidence(says="cannot_tell", value=value, why=f"the target read {_told(value)} before it, too")
         return Evidence(says="there", value=value, why=f"the target reads {_told(value)}, as wanted")
     if write.before_known and value == write.before and _tells(write.intent, value):
         doubt = _hidden(write.intent, fact, value, sent=True) or _as_before(write)
