@@ -278,11 +278,9 @@ def target_says(situation: Situation) -> No | None:
 
 
 def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
-    """Whether what an undo would put back stands there, and may be what it undoes, shown rounded: no read has told the
-    two apart."""
+    """Whether what stands there may be what an undo undoes, shown rounded: no read has told the two apart."""
     left = (situation.left or {}).get(name)
-    wanted = same_field(name, shown, situation.write.intent.wanted.get(name))
-    return situation.left_unread and wanted and alike(shown, left) and not same_field(name, shown, left)
+    return situation.left_unread and alike(shown, left) and not same_field(name, shown, left)
 
 
 def _so_already(situation: Situation) -> No:

@@ -79,3 +79,22 @@ def test_a_value_that_another_hand_has_set_back_is_that_hands_and_stays() -> Non
     assert no is not None
     assert (no.way, no.reason) == ("skip", "changed_since")
     assert no.why == situation.touched
+
+
+@pytest.mark.parametrize(
+    ("read", "unread", "expected"),
+    [
+        (500, True, None),  # what was left, shown rounded: nobody has changed it
+        (500, False, "changed_since"),  # a read has shown 500.4, so this service does not round
+        (499, True, "changed_since"),
+        (300, True, "already_so"),
+    ],
+)
+def test_what_may_be_what_was_left_shown_rounded_counts_as_left(
+    read: float, unread: bool, expected: str | None
+) -> None:
+    write = an_undo("update_draft", {"total_budget": 500.4})
+    write = replace(write, intent=replace(write.intent, wanted={"total_budget": 300.0}))
+    situation = about(write, {"setup": setup_fact(state="DRAFT", total_budget=read)})
+    no = first_no(AFTER_READING, replace(situation, left_unread=unread))
+    assert (no.reason if no is not None else None) == expected
