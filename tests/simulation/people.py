@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tests.simulation.disk import Disk
 from tests.simulation.loop import SimLoop
+from tests.twin import BASE_URLS
 from tests.worlds import rule_set
 from worker.engine.looks import EngineSettings
 from worker.engine.operators import (
@@ -22,7 +23,7 @@ from worker.engine.operators import (
     undo_of,
 )
 from worker.ledger.sql import SqlLedger
-from worker.ledger.upkeep import accept_restore
+from worker.ledger.upkeep import accept_restore, moved
 from worker.model.commits import Commit
 from worker.model.errors import NotFound, StateConflict, WorkerError
 from worker.model.facts import PartnerId, RuleId
@@ -246,10 +247,31 @@ class People:
         ends = [until for _, until in self._place.halts] + [until for _, _, until in self._place.rule_halts]
         return self._came_back or any(until >= FOR_EVER_S for until in ends)
 
+    def look_at_halts(self) -> None:
+        """Another ledger may hold a halt that had been ended: somebody will look for that, and end it again."""
+        self._came_back = bool(self._place.halts or self._place.rule_halts)
+
+    def take_back(self) -> None:
+        """A process whose config named another service was the first to meet a partner with this ledger: somebody gives
+        it to the right one."""
+        now, right = self._place.wall(), BASE_URLS["api"]
+        self._place.tell("somebody takes the ledger to the right service")
+        try:
+            moved(
+                self._place.disk.url,
+                service=right,
+                because="the config was wrong",
+                by=WHO,
+                now=now,
+                restored=lambda write: after_restore(write, by=WHO, now=now, moved_to=right),
+            )
+        except WorkerError as problem:
+            self._place.tell(f"it cannot be taken: {problem}")
+
     def accept_restore(self) -> None:
         """Somebody has looked at what happened to the ledger, and says to go on with this one."""
         now = self._place.wall()
-        self._came_back = bool(self._place.halts or self._place.rule_halts)
+        self.look_at_halts()
         self._place.tell("somebody accepts the ledger")
         try:
             accept_restore(

@@ -71,6 +71,8 @@ LATER_S = 7200.0
 """How far the end of time lies behind the end of a world."""
 ELSEWHERE = "http://elsewhere.invalid/api/v3"
 RESTORES = ("restore", "restore beneath", "exchange beneath")
+UNHELD = {"lose lock beneath", "exchange beneath"}
+"""What a process holds is in neither file any more that another one would look at."""
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
 
@@ -161,6 +163,8 @@ class Town:
         self.logs: list[list[dict[str, Any]]] = []
         self.stamps: list[list[tuple[int, float]]] = []
         self.lost: list[float] = []
+        self.unheld: list[tuple[float, float]] = []
+        self._taken_beneath: dict[str, float] = {}
         self.lives: dict[str, history.Life] = {}
         self.halts: list[tuple[float, float]] = []
         self.told_to_stop: dict[str, float] = {}
@@ -275,6 +279,8 @@ class Town:
             return
         if "accept-restore" in process.ended or "restored" in process.ended or "lost" in process.ended:
             self.people.accept_restore()
+        if f"belongs to the service {ELSEWHERE}" in process.ended:
+            self.people.take_back()
         self.elsewhere = False  # somebody reads what it says
         self.later(3.0, self.start_if_none)
 
@@ -534,9 +540,14 @@ class Town:
             return
         self._all_back_s = max(self._all_back_s, self.loop.now + NOTICED_S)
         self.later(NOTICED_S, self._anew)
+        self._taken_beneath[does] = self.loop.now
         if does == "lose lock beneath":
             self.disk.file.with_name("worker.db.lock").unlink(missing_ok=True)
+        if self._taken_beneath.keys() >= UNHELD:
+            self.unheld.append((min(self._taken_beneath[one] for one in UNHELD), self.loop.now))
+        if does == "lose lock beneath":
             return
+        self.people.look_at_halts()
         self.logs.append(self.disk.rows())
         self.stamps.append(self.disk.stamps)
         self.lost.append(self.loop.now)
