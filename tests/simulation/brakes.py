@@ -133,19 +133,25 @@ def _budget(case: Case, event: str, at_s: float) -> float:
 
 def no_request_spends_too_much(case: Case) -> Iterator[str]:
     """No single request adds more money than an event, or a day, may have, however it is written. Of a draft's budget
-    that counts which is more than the one it has, and nothing where its event is gone by then."""
+    that counts which is more than the one it had within the age that a fact may have when the request is recorded: a
+    draft may go while its sender stands still."""
     most = min((one for one in (case.history.spend_per_event, case.history.spend_per_day) if one), default=inf)
     for deed in case.deeds.values():
         for one in deed.attempts if most < inf else ():
             body = one.row["request"].get("body") or {}
             money = sum(float(value) for name, value in body.items() if name.endswith("budget"))
-            then = (
-                case.history.at(deed.event, one.wire[0].at_s - TICK_S) if one.wire and "total_budget" in body else None
-            )
-            gone = then is not None and then.record is None
-            there = 0.0 if then is None else then.budget
-            if one.wire and not gone and money - there > most:
+            there = 0.0
+            if one.wire and "total_budget" in body:
+                there = max(_budgets_lately(case, deed.event, one.at_s, one.wire[0].at_s), default=0.0)
+            if one.wire and money - there > most:
                 yield f"write {one.row['write']} adds {money - there:g}, and {most:g} may be spent"
+
+
+def _budgets_lately(case: Case, event: str, recorded_s: float, left_s: float) -> list[float]:
+    """The budgets that there were from the age that a fact may have at the record until the first byte."""
+    mine, from_s = case.history.of(event, left_s - TICK_S), recorded_s - INTERVAL_S - 2.0
+    untils_s = [*(each.at_s for each in mine[1:]), left_s]
+    return [each.budget for each, until_s in zip(mine, untils_s, strict=bool(mine)) if until_s >= from_s]
 
 
 def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:
@@ -159,9 +165,7 @@ def what_is_computed_is_of_what_is_there(case: Case) -> Iterator[str]:
                 yield f"write {one.row['write']} has the budget {sent!r}, which is no number"
             factor = factors.get(str(deed.rows[0]["rule"]), 0.0)
             for wire in one.wire if factor and not deed.undo else ():
-                mine, from_s = case.history.of(deed.event, wire.at_s - TICK_S), wire.at_s - INTERVAL_S - 2.0
-                untils_s = [*(each.at_s for each in mine[1:]), wire.at_s]
-                there = [each.budget for each, until_s in zip(mine, untils_s, strict=True) if until_s >= from_s]
+                there = _budgets_lately(case, deed.event, wire.at_s, wire.at_s)
                 if not any(abs(budget * factor - sent) < CENT for budget in there):
                     yield f"write {one.row['write']} raised to {sent} what was {there[-1]} by then"
 
@@ -244,7 +248,7 @@ def _shown_otherwise(case: Case, wish: Wish, event: str, between: tuple[float, f
 def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     """What became true while nobody looked for longer than ``gap`` fires at the first look after it, and waits for a
     person. Not asked for where a ledger was lost, which may have held the look before, nor where its process died
-    before it had stored that, or while something kept processes from storing."""
+    before it had stored that: at once, while the disk was full, or, where commits failed, after that look alone."""
     history = case.history
     if history.stale or history.clock_moved or len(history.logs) > 1 or any(one.lie for one in history.reads):
         return
@@ -255,8 +259,8 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
     for before_s, after_s in pairwise(looks):
         unstored = any(
             history.awake_s(one.owner, before_s, one.to_s) < 1.0
-            or history.unstored
             or any(from_s <= before_s and one.to_s <= to_s for from_s, to_s in history.cramped)
+            or (history.unstored and not any(look.owner == one.owner and look.at_s < before_s for look in lists))
             for one in died
             if one.from_s <= before_s <= one.to_s
         )

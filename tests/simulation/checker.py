@@ -181,19 +181,20 @@ def _word_after_a_loss(case: Case, deed: Deed) -> bool:
 
 
 def _none_could_tell(case: Case, deed: Deed) -> bool:
-    """Whether every write of the same target before it was of another episode, and ended as one that nobody could
-    confirm, or had nothing to put back by what is read; or where the service shows otherwise what it was sent, by a
-    person's word."""
+    """Whether every write of the same target before it was of another episode, and ended as one that no read could
+    confirm; a person's word says what had become of that one, and nothing of what is there by the next episode."""
     first = deed.rows[0]
     before = [one for one in case.deeds.values() if one.rows[0]["seq"] < first["seq"] and same_target(one, deed)]
-    untold = (
-        one.state == "unconfirmed"
-        or (one.undo and one.rows[-1]["reason"] == "already_so")
-        or (case.history.own_mind and one.count("resolved"))
-        for one in before
-        if (one.rows[0]["rule"], one.rows[0]["episode"]) != (first["rule"], first["episode"])
-    )
-    return bool(before) and sum(map(bool, untold)) == len(before)
+    episode = (first["rule"], first["episode"])
+    others = all(_unread(one) and (one.rows[0]["rule"], one.rows[0]["episode"]) != episode for one in before)
+    return bool(before) and others
+
+
+def _unread(deed: Deed) -> bool:
+    """Whether the write ended as done, and no read has ever shown it."""
+    if any(row["kind"] == "evidence" and row["evidence"]["says"] == "there" for row in deed.rows):
+        return False
+    return deed.state == "unconfirmed" or (deed.state, deed.rows[-1]["reason"]) == ("confirmed", "person")
 
 
 def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:

@@ -44,14 +44,10 @@ def manners_are_kept(case: Case) -> Iterator[str]:
         under_way = kind == "task_too_soon" and (unheard or ": -" in what)  # an answer is on its way still
         if killed and (under_way or (kind == "read_floor" and case.history.sharing is None)):
             case.forgiven["a wait that a killed process took along"] += 1
+        elif kind == "read_floor" and any(_unheld(case, life, at_s) for life in case.history.lives):
+            case.forgiven["a floor of two that could not know of each other"] += 1
         elif kind == "read_floor" and begun_by_one_that_is_gone(case, at_s, what):
             case.forgiven["a floor that a replica took along that is gone, or a ledger that was put back"] += 1
-        elif kind == "read_floor" and any(
-            _on_another_file(case, one, other) and other.from_s <= at_s <= one.to_s
-            for one in case.history.lives
-            for other in case.history.lives
-        ):
-            case.forgiven["a floor of a process whose ledger was taken away beneath it"] += 1
         elif kind == "retry_after" and any(
             one <= at_s and _left_s(case, at_s, what) <= one + UNDER_WAY_S for one in case.history.throttled
         ):
@@ -163,47 +159,29 @@ def episodes_are_few(case: Case) -> Iterator[str]:
 def everything_ends(case: Case) -> Iterator[str]:
     """With faults off, every write comes to an end; what is held has an event that is gone, or says which person's
     decision or other write it waits for. Forgiven where the wall clock was set back by an hour: what waits for an hour
-    of it, or for a person whose word must be newer than the worker's; and where an operator has more to do: of a ledger
-    that met another service first, by a config that named that, and of a halt whose end was lost with a ledger."""
+    of it, or for a person whose word must be newer than the worker's."""
     present = _present(case)
     for deed in case.deeds.values():
         if case.last and deed.rows[-1]["hash"] not in {row["hash"] for row in case.last}:
             continue  # of a ledger that was lost
         if deed.state in ("planned", "needs_human") and case.history.clock_back:
             case.forgiven["waits until a clock that was set back has come up again"] += 1
-        elif deed.state not in FINAL and _waits_for_an_operator(case, deed):
-            case.forgiven["waits for an operator, who has lost a ledger or named another service"] += 1
         elif deed.state not in FINAL and deed.event in present and not held_by_the_hour(case, deed):
             why = deed.rows[-1]["why"]
             yield f"write {deed.rows[0]['write']} of {deed.event} is still {deed.state} at the end: {why}"
 
 
-def _waits_for_an_operator(case: Case, deed: Deed) -> bool:
-    if any(one.elsewhere for one in case.history.lives) and "belongs to the service" in case.history.lives[-1].how:
-        return True
-    held = [row["reason"] for row in deed.rows[-2:] if row["kind"] == "held"]
-    kept = {row["hash"] for row in case.last}
-    lost = (row for rows in case.history.logs for row in rows if row["hash"] not in kept)
-    return held == ["halt"] and any(row["kind"] == "resumed" for row in lost)
-
-
 def held_by_the_hour(case: Case, deed: Deed) -> bool:
-    """Whether a cap holds it, or another write that one holds."""
     held = [row["reason"] for row in deed.rows[-2:] if row["kind"] == "held"]
     if deed.state != "planned" or not held:
         return False
     if held[-1] == "target_unreadable" and case.history.own_mind:
         return True
+    if held[-1] == "target_busy":  # what was asked of an operator first, and let go, may wait for the hour itself
+        others = (one for one in case.deeds.values() if one is not deed and same_target(one, deed))
+        return any(row["reason"] == "writes_per_hour" for one in others for row in one.rows[-1:])
     return held[-1] in ("writes_per_hour", "spend", "conflict") or (
-        (held[-1] == "sequence" and any(mate.state not in FINAL for mate in mates(case, deed)))
-        or (
-            held[-1] == "target_busy"
-            and any(
-                one.rows[-1]["reason"] in ("writes_per_hour", "spend")
-                for one in case.deeds.values()
-                if same_target(one, deed) and one.state == "planned"
-            )
-        )
+        held[-1] == "sequence" and any(mate.state not in FINAL for mate in mates(case, deed))
     )
 
 
@@ -366,8 +344,8 @@ def _seen_before_the_change(case: Case, mine: list[Version]) -> bool:
 def one_sender_at_a_time(case: Case) -> Iterator[str]:
     """While one process has the ledger, no other one runs beside it: it says who holds it, and ends; but for one that
     was killed in its first moment, and one that ended before it asked anything where the first had not got further,
-    which may have been stalled before it had the ledger; and but for one that began on another file than the first,
-    whose ledger was taken away beneath it: it finds that out before it sends. Of a fleet there are other claims
+    which may have been stalled before it had the ledger. Nor where both the lock and the ledger's own file had been
+    taken from beneath the one: no file shows the other that there is one. Of a fleet there are other claims
     (`sharing`)."""
     for one in case.history.lives if case.history.sharing is None else ():
         for other in case.history.lives:
@@ -375,15 +353,15 @@ def one_sender_at_a_time(case: Case) -> Iterator[str]:
                 continue
             if not _asked_by(case, other, other.to_s) and not _asked_by(case, one, other.from_s):
                 continue
-            if _on_another_file(case, one, other):
+            if _unheld(case, one, other.from_s):
                 continue
             if one.from_s < other.from_s < one.to_s and "is held by" not in other.how and "is held by" not in one.how:
                 yield f"{other.owner} ran beside {one.owner} and ended: {other.how}"
 
 
-def _on_another_file(case: Case, one: Life, other: Life) -> bool:
-    """Whether the ledger was taken away, or put back, after one of the two began and before the other."""
-    return any(one.from_s < lost_s < other.from_s for lost_s in case.history.lost)
+def _unheld(case: Case, life: Life, at_s: float) -> bool:
+    """Whether nothing that a process holds was where another one looks any more."""
+    return any(life.from_s <= first_s <= both_s <= at_s <= life.to_s for first_s, both_s in case.history.unheld)
 
 
 def _asked_by(case: Case, life: Life, before_s: float) -> bool:

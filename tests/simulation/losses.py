@@ -1,18 +1,16 @@
 """Claims about a ledger that was restored or lost: it is noticed, and then a person decides what is sent."""
 
 from collections.abc import Iterator
-from math import inf
 from typing import Any
 
-from tests.simulation.case import FINAL, INTERVAL_S, STATES, Case, became_of_firing
+from tests.simulation.case import FINAL, INTERVAL_S, STATES, TICK_S, Case, became_of_firing
 from tests.simulation.history import Row, Wish
 
 
 def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
     """A ledger that has forgotten a ``sending`` of an earlier life, or what a person had said before its last two
     looks, is not gone on with, unless a person has accepted it; but for a sending that never left, because its mark
-    could not be written, and where ledger and mark were lost both: nothing is left then to notice it by. One machine
-    notices it as a process starts, or before it sends; what it saw until then may stand in it. A fleet does at once."""
+    could not be written, and where ledger and mark were lost both: nothing is left then to notice it by."""
     left = {one.row["hash"] for deed in case.deeds.values() for one in deed.attempts if one.wire}
     left |= {row["hash"] for row in _words_heard(case)}
     known: dict[str, Row] = {}
@@ -21,8 +19,7 @@ def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
         if life in case.history.blank:
             known = {}
         lost = [row for hashed, row in known.items() if hashed in left and hashed not in kept]
-        new = [row for row in rows if row["hash"] not in known]
-        gone_on_with = any(case.history.sharing or row["kind"] in ("started", "sending") for row in new)
+        gone_on_with = not kept <= known.keys()
         if lost and gone_on_with and not any(row["kind"] == "ledger_restored" for row in rows):
             what = "" if lost[0]["write"] is None else f" of write {lost[0]['write']}"
             yield f"{lost[0]['kind']}{what} was forgotten, and nobody was asked"
@@ -31,26 +28,21 @@ def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
 
 def a_ledger_is_of_one_service(case: Case) -> Iterator[str]:
     """A process whose config names another service than the one that its ledger was made with asks nobody anything, and
-    ends; unless the ledger has not met a partner yet: what the first list showed is stored before the next one begins,
-    where nothing keeps it from that."""
-    met_s = _met_s(case)
+    ends; unless the ledger has not met a partner yet: a process that looks a second time has stored whom it met, where
+    nothing kept it from that."""
+    if case.history.unstored:
+        return
+    looks: dict[str, list[float]] = {}
+    for one in case.history.reads:
+        if one.path == "/events/":
+            looks.setdefault(one.owner, []).append(one.at_s)
+    again = (at_s for mine in looks.values() for at_s in mine if at_s - mine[0] >= INTERVAL_S - TICK_S)
+    met_s = min(again, default=float("inf"))
     for life in case.history.lives:
         asked = [one.at_s for one in case.history.reads if one.owner == life.owner]
-        blank = len(case.history.logs) > 1 or met_s > life.from_s - 2 * INTERVAL_S
+        blank = len(case.history.logs) > 1 or met_s > life.from_s
         if life.elsewhere and asked and not blank:
             yield f"{life.owner} asked another service at {asked[0] - 1000:.3f}, by the ledger of the first"
-
-
-def _met_s(case: Case) -> float:
-    """When a process had read its second list, so that the first one is stored."""
-    if case.history.unstored:
-        return inf
-    lists = [one for one in case.history.reads if one.path == "/events/"]
-    firsts: dict[str, float] = {}
-    for one in lists:
-        if one.at_s - firsts.setdefault(one.owner, one.at_s) > INTERVAL_S / 2:
-            return one.at_s
-    return inf
 
 
 def _words_heard(case: Case) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """Claims that nothing is lost: an end without an effect has a reason that was true when it was given, and what nobody
 troubled was done in time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.simulation.case import (
     STATES,
     TICK_S,
     UNDER_WAY_S,
+    Attempt,
     Case,
     Deed,
     left_by,
@@ -76,10 +77,6 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             )
         case "moved" if wish is not None and wish.factor:
             return len({one.budget for one in case.history.of(deed.event, at_s)}) > 1
-        case "changed_since" if action == "update_draft":
-            others = (one for one in case.history.others if (one.event, one.target) == (deed.event, "setup"))
-            reset = any(one.target == "*" for one in case.history.others)
-            return (reset or any(others)) and shown(case, deed.event, at_s, lambda one: one.budget != NEW_BUDGET)
         case "changed_since":
             return _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
         case "no_longer_holds" if not deed.undo:
@@ -119,6 +116,8 @@ def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
     """Whether a read showed the target of an undo with another value than it was left with, since what it undoes took
     effect; or with one that another hand had given it since that was sent. One in the very moment of a change may see
     either."""
+    if str(deed.rows[0]["action"]) == "update_draft":
+        return _drafted_since(case, deed, at_s)
     left = left_by(case, deed)
     if left is None:
         return False
@@ -134,6 +133,27 @@ def _set_since(case: Case, deed: Deed, at_s: float) -> bool:
         and any(one.at_s - TICK_S <= read_s <= until_s + TICK_S for read_s in reads)
         for one, until_s in zip(mine, [*(one.at_s for one in mine[1:]), at_s], strict=bool(mine))
     )
+
+
+def _drafted_since(case: Case, deed: Deed, at_s: float) -> bool:
+    """The same of the budget of a draft."""
+    undone = [one for one in case.deeds.values() if same_target(one, deed) and one is not deed and one.attempts]
+    sent = [one for other in undone for one in other.attempts if one.at_s < at_s and "total_budget" in _body(one)]
+    if not sent:
+        return False
+    newest = max(sent, key=lambda one: one.at_s)
+    left, others = _body(newest)["total_budget"], {one.at_s for one in case.history.others}
+    mine = case.history.of(deed.event, at_s)
+    reads = [one.shows_s for one in case.history.reads if one.path == f"/setup_processes/{deed.event}"]
+    return any(
+        (one.budget != left or one.at_s in others)
+        and any(max(one.at_s, newest.at_s) - TICK_S <= read_s <= until_s + TICK_S for read_s in reads)
+        for one, until_s in zip(mine, [*(one.at_s for one in mine[1:]), at_s], strict=bool(mine))
+    )
+
+
+def _body(attempt: Attempt) -> Mapping[str, Any]:
+    return attempt.row["request"].get("body") or {}
 
 
 def as_wanted(case: Case, deed: Deed, known: Version) -> bool:
@@ -248,14 +268,12 @@ def _asked(deed: Deed) -> Any:  # noqa: ANN401 - what stood in the log
 def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
     """A write that was sent, and then ended as skipped, cancelled or refused, had no effect. Forgiven: effects later
     than ``settle``, effects that another hand reversed before a read could show them, reads of the past, a person's
-    word, a value that was found there after all, and a ledger that was put back to before it was sent."""
+    word, and a value that was found there after all."""
     for deed in case.deeds.values():
         if deed.state not in ("skipped", "cancelled", "refused") or not deed.effects or case.history.stale:
             continue
         if deed.count("resolved") or deed.rows[-1]["reason"] in ("person", "already_so"):
             case.forgiven["unwanted in the end, by a person's word or because it was there"] += 1
-        elif _sent_by_a_lost_ledger(case, deed):
-            case.forgiven["unwanted in a ledger that had forgotten that it was sent"] += 1
         elif any(too_late(case, deed, one) for one in deed.effects):
             case.forgiven["an effect later than settle"] += 1
         elif any(refused_after_its_effect(deed, one) for one in deed.attempts):
@@ -266,12 +284,6 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
             case.forgiven["unwanted in the end, and reversed by others"] += 1
         else:
             yield f"write {deed.rows[0]['write']} ended as {deed.state}, and had an effect"
-
-
-def _sent_by_a_lost_ledger(case: Case, deed: Deed) -> bool:
-    """Whether the log in which it ended knows none of its attempts: the ledger was put back beneath the process."""
-    life = next(of for one, rows, of in reversed(case.lines) if one is deed and rows)
-    return life > 0 and all(one.life < life for one in deed.attempts)
 
 
 def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
