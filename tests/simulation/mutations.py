@@ -975,7 +975,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="presence proves what was there before",
         why="an undo counts as confirmed by a value that was shown before it was sent",
-        applied=flaw("worker.writes.evidence:was_so", ("write.before is not None", "False")),
+        applied=flaw("worker.writes.evidence:was_so", ("write.undo and", "False and")),
         tested_by=ROUNDED,
     ),
     Mutant(

@@ -335,6 +335,14 @@ FOUND = (
         Try(scene="dear event", named=(("read", 8, "a cache for 30 s that tells its Age"),)),
         "what a rule leans on is known by the moment that an answer shows",
     ),
+    (Try(seed=20_209_688), "what a ledger that was put back beneath the worker forgot was ended as not wanted"),
+    (Try(seed=20_301_048), "and what was recorded in it between two losses was nobody's"),
+    (Try(seed=20_311_682), "an undo was taken for done by what it undoes, shown rounded"),
+    (Try(seed=20_309_745), "a ledger that met its first partner by a wrong config is taken to the right service"),
+    (Try(seed=20_309_827), "a halt came back with a ledger that was put back, of which no mark tells"),
+    (Try(seed=20_205_052), "a draft went while its sender stood between record and byte"),
+    (Try(seed=20_212_092), "of lock and file both exchanged beneath one process another can see neither"),
+    (Try(seed=20_211_910), "what a person called done, and no read shows, is asked for by a new episode"),
 )
 
 

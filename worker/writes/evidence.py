@@ -289,9 +289,9 @@ def there(intent: Intent, fact: Fact) -> bool:
 
 
 def was_so(write: Write) -> bool:
-    """Whether the target read as wanted before the write already, as one may that is shown rounded: that it reads so
-    after it proves nothing then."""
-    return write.before is not None and _present(write.intent, write.before)
+    """Whether the target read as wanted before an undo already, as one may that is shown rounded: that it reads so
+    after it proves nothing then. No other write is sent to what reads as wanted."""
+    return write.undo and write.before is not None and _present(write.intent, write.before)
 
 
 def judge(write: Write, fact: Fact) -> Evidence:
