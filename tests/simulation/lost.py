@@ -289,7 +289,8 @@ def what_ended_unwanted_had_no_effect(case: Case) -> Iterator[str]:
 def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
     """A write that ended as unconfirmed has no effect in the books. Forgiven, and counted: effects later than
     ``settle``, effects that another hand reversed before the end, reads that went wrong since, so that nothing could
-    show it, and a service that shows otherwise what it was sent. Not asked for where reads answered as of the past."""
+    show it, a service that shows otherwise what it was sent, and an undo whose target read so before. Not asked for
+    where reads answered as of the past."""
     for deed, row, life in _ended_as(case, "unconfirmed"):
         if not deed.effects or case.history.stale:
             continue
@@ -302,8 +303,17 @@ def an_end_unconfirmed_was_not_to_be_seen(case: Case) -> Iterator[str]:
             case.forgiven["unconfirmed, while reads went wrong"] += 1
         elif case.history.own_mind:
             case.forgiven["unconfirmed, by a service that shows otherwise what it was sent"] += 1
+        elif deed.undo and _read_so_before(deed):
+            case.forgiven["unconfirmed, because it read so before"] += 1
         else:
             yield f"write {row['write']} ended as unconfirmed, and had an effect"
+
+
+def _read_so_before(deed: Deed) -> bool:
+    """Whether an undo was sent though its target read as wanted: what it undoes may have been shown rounded."""
+    first = deed.attempts[0]
+    before, wanted = first.row["before"], _body(first).get("total_budget")
+    return isinstance(before, Mapping) and wanted is not None and before.get("total_budget") == wanted
 
 
 def cooldowns_are_kept(case: Case) -> Iterator[str]:

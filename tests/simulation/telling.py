@@ -107,7 +107,8 @@ def told_history(town: Town, ended_s: float) -> history.History:
         or any(life.how == "killed" for life in town.lives.values()),
         edited=frozenset(town.edited),
         blank=frozenset(town.blank),
-        clock_back=any(name.endswith("clock an hour back") for name in town.points.done),
+        clock_back=any(name.endswith("clock an hour back") for name in town.points.done)
+        or any(turn.does == "clock" and turn.details["seconds"] < 0 for turn in town.scene.turns),
         clock_moved=any("clock" in name for name in town.points.done)
         or any(turn.does == "clock" for turn in town.scene.turns),
         slowed=any(not _of_one_write(name) for name in town.points.done) or bool(town.scene.rates),

@@ -343,6 +343,8 @@ FOUND = (
     (Try(seed=20_205_052), "a draft went while its sender stood between record and byte"),
     (Try(seed=20_212_092), "of lock and file both exchanged beneath one process another can see neither"),
     (Try(seed=20_211_910), "what a person called done, and no read shows, is asked for by a new episode"),
+    (Try(seed=20_422_383), "what was called off after an operator's word needs no undo, where all reads as before"),
+    (Try(seed=20_421_351), "an operator's word waits for a clock that was set back between two processes, too"),
 )
 
 

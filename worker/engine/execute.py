@@ -435,7 +435,8 @@ class Executor(Stage):
             situation = replace(situation, approved_amount=self._approved_amount(write))
         if write.undo:
             touched = None if write.sent else touched_meanwhile(self._ledger, write, others)
-            unread = any(one.confirmed_by != "read" for one in undone_by(write, others))
+            done = [one for one in undone_by(write, others) if one.state != "cancelled"]
+            unread = any(one.confirmed_by != "read" for one in done)
             situation = replace(situation, touched=touched, left=left_now(write, others), left_unread=unread)
         return situation
 
