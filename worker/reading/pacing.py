@@ -38,6 +38,10 @@ RETURN_S = 75.0
 """After so many seconds of use the pace is back at just below the last 429; from then on it tries more, ever faster."""
 TRIES_MORE = 2.7
 """After 1.7 times ``RETURN_S`` it has nearly doubled: a limit that was raised is found within minutes."""
+STRAY_AFTER_S = 45.0
+"""429s that come so far apart, before the pace is back where it was, come from something else than its limit."""
+STRAY_RAISE = 1.25
+"""So much higher is the limit taken to be then: else one such 429 a minute would keep the pace low for ever."""
 USED_OVER_S = 10.0
 USED_OVER_REQUESTS = 15.0
 USED_AT_LEAST = 0.8
@@ -60,7 +64,7 @@ class Pace:
 
     ``nominal``: what the config allows; ``budget``: what is allowed now. ``low`` and ``ceiling``: where the pace went
     back to at the last 429, and where the limit is taken to be since; ``tried_s``: for how long it was used since,
-    ``passed``: by how many requests; ``used``: how many a minute left of late. ``strikes``: 429s in a row.
+    ``passed``: by how many requests; ``between_s``: how far apart 429s come of late; ``used``: how many a minute left of late. ``strikes``: 429s in a row.
     ``struck_at``: when the last one was noted, so that answers to requests already under way then count as the same
     storm.
     """
@@ -74,6 +78,7 @@ class Pace:
     used: float = 0.0
     tried_s: float = 0.0
     passed: int = 0
+    between_s: float = 0.0
     blocked_until: float = float("-inf")
     strikes: int = 0
     struck_at: float = float("-inf")
@@ -150,10 +155,13 @@ def struck(
             pace, budget=low, low=low, tried_s=0.0, room=1.0, strikes=strikes, struck_at=now, blocked_until=until
         )
     run_s = max(0.1, began - pace.blocked_until)
+    between_s = (pace.between_s + run_s) / 2.0
+    stray = between_s >= STRAY_AFTER_S and pace.tried_s < RETURN_S
     cut = min(MOST_CUT, max(LEAST_CUT, REQUESTS_BEFORE / max(1, pace.passed), SECONDS_BEFORE / run_s))
+    cut = LEAST_CUT if stray else cut
     was = min(pace.budget, max(pace.used, 60.0 * pace.passed / run_s, pace.budget / 2.0))
     low = max(min(pace.nominal, FLOOR_PER_MINUTE), was * (1.0 - cut))
-    ceiling = was * (1.0 - cut / 2.0)
+    ceiling = min(pace.nominal, max(was, pace.ceiling) * STRAY_RAISE) if stray else was * (1.0 - cut / 2.0)
     if strikes > 1:  # nothing has passed since, which says little of where the limit is
         ceiling = min(pace.ceiling, 2.0 * low)
     return replace(
@@ -163,6 +171,7 @@ def struck(
         ceiling=max(low, ceiling),
         tried_s=0.0,
         passed=0,
+        between_s=between_s,
         room=1.0,
         strikes=strikes,
         struck_at=now,

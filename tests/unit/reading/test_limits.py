@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.limiters import FOUND_S, LIMITERS, MEASURED_S, Behind, steady_work
+from tests.limiters import FOUND_S, LIMITERS, MEASURED_S, Behind, Strays, steady_work
 
 END_S = FOUND_S + MEASURED_S
 SEEDS = (1, 2)
@@ -52,6 +52,17 @@ def test_a_limit_that_moves_is_found_again_within_minutes(name: str) -> None:
     assert seen.found_s(300.0) < 120.0, "after it was halved"
     assert seen.found_s(600.0) < 240.0, "after it was doubled"
     assert seen.refused(FOUND_S, END_S) <= 0.05
+
+
+@pytest.mark.parametrize("per_minute", [60, 300])
+@pytest.mark.parametrize("name", [name for name in LIMITERS if name != "token bucket, burst 1"])
+def test_a_stray_429_in_each_minute_does_not_keep_the_pace_low(name: str, per_minute: int) -> None:
+    """One of some sixty answers; the waits after it alone are an eighth of the time."""
+    seen = steady_work(Strays(LIMITERS[name]()), lambda _: per_minute, nominal=600.0, lasts_s=2.0 * END_S)
+
+    assert seen.used(FOUND_S, 2.0 * END_S) >= 0.6
+    assert seen.used(END_S, 2.0 * END_S) >= 0.6, "nor does it fall with time"
+    assert len(seen.written) >= 3
 
 
 def test_a_write_meets_a_429_more_rarely_than_a_read() -> None:
