@@ -85,7 +85,7 @@ class Running:
     service: ApiService
     gate: Gate[ReadResponse]
     pacer: Pacer
-    defects: list[tuple[Write, Exception]] = field(default_factory=list)
+    defects: list[tuple[Mapping[str, Any], Exception]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Town:
         _lay_out(self.folder)
         opened = ledger.open(self.ledger_url, clock_now=self.clock.now)
         service, gate, pacer = self.client(self.twin)
-        defects: list[tuple[Write, Exception]] = []
+        defects: list[tuple[Mapping[str, Any], Exception]] = []
         cycle = Cycle(self._parts(service, opened, defects))
         states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
         self.running = Running(
@@ -151,7 +151,7 @@ class Town:
         """From now on each record that the worker stores is told, as the log of a daemon tells it."""
         self.worker.ledger.tells(heard)
 
-    def _parts(self, service: ApiService, ledger: Ledger, defects: list[tuple[Write, Exception]]) -> Parts:
+    def _parts(self, service: ApiService, ledger: Ledger, defects: list[tuple[Mapping[str, Any], Exception]]) -> Parts:
         return Parts(
             clock=self.clock,
             service=service,
@@ -159,7 +159,7 @@ class Town:
             settings=self.settings,
             rules=self.rules,
             notifier=self.notebook,
-            defect=lambda write, error: defects.append((write, error)),
+            defect=lambda of, error: defects.append((of, error)),
             stopping=lambda: False,
         )
 

@@ -354,7 +354,7 @@ _ALL: tuple[Mutant, ...] = (
         why="memory moves although the decision was not stored, and stays so",
         applied=several(
             flaw(
-                "worker.engine.deciding:Decider.decide",
+                "worker.engine.deciding:Decider._decided_on",
                 (
                     "    state.stored.commit(self._ledger,",
                     "    _take(state, commit.memory)\n    state.stored.commit(self._ledger,",

@@ -16,7 +16,7 @@ from worker.engine.ports import CycleReport, Parts, Stage
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState, Stored
 from worker.model.commits import PartnerMemory
-from worker.model.errors import LedgerUnwritable, StateConflict
+from worker.model.errors import LedgerUnwritable, StateConflict, WorkerError
 from worker.model.facts import PartnerId, RuleId
 from worker.model.rules import Truth
 from worker.model.writes import Write
@@ -27,7 +27,6 @@ class Cycle(Stage):
 
     def __init__(self, parts: Parts, reader: Polling | None = None) -> None:
         super().__init__(parts)
-        self._defect = parts.defect
         self._reader: Polling = reader or Reader(parts)
         self._decider = Decider(parts)
         self._settler = Settler(parts)
@@ -76,7 +75,7 @@ class Cycle(Stage):
             open_writes=open_writes,
             took_ms=round(took_s * 1000),
             denied=news is not None and news.listing.code == "denied",
-            error=error or (news.listing.why if news is not None else None) or None,
+            error=error or (news and news.listing.why) or (state.last_error if state.undecided else None) or None,
             judged=judged,
         )
 
@@ -104,12 +103,21 @@ class Cycle(Stage):
             return
         state.keep_only({write.id for write in writes})
         state.waited = {write.key.event for write in writes if write.waits and write.held_until is None}
-        self._settler.glance(state, writes)
         for write in writes:
-            if write.state == "sending" and write.id not in state.running:
-                self._settler.found_sending(state, write)
-            elif write.id not in state.running and self._needs_tending(state, write):
-                self.tend(state, write)
+            try:
+                self._settler.glance(state, (write,))
+                if write.state == "sending" and write.id not in state.running:
+                    self._settler.found_sending(state, write)
+                elif write.id not in state.running and self._needs_tending(state, write):
+                    self.tend(state, write)
+            except WorkerError:
+                raise
+            except Exception as defect:  # noqa: BLE001 - as in `_tend`
+                self._broke(state, write, defect)
+
+    def _broke(self, state: PartnerState, write: Write, defect: Exception) -> None:
+        state.last_error = self._scrubbed(f"write {write.id}: {defect!r}")
+        self._defect({"write": int(write.id), "state": write.state}, defect)
 
     def _needs_tending(self, state: PartnerState, write: Write) -> bool:
         """What waits for a person or for a brake is looked at less and less often; looks at its event still count."""
@@ -134,7 +142,6 @@ class Cycle(Stage):
         except (LedgerUnwritable, StateConflict) as problem:
             state.last_error = str(problem)
         except Exception as defect:  # noqa: BLE001 - a defect in one write must stop no other, and be seen
-            state.last_error = f"write {write.id}: {defect!r}"
-            self._defect(write, defect)
+            self._broke(state, write, defect)
         finally:
             state.running.pop(write.id, None)

@@ -26,7 +26,6 @@ from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, OwnershipLost, StateConflict, WorkerError
 from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
-from worker.model.writes import Write
 
 FAILING_AFTER = timedelta(minutes=1)
 """A look that failed is nothing: the next one comes in seconds. When none gets through for so long, nothing is decided
@@ -426,8 +425,8 @@ class Daemon:
             hint="raise requests.per_minute, narrow the rules that name these facts, or live with it",
         )
 
-    def _defect(self, write: Write, defect: Exception) -> None:
-        self._reporter.alarm("defect", write=int(write.id), state=write.state, error=self._scrubbed(repr(defect)))
+    def _defect(self, of: Mapping[str, Json], defect: Exception) -> None:
+        self._reporter.alarm("defect", **of, error=self._scrubbed(repr(defect)))
 
     async def _signed_in(self) -> tuple[PartnerId, ...]:
         """The partners to watch. A service that cannot be reached is tried on; refused credentials end the start."""

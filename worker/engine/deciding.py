@@ -15,13 +15,13 @@ from worker.engine.decide import Decision, decide
 from worker.engine.derived import derived
 from worker.engine.episodes import JUST_AFTER, next_look
 from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, looking, sendings_reach, under
-from worker.engine.observe import News
+from worker.engine.observe import EventByEvent, News
 from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
-from worker.engine.ports import Parts, Stage
+from worker.engine.ports import Parts
 from worker.engine.state import PartnerState
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
-from worker.model.errors import LedgerUnwritable
+from worker.model.errors import LedgerUnwritable, WorkerError
 from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
@@ -37,7 +37,7 @@ OURS = ("denied_at", "denied_until", "rules", "away", "back")
 """What of a partner's memory is not the poll's to say."""
 
 
-class Decider(Stage):
+class Decider(EventByEvent):
     """Decides for one partner after the other."""
 
     def __init__(self, parts: Parts) -> None:
@@ -48,8 +48,30 @@ class Decider(Stage):
 
     def decide(self, state: PartnerState, news: News) -> tuple[Decision, tuple[Write, ...]]:
         """Decides and stores. The open writes after it. Raises `LedgerUnwritable` and `StateConflict`; then this
-        process's memory is as it was."""
+        process's memory is as it was.
+
+        Where it fails at single events, the others are decided on, in the one commit. What was seen of those stays
+        unstored: stored, it would be a baseline that nothing was decided on."""
         writes = self._taken_up(state)
+        try:
+            return self._decided_on(state, news, writes)
+        except WorkerError:
+            raise
+        except Exception:
+            broken = self.failing(state, lambda some: self._tried(state, news, some, writes), news.events)
+            if not broken:
+                raise
+        return self._decided_on(state, replace(news, events=[one for one in news.events if one not in broken]), writes)
+
+    def _tried(self, state: PartnerState, news: News, events: Sequence[EventId], writes: tuple[Write, ...]) -> None:
+        """All that can fail before anything is stored."""
+        self._judged(state, replace(news, events=events), writes)
+        state.stored.records(state.stored.attempt(news.at, events).changes)
+
+    def _judged(
+        self, state: PartnerState, news: News, writes: tuple[Write, ...]
+    ) -> tuple[Look, Decision, "Screen", PartnerMemory]:
+        """What is decided, with the commit that is to be stored. Stores nothing."""
         rules, now, before = self._rules.current, news.at, state.memory
         active, off = looking(rules, state.partner, state.products_off)
         screen = self._screen(rules, active)
@@ -69,16 +91,25 @@ class Decider(Stage):
             partner=memory if store else None,
             moves=in_one(edits, decision.commit.moves),
         )
-        decision = replace(decision, commit=commit)
-        state.stored.under(rules, state.known_facts())
-        state.stored.looked(memory, now, complete=news.listing.complete)
-        events = {*news.events, OF_PARTNER} if news.more else None
+        return look, replace(decision, commit=commit), screen, memory
+
+    def _decided_on(
+        self, state: PartnerState, news: News, writes: tuple[Write, ...]
+    ) -> tuple[Decision, tuple[Write, ...]]:
+        look, decision, screen, memory = self._judged(state, news, writes)
+        commit, undecided = decision.commit, state.undecided.difference(news.events)
+        state.stored.under(self._rules.current, state.known_facts())
+        state.stored.looked(memory, news.at, complete=news.listing.complete)
+        events = (
+            {*news.events, OF_PARTNER} if news.more else state.stored.seen.keys() - undecided if undecided else None
+        )
         state.stored.commit(self._ledger, commit, events, decision.looked_at)
         if self._decided is not None:
             self._decided(decision)
         _take(state, commit.memory)
-        state.shut, state.missed = off, decision.missed
-        state.memory = memory if store else replace(memory, listed_at=before.listed_at)
+        state.shut, state.missed = looking(self._rules.current, state.partner, state.products_off)[1], decision.missed
+        state.undecided = undecided
+        state.memory = memory if commit.partner is not None else replace(memory, listed_at=state.memory.listed_at)
         self._note_due(state, look, decision, screen, writes)
         changed = commit.plans or commit.moves
         return decision, self._ledger.open_writes(state.partner) if changed else writes

@@ -6,7 +6,7 @@ decides, and nothing is written: what must be remembered is part of the news.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -20,7 +20,8 @@ from worker.engine.looks import PARTNER_FACTS_EVERY, looking, names_read
 from worker.engine.ports import Listing, Stage, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
 from worker.model.commits import PartnerMemory, Record
-from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Unknown
+from worker.model.errors import WorkerError
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Trace, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.reading.pacing import Want, choose, delays, facts_per_look
 from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days, worth_keeping
@@ -80,7 +81,38 @@ class _Poll:
     facts: int = 0
 
 
-class Reader(Stage):
+class EventByEvent(Stage):
+    """A stage in which a defect at one event stops no other one."""
+
+    def failing(
+        self, state: PartnerState, work: Callable[[Sequence[EventId]], object], events: Sequence[EventId]
+    ) -> frozenset[EventId]:
+        """Does the work, which can be done twice, for all events; those at which it fails by themselves. They are
+        decided on in none of this poll's news, and again in the next."""
+        try:
+            work(events)
+        except WorkerError:
+            raise
+        except Exception as defect:  # noqa: BLE001 - it is told
+            if len(events) < 2:
+                for event in events:
+                    self.broken(state, event, defect)
+                    state.due.pop(event, None)
+                state.undecided |= {*events}
+                return frozenset(events)
+            half = len(events) // 2
+            return self.failing(state, work, events[:half]) | self.failing(state, work, events[half:])
+        return frozenset()
+
+    def broken(self, state: PartnerState, event: EventId, defect: Exception) -> None:
+        """Tells of a defect, once; in the status it stands until it is over."""
+        said = self._scrubbed(f"event {event}: {defect!r}")
+        if state.defects.get(event) != said:
+            self._defect({"partner": state.partner, "event": event}, defect)
+        state.defects[event] = state.last_error = said
+
+
+class Reader(EventByEvent):
     """Polls."""
 
     async def poll(self, state: PartnerState) -> AsyncIterator[News]:
@@ -185,8 +217,7 @@ class Reader(Stage):
             if self._over(poll):
                 return
             piece, more = events[first : first + at_once], first + at_once < len(events)
-            self._want(state, rules, piece)
-            yield replace(news, events=piece, more=more)
+            yield replace(news, events=self._want(state, rules, piece), more=more)
             news = replace(news, store=False, records=())
 
     async def read_facts(self, state: PartnerState, in_sight: AbstractSet[EventId], room: int) -> set[EventId]:
@@ -205,8 +236,7 @@ class Reader(Stage):
             tried |= {want.place for want in chosen}
             room -= len(chosen)
             learnt = await self._read(state, chosen)
-            self._want(state, rules, sorted(learnt))
-            changed |= learnt
+            changed |= {*self._want(state, rules, sorted(learnt))}
         return changed
 
     async def _read(self, state: PartnerState, wants: Iterable[Want]) -> set[EventId]:
@@ -215,7 +245,7 @@ class Reader(Stage):
 
         async def one(want: Want) -> None:
             async with gate:
-                fact = await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
+                fact = await self._fact(state, want)
                 known = isinstance(state.fact(want.event, want.key), Known)
                 says_else = state.observe(want.event, want.key, fact)
                 if says_else:
@@ -227,9 +257,25 @@ class Reader(Stage):
         await asyncio.gather(*(one(want) for want in wants))
         return changed
 
-    def _want(self, state: PartnerState, rules: list[Rule], events: Iterable[EventId]) -> None:
-        """Finds out anew which facts rules want of these events. Those that none wants any more are forgotten: an old
-        value must not stand for today's when they are wanted again."""
+    async def _fact(self, state: PartnerState, want: Want) -> Fact:
+        began = self._clock.monotonic()
+        try:
+            return await self._service.read(state.partner, want.event, want.key, urgency=Urgency.FACT)
+        except WorkerError:
+            raise
+        except Exception as defect:  # noqa: BLE001 - an answer that this program fails at is an unknown fact
+            self.broken(state, want.event, defect)
+            why = f"this program failed at the answer: {type(defect).__name__}"
+            return Unknown(code="unreadable", why=why, read_at=self._clock.now(), trace=Trace(get="", began=began))
+
+    def _want(self, state: PartnerState, rules: list[Rule], events: Sequence[EventId]) -> list[EventId]:
+        """Finds out anew which facts rules want of these events; those at which that does not fail."""
+        broken = self.failing(state, lambda some: self._want_all(state, rules, some), events)
+        return [event for event in events if event not in broken]
+
+    def _want_all(self, state: PartnerState, rules: list[Rule], events: Sequence[EventId]) -> None:
+        """Facts that none wants any more are forgotten: an old value must not stand for today's when they are wanted
+        again."""
         now, stored = self._clock.now(), state.stored
         asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
         found = {event: state.observation(event) for event in events}

@@ -377,7 +377,7 @@ class Play:
             return write.id in self._stage.accepted
         return write.state == "planned" and write.held_by == "sequence"
 
-    def _found(self, _write: Write, defect: Exception) -> None:
+    def _found(self, _of: Mapping[str, Json], defect: Exception) -> None:
         self._defect = defect
 
     def _take(self, decision: Decision) -> None:

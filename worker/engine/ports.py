@@ -416,8 +416,9 @@ class RulesInUse:
     current: RuleSet
 
 
-def _nobody(_write: Write, _defect: Exception) -> None:
-    """Nobody is told; for tests that look at the state instead."""
+def _raised(_of: Mapping[str, Json], defect: Exception) -> None:
+    """Where nobody is told, nothing goes on: `plan` says nothing of the rest."""
+    raise defect
 
 
 class Nowhere:
@@ -431,10 +432,10 @@ class Nowhere:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
-    told of an exception that should not exist. ``scrubbed``: takes the secrets that the service's client has in hand
-    out of a text. ``decided``: told of every decision once it is stored. ``instead``: takes every attempt in the place
-    of service and notifier, which send nothing then: what `plan` and rule tests have. ``fleet``: this process's
-    part in one."""
+    told of an exception that should not exist, and what it is of. ``scrubbed``: takes the secrets that the service's
+    client has in hand out of a text. ``decided``: told of every decision once it is stored. ``instead``: takes every
+    attempt in the place of service and notifier, which send nothing then: what `plan` and rule tests have. ``fleet``:
+    this process's part in one."""
 
     clock: Clock
     service: Service
@@ -443,7 +444,7 @@ class Parts:
     notifier: Notifier = field(default_factory=Nowhere)
     rules: RulesInUse = field(default_factory=lambda: RulesInUse(RuleSet()))
     stopping: Callable[[], bool] = lambda: False
-    defect: Callable[[Write, Exception], None] = _nobody
+    defect: Callable[[Mapping[str, Json], Exception], None] = _raised
     scrubbed: Callable[[str], str] = str
     decided: Callable[[Decision], None] | None = None
     fleet: Fleet | None = None
@@ -457,6 +458,7 @@ class Stage:
     def __init__(self, parts: Parts) -> None:
         self._clock, self._service, self._ledger = parts.clock, parts.service, parts.ledger
         self._settings, self._rules, self._stopping = parts.settings, parts.rules, parts.stopping
+        self._defect, self._scrubbed = parts.defect, parts.scrubbed
 
 
 # Whether the daemon is well, from what it last said of itself. Pure.

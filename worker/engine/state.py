@@ -119,8 +119,9 @@ class PartnerState:
     have been read, while it is; ``look_s``: how long the last complete look
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
     ``failing_since``: the first of the looks that have failed since the last whole one.
-    ``left``: the service no longer names it; nothing more is sent. ``read_up_to``: the newest record when a person's
-    changes of the ledger's memory were last looked for.
+    ``left``: the service no longer names it; nothing more is sent. ``defects``: what was told of events at which this
+    program failed, and ``undecided``: those that could not be decided on. ``read_up_to``: the newest record when a
+    person's changes of the ledger's memory were last looked for.
     """
 
     partner: PartnerId
@@ -156,6 +157,8 @@ class PartnerState:
     failing_since: float | None = None
     failing_told: bool = False
     left: bool = False
+    defects: dict[EventId, str] = field(default_factory=dict)
+    undecided: frozenset[EventId] = frozenset()
     read_up_to: int = 0
     last_ok_at: datetime | None = None
     last_error: str | None = None

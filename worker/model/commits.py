@@ -200,7 +200,7 @@ ALARMS: Mapping[str, str] = {
     "partner_held": "a partner is not watched: it is the same as another, or may be",
     "cycle_failed": "a poll ended with an error",
     "ledger_unwritable": "the ledger cannot be written, so nothing is sent",
-    "defect": "a fault of this program in one write",
+    "defect": "a fault of this program in one write or at one event",
     "page_failed": "the page fell over",
     "sign_ins_refused": "many wrong passwords or tokens came to the page from one place",
 }

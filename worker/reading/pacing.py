@@ -64,9 +64,9 @@ class Pace:
 
     ``nominal``: what the config allows; ``budget``: what is allowed now. ``low`` and ``ceiling``: where the pace went
     back to at the last 429, and where the limit is taken to be since; ``tried_s``: for how long it was used since,
-    ``passed``: by how many requests; ``between_s``: how far apart 429s come of late; ``used``: how many a minute left of late. ``strikes``: 429s in a row.
-    ``struck_at``: when the last one was noted, so that answers to requests already under way then count as the same
-    storm.
+    ``passed``: by how many requests; ``between_s``: how far apart 429s come of late; ``used``: how many requests a
+    minute left of late. ``strikes``: 429s in a row. ``struck_at``: when the last one was noted, so that answers to
+    requests already under way then count as the same storm.
     """
 
     nominal: float
