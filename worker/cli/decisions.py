@@ -26,7 +26,7 @@ from worker.cli.common import (
     word_of,
 )
 from worker.cli.output import Format, print_json, print_table, say
-from worker.cli.wiring import operators_ledger
+from worker.cli.wiring import mark_unattended, operators_ledger
 from worker.config import Config, load_config
 from worker.config.load import ledger_alone
 from worker.engine.explaining import wanted_of
@@ -433,6 +433,7 @@ def halt_writes(config: Config, word: Word, partner: str | None, rule: str | Non
             at=word.at,
         )
         flying = [one for one in ledger.open_writes(made.partner) if one.state in UNSETTLED]
+    mark_unattended(config, word.at)
     return [
         f"halted{'' if until is None else f' until {until:%Y-%m-%d %H:%M:%S} UTC'}: {_scope(made)}",
         *(

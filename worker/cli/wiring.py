@@ -146,6 +146,13 @@ def operators_ledger(config: Config) -> SqlLedger:
     return SqlLedger.open(url, clock_now=utc_now)
 
 
+def mark_unattended(config: Config, now: datetime) -> None:
+    """Moves the mark to a word that was said while no daemon runs, as a daemon does soon after it was said."""
+    if (place := files_of(config.ledger, config.folder)) is not None:
+        with suppress(NotSafe), SenderLock.acquire(place, now=now), operators_ledger(config) as ledger:
+            ledger.mark_words()
+
+
 def require_fleet(config: Config) -> None:
     """Raises `UsageError` for a ledger in a file, which one worker has for itself."""
     if files_of(config.ledger, config.folder) is not None:

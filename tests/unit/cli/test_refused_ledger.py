@@ -151,6 +151,18 @@ def test_of_a_ledger_that_run_would_take_nothing_more_is_said(config: Path) -> N
     assert call("log", "--verify", config=config).code == 0
 
 
+def test_a_ledger_put_back_to_before_a_halt_that_was_said_while_no_daemon_ran_is_refused(config: Path) -> None:
+    backup = config.parent / "backup.db"
+    assert call("ledger", "backup", str(backup), config=config).code == 0
+    assert call("halt", "--because", "prices are wrong", config=config).code == 0
+    assert call("status", "--format", "json", config=config).json["ledger_refused"] is None
+    backup.replace(place_in(config.parent).file)
+
+    done = call("run", "--for", "1s", config=config)
+
+    assert (done.code, "was restored or lost records" in done.err) == (3, True), done.err
+
+
 def test_a_daemon_that_goes_on_meanwhile_makes_no_ledger_look_restored(config: Path) -> None:
     with open_ledger(config.parent) as ledger:
         for number in range(2, 6):
