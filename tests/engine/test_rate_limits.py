@@ -21,9 +21,9 @@ WANTS_MUCH = """
 """
 
 
-def limit(here: Town, per_minute: float) -> Callable[[], list[tuple[float, bool]]]:
+def limit(here: Town, per_minute: float, burst: float = NGINX) -> Callable[[], list[tuple[float, bool]]]:
     """A limiter before the twin; gives what it let pass and what not, with the time of each in the test."""
-    bucket, seen = TokenBucket(burst=NGINX), list[tuple[float, bool]]()
+    bucket, seen = TokenBucket(burst=burst), list[tuple[float, bool]]()
 
     def too_many(request: TwinRequest, _now_s: float) -> bool:
         if request.is_sign_in:
@@ -86,6 +86,43 @@ def test_under_a_lower_pace_nothing_else_leaves_between_the_reads_of_a_write_and
 
     events = [*(draft(f"e{number}") for number in range(3)), *(happening(f"f{number}") for number in range(12))]
     with town(tmp_path, world(*events), BOOST + WANTS_MUCH) as (_, play):
+        play(script)
+
+
+@pytest.mark.parametrize("per_minute", [90, 60, 30])
+def test_where_no_burst_is_granted_a_dead_event_is_paused_within_a_minute(tmp_path: Path, per_minute: int) -> None:
+    async def script(here: Town) -> None:
+        limit(here, per_minute, burst=1.0)
+        await here.run(5 * MINUTE)
+        for number in range(1, 5):
+            here.set(f"e{number}", status="cancelled")
+            await here.until(lambda: here.states().count("confirmed") == number, "paused", limit=MINUTE)  # noqa: B023
+
+    with town(tmp_path, world(*(draft(f"e{number}") for number in range(12))), PAUSE + WANTS_MUCH) as (_, play):
+        play(script)
+
+
+def test_writes_that_cannot_be_had_without_a_burst_keep_lists_and_pauses_from_nothing(tmp_path: Path) -> None:
+    """A boost leans on four reads: they and it do not fit into one interval where requests must be a second apart. Each
+    try went on after its 429 and met more, once a minute for each write, and the list came once in half a minute."""
+
+    async def script(here: Town) -> None:
+        seen = limit(here, 60, burst=1.0)
+        await here.run(5 * MINUTE)
+        for number in range(4):
+            here.suggest(f"e{number}", 2)
+        await here.run(20 * MINUTE)
+        here.set("e8", status="cancelled")
+        await here.until(lambda: here.states() == ["planned"] * 4 + ["confirmed"], "paused", limit=MINUTE)
+        passed = [passed for at, passed in seen() if at >= 5 * MINUTE]
+        assert passed.count(False) <= 0.1 * len(passed)
+        lists = [one for one in here.twin.books.requests if one.path == "/events/" and one.at_s - 1000.0 >= 5 * MINUTE]
+        assert len(lists) >= 6 * 20
+        assert {one.held_by for one in here.writes()[:4]} == {"fact_unknown"}
+        assert "429" in here.writes()[0].why
+
+    rules = PAUSE + BOOST.replace("\nrules:\n", "")
+    with town(tmp_path, world(*(draft(f"e{number}") for number in range(12))), rules) as (_, play):
         play(script)
 
 

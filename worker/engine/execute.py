@@ -17,7 +17,7 @@ from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import let_go, wait_before
 from worker.engine.ports import Parts, Stage
-from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, sending
+from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, met_429, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.guards import (
@@ -55,8 +55,9 @@ HELD_AGAIN = timedelta(seconds=10)
 """The longest that a write which its fresh facts held waits for its next pre-flight."""
 BRAKED_AGAIN = timedelta(seconds=60)
 """The same for a write that a brake held: what lets it go is time, or a person."""
-THROTTLED_AGAIN = timedelta(seconds=60)
-"""The same for a write whose pre-flight met a 429: each try costs the partner a back-off."""
+THROTTLED_AGAIN = timedelta(minutes=10)
+"""The same for a write whose pre-flight met a 429: each try costs the partner a back-off. Where no burst is granted,
+one that needs many reads may never get through, and must not keep lists and pauses of dead events waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +208,8 @@ class Executor(Stage):
             if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
                 no = replace(no, way="skip")
             if no is not None:
-                raise _Stopped(no, THROTTLED_AGAIN if fresh.throttled else HELD_AGAIN)
+                again = BRAKED_AGAIN if write.intent.stops else THROTTLED_AGAIN
+                raise _Stopped(no, again if met_429(fresh.facts) else HELD_AGAIN)
             if held is not None:
                 raise _Stopped(rest=BRAKED_AGAIN)
             if fresh.in_time:

@@ -236,12 +236,14 @@ class Fresh:
     in_time: bool
     young_until: float
 
-    @property
-    def throttled(self) -> bool:
-        """Whether a read of it met a 429."""
-        return any(fact.trace is not None and fact.trace.status == 429 for fact in self.facts.values())
+
+def met_429(facts: Mapping[FactKey, Fact]) -> bool:
+    """Whether a read met a 429: what was read with it will be too old when the back-off is over."""
+    return any(fact.trace is not None and fact.trace.status == 429 for fact in facts.values())
 
 
+LEFT = Unknown(code="unread", why="not read, because the read before it was answered 429")
+"""A fact that a pre-flight left out. Nothing is sent without it."""
 UNASKED = Fresh(
     facts={},
     named={},
@@ -283,12 +285,13 @@ class Preflight(Stage):
         facts = {key: fact for key, fact in had.items() if fact is not None}
         for _ in range(ROUNDS):
             stale = [key for key in keys if self._too_old(key, facts.get(key))]
-            if not stale:
+            if not stale or met_429(facts):
                 break
             for part in ([key for key in stale if key != EVENT], [key for key in stale if key == EVENT]):
-                for key, fact in await self._read_all(state, write, part, places):
+                for key, fact in [] if met_429(facts) else await self._read_all(state, write, part, places):
                     facts[key] = fact
                     state.observe(write.key.event, key, fact)
+        facts = {**dict.fromkeys(keys, LEFT), **facts}
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
         judgement = self._judge(state, write, rules, earlier, facts)
@@ -318,7 +321,7 @@ class Preflight(Stage):
         if fact is None:
             return True
         if not isinstance(fact, Known):
-            return False
+            return fact is LEFT
         age = self._clock.monotonic() - (fact.trace.began if fact.trace else float("-inf"))
         return age >= self._settings.every.get(key.name, self._settings.interval).total_seconds()
 

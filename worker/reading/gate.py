@@ -122,16 +122,19 @@ class PartnerPace:
             return 0.0
         return self.left[beyond - 1] + MINUTE_S - now if beyond <= len(self.left) else CROWDED_WAIT_S
 
-    def within_s(self, interval_s: float) -> float:
-        """Over how many seconds a pre-flight and its write can be spread: its last answers are waited for."""
-        return max(0.0, SENT_WITHIN * interval_s - 2.0 * self.answer_s)
+    def within_s(self, interval_s: float, places: int) -> float:
+        """Over how many seconds a pre-flight and its write can be spread: its last answers are waited for, where they
+        take longer than the next request does to leave."""
+        within_s = SENT_WITHIN * interval_s
+        quick = 2.0 * self.answer_s * max(1, places - 1) <= within_s
+        return within_s if quick else max(0.0, within_s - 2.0 * self.answer_s)
 
     def needed_for(self, places: int, interval_s: float) -> int:
         """How many requests are saved up for so many places: all; but of what a shrunken pace gives while they leave
         alone, all but one."""
         if not shrunken(self.pace):
             return places
-        meanwhile = int(self.pace.budget / 60.0 * self.within_s(interval_s)) - 1
+        meanwhile = int(self.pace.budget / 60.0 * self.within_s(interval_s, places)) - 1
         return max(1, places - max(0, meanwhile))
 
 
@@ -144,7 +147,7 @@ class KeptPlaces:
         self._clock = clock
         at_once = places <= AT_ONCE and not shrunken(door.pace)
         self._spacing_s = 0.0 if at_once else 60.0 / door.pace.budget
-        self._gap_s = min(self._spacing_s, door.within_s(interval_s) / max(1, places - 1))
+        self._gap_s = min(self._spacing_s, door.within_s(interval_s, places) / max(1, places - 1))
         self._last_at = float("-inf")
 
     async def take(self, *, by: float | None = None) -> bool:

@@ -35,8 +35,9 @@ def test_where_a_write_cannot_be_had_because_no_burst_is_granted_the_reads_go_on
     assert seen.refused(FOUND_S, END_S) <= 0.05
 
 
-def test_without_bursts_the_limit_is_found_too() -> None:
-    seen = behind("token bucket, burst 1", 600, 1)
+@pytest.mark.parametrize("per_minute", [90, 600])
+def test_without_bursts_the_limit_is_found_too(per_minute: int) -> None:
+    seen = behind("token bucket, burst 1", per_minute, 1)
 
     assert seen.used(FOUND_S, END_S) >= 0.8
     assert len(seen.written) >= 3
