@@ -8,6 +8,7 @@ import pytest
 from tests.builders import MISSING_GAP, a_fact, a_write, event_fact, setup_fact, unreadable
 from worker.model.commits import Says
 from worker.model.facts import Fact, Json, Known, Trace, Unknown
+from worker.model.writes import UNDOES
 from worker.writes.evidence import already_so, fact_key, judge, target_value, there, unclear
 
 DRAFT: Mapping[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
@@ -181,6 +182,17 @@ def test_what_could_be_shown_as_it_was_before_is_no_evidence_of_absence(
     assert (evidence.says, evidence.third) == (says, None)
     assert says == "not_there" or "could be shown as" in evidence.why
     assert already_so(write.intent, fact) is False, "and it is no evidence of presence either"
+
+
+def test_an_undo_of_what_read_as_wanted_before_it_is_never_proved_by_reading_so_again() -> None:
+    shown = {**DRAFT, "total_budget": 500}
+    write = a_write("update_draft", "unknown", params={"total_budget": 500}, before=shown)
+    assert judge(write, a_fact(shown)).says == "there", "no other write is sent to what reads as wanted"
+    undo = replace(write, intent=replace(write.intent, context={**write.intent.context, UNDOES: [1]}))
+    evidence = judge(undo, a_fact(shown))
+    assert (evidence.says, evidence.third) == ("cannot_tell", None)
+    assert evidence.why.startswith("the target read")
+    assert evidence.why.endswith("before it, too")
 
 
 @pytest.mark.parametrize(
