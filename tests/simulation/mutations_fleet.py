@@ -226,7 +226,7 @@ _ALL = (
     Mutant(
         name="a lease that goes on",
         why="the lease of a replica is renewed while its loop stands",
-        applied=flaw(f"{ROWS}.beat", ("values(beat=now, state", "values(beat=now + 12 * LEASE, state")),
+        applied=flaw(f"{ROWS}.beat", ('"beat": now, "state"', '"beat": now + 12 * LEASE, "state"')),
         shown_by=(plain("fleet, killed"), *HELD_UP),
     ),
     Mutant(

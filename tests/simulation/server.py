@@ -18,15 +18,14 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from sqlalchemy import Connection, text
-from sqlalchemy.sql.functions import GenericFunction
+from sqlalchemy import Connection, func, select, text
 
 from tests.simulation.disk import Disk, SimConnection, failing, shared_engine
 from tests.simulation.history import Owned
 from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
-from worker.ledger import mark, postgres
+from worker.ledger import mark, postgres, rows
 from worker.ledger.database import Store
 from worker.ledger.postgres import PostgresStore
 from worker.ledger.tables import UtcTime, time_text
@@ -47,13 +46,6 @@ class ServersTime(UtcTime):
 
     def process_result_value(self, value: Any, dialect: Any) -> datetime | None:  # noqa: ANN401 - as its base has it
         return value if isinstance(value, datetime) else super().process_result_value(value, dialect)
-
-
-class clock_timestamp(GenericFunction[datetime]):  # noqa: N801 - its name is the function's
-    """The server's clock. From now on ``func.clock_timestamp()`` has this type, also on a real server."""
-
-    type = ServersTime()
-    inherit_cache = True
 
 
 @dataclass(slots=True)
@@ -350,5 +342,6 @@ def listening(server: Server) -> Iterator[None]:
     with (
         patch.object(postgres, "postgres_store", store),
         patch.object(mark, "_SERVER", text("SELECT servers_name()")),
+        patch.object(rows, "_SERVER_TIME", select(func.clock_timestamp(type_=ServersTime()))),
     ):
         yield

@@ -176,6 +176,7 @@ OF_ALL = ""
 _P = partners.c
 _CHAIN = select(_P.partner, _P.seq, _P.hash, _P.owner, _P.epoch).where(_P.partner == bindparam("of"))
 _HOLD = _CHAIN.with_for_update()
+_ENDS = select(_P.partner, _P.seq, _P.hash).where(_P.seq > 0)
 _MAKE = insert(partners).values(hash=GENESIS).on_conflict_do_nothing()
 _SAVE_END = upsert(partners, "partner", changed=("seq", "hash"))
 _ADD = insert(action_log)
@@ -246,7 +247,7 @@ class Journal:
 
 def ends_of(connection: Connection) -> dict[str, Head]:
     """Every chain's end, as the partners' rows say."""
-    rows = connection.execute(select(_P.partner, _P.seq, _P.hash).where(_P.seq > 0))
+    rows = connection.execute(_ENDS)
     return {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in rows}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Update, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from worker import __version__
@@ -29,6 +29,11 @@ from worker.model.facts import Json, PartnerId
 KEPT = timedelta(minutes=10)
 """The row of a replica that is gone is shown for so long."""
 _P, _R = partners.c, replicas.c
+# Made once: each replica asks these every second.
+_OF_REPLICA = update(replicas).where(_R.id == bindparam("of_replica"))
+_DROP_SILENT = delete(replicas).where(_R.beat < bindparam("silent_since"))
+_OWNERS = select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)
+_OF_PARTNER = update(partners).where(_P.partner == bindparam("of_partner"))
 
 
 class Membership:
@@ -48,13 +53,13 @@ class Membership:
             now = server_time(connection)
             alive = living(connection, now)
             if replica in alive:
-                connection.execute(update(replicas).where(_R.id == replica).values(beat=now, state=state))
+                connection.execute(_OF_REPLICA, {"of_replica": replica, "beat": now, "state": state})
             else:
                 replica = _joined(connection, now, state)
-            connection.execute(delete(replicas).where(_R.beat < now - KEPT))
+            connection.execute(_DROP_SILENT, {"silent_since": now - KEPT})
             alive[replica] = state
             running = frozenset(one for one, said in alive.items() if said == "running")
-            rows = connection.execute(select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)).all()
+            rows = connection.execute(_OWNERS)
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
             standing = Shares(at=now, alive=running, owners=owners)
         self.replica = replica  # only now: whoever hears no answer joins again, and is told that it was given up
@@ -115,13 +120,13 @@ class Membership:
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Gives a partner back, with what the next one must know of its pace. Nothing of it may be under way."""
         with self.recording([partner]) as (connection, _):
-            connection.execute(_paced(connection, partner, pace).values(owner=None))
+            connection.execute(_OF_PARTNER, {**_paced(connection, partner, pace), "owner": None})
         self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
 
     def save_pace(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Stores what the service asked of the partner's pace, for whoever owns it next."""
         with self.recording([partner]) as (connection, _):
-            connection.execute(_paced(connection, partner, pace))
+            connection.execute(_OF_PARTNER, _paced(connection, partner, pace))
 
     @contextmanager
     def recording(
@@ -141,7 +146,7 @@ class Membership:
     def say(self, body: Mapping[str, Json]) -> None:
         """What this replica says of itself, in place of what it said before."""
         with self._store.writing() as connection:
-            connection.execute(update(replicas).where(_R.id == self.replica).values(body=dict(body)))
+            connection.execute(_OF_REPLICA, {"of_replica": self.replica, "body": dict(body)})
 
     def leave(self) -> None:
         """Says goodbye; what is not given back by then is anybody's at once."""
@@ -158,9 +163,9 @@ def _joined(connection: Connection, now: datetime, state: str) -> str:
     return replica
 
 
-def _paced(connection: Connection, partner: PartnerId, pace: Mapping[str, Json]) -> Update:
+def _paced(connection: Connection, partner: PartnerId, pace: Mapping[str, Json]) -> dict[str, object]:
     """Its times count from when it is stored."""
-    return update(partners).where(_P.partner == partner).values(pace={**pace, "at": time_text(server_time(connection))})
+    return {"of_partner": partner, "pace": {**pace, "at": time_text(server_time(connection))}}
 
 
 def server_time_of(url: str) -> datetime:

@@ -539,14 +539,17 @@ def _observed(row: AnyRow) -> Observed:
 # The replicas of a fleet, by the clock of their server, which is the same for all.
 
 
+_SERVER_TIME = select(func.clock_timestamp())
+_LIVING = select(replicas.c.id, replicas.c.state).where(replicas.c.beat > bindparam("since"))
+
+
 def server_time(connection: Connection) -> datetime:
     """Now, by the server's clock."""
-    now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+    now: datetime = connection.execute(_SERVER_TIME).scalar_one()
     return now
 
 
 def living(connection: Connection, now: datetime | None = None) -> dict[str, str]:
     """The replicas that were heard of not long ago, and the state that each says it is in."""
     since = (now or server_time(connection)) - LEASE
-    found = connection.execute(select(replicas.c.id, replicas.c.state).where(replicas.c.beat > since))
-    return {row.id: row.state for row in found}
+    return {row.id: row.state for row in connection.execute(_LIVING, {"since": since})}
