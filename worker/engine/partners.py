@@ -129,7 +129,11 @@ class Identities(Stage):
     ) -> tuple[list[PartnerId], dict[PartnerId, str]]:
         """See `told_apart`. Who was watched before comes first, also by an earlier process: it has done what the other
         would do again."""
-        order = sorted(named, key=lambda one: (one not in watched, self._ledger.partner_memory(one) is None, one))
+
+        def rank(partner: PartnerId) -> int:
+            return 0 if partner in watched else 1 if self._ledger.partner_memory(partner) is not None else 2
+
+        order = sorted(named, key=lambda one: (rank(one), one))
         return told_apart(order, watched, self._records, self._unreadable)
 
     def _note(self, partner: PartnerId, fact: Fact) -> None:

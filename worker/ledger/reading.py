@@ -171,7 +171,7 @@ _MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
 
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
-    among those of the last hour."""
+    among those of the last hour. Of one that only stops spending no limit is asked."""
     key = write.key
     values: Values = {
         "of_partner": key.partner,
@@ -180,15 +180,19 @@ def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
         "but": write.id,
     }
     latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
+    holding = map(write_of, connection.execute(_HOLDING, values).mappings())
+    view = SendingView(
+        halts=active_halts(connection, now), on_target=tuple(one for one in holding if one.state in UNSETTLED)
+    )
+    if write.intent.stops:
+        return view
     sent = connection.execute(_SENT, {"of_partner": key.partner, "since": now - HOUR, "latest": latest})
     money = [
         *connection.execute(_MONEY_OF_EVENT, {**values, "since": now - WEEK}).mappings(),
         *connection.execute(_MONEY_SINCE, {**values, "since": now - WEEK}).mappings(),
     ]
-    holding = map(write_of, connection.execute(_HOLDING, {**values, "of_target": write.intent.target}).mappings())
-    return SendingView(
-        halts=active_halts(connection, now),
-        on_target=tuple(one for one in holding if one.state in UNSETTLED),
+    return replace(
+        view,
         sent_last_hour=tuple(sent.scalars()),
         booked=tuple(Booking(**{**row, "rules": tuple(row["rules"])}) for row in money),
     )

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     delete,
     event,
     exists,
@@ -104,6 +105,12 @@ _NEW_ID = {
 MAKING = 0x63616D7061
 """What whoever makes a ledger on a server holds meanwhile."""
 _SAVE_STATUS = upsert(daemon_status, "id")
+_LAST_WORD = (
+    select(_L.seq, _L.hash)
+    .where(_L.chain == OF_ALL, _L.seq > bindparam("after"), or_(_L.kind == "sending", _L.by != WORKER))
+    .order_by(_L.seq.desc())
+    .limit(1)
+)
 
 
 class SqlLedger(LedgerReader):
@@ -113,7 +120,7 @@ class SqlLedger(LedgerReader):
         super().__init__(store)
         self._mark = mark
         self._reached = mark
-        self._seen_to = mark.seq
+        self._words_seen: Head | None = None
         self._lock: tuple[int, int] | None = None
         self._generation: int | None = None
         self._identity: Identity | None = None
@@ -203,7 +210,8 @@ class SqlLedger(LedgerReader):
             self._require_rules(connection)
             if self._identity is not None:
                 self._identity.require(connection)
-            self._require_marked(connection)
+            if (place := self._store.place) is not None:
+                self._require_marked(connection, place, _mark_beside(place))
             brake = sending.check(view_of(connection, after, after.changed_at))
             if brake is not None:
                 return brake
@@ -266,19 +274,20 @@ class SqlLedger(LedgerReader):
         if place is None:
             return
         self._require_lock()
-        mark = self._mark
+        mark, beside = self._mark, _mark_beside(place)
+        whole = beside is not None and not beside.alone
         with self._store.reading() as connection:
-            beside = self._require_marked(connection)
-            reached = end_of_chain(connection).seq
-            if reached > self._seen_to:
-                said = select(_L.seq, _L.hash).where(_L.chain == OF_ALL, _L.seq > self._seen_to)
-                said = said.where(or_(_L.kind == "sending", _L.by != WORKER)).order_by(_L.seq.desc()).limit(1)
-                for seq, last_hash in connection.execute(said):
-                    mark = Mark(ledger_id=mark.ledger_id, seq=seq, hash=last_hash)
-        if mark != self._mark or beside is None or beside.alone or beside.seq < mark.seq:
+            end = end_of_chain(connection)
+            if end == self._words_seen and whole and beside == mark:
+                return
+            self._require_marked(connection, place, beside)
+            seen = mark.seq if self._words_seen is None else self._words_seen.seq
+            for seq, last_hash in connection.execute(_LAST_WORD, {"after": seen}):
+                mark = Mark(ledger_id=mark.ledger_id, seq=seq, hash=last_hash)
+        if mark != self._mark or beside is None or not whole or beside.seq < mark.seq:
             write_mark(place, mark, anew=True)
             self._mark = mark
-        self._seen_to = max(reached, mark.seq)
+        self._words_seen = end
 
     def append_halt(
         self,
@@ -372,7 +381,7 @@ class SqlLedger(LedgerReader):
                 self._store.require_same()
                 mark = Mark(ledger_id=self._mark.ledger_id, seq=end.seq, hash=end.hash)
                 write_mark(self._store.place, mark)
-                self._mark, self._seen_to = mark, mark.seq
+                self._mark, self._words_seen = mark, end
         except LedgerUnwritable as error:
             raise SendingUnmarked(str(error), write=sent, hint=error.hint) from error
 
@@ -384,23 +393,14 @@ class SqlLedger(LedgerReader):
                 hint="nothing is sent; leave that file to the worker, stop this process and start it again",
             )
 
-    def _require_marked(self, connection: Connection) -> Mark | None:
-        """The mark beside the ledger. Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one
-        that had reached this process's mark, nor the one beside it: somebody has put back another state of it
-        meanwhile. The mark never goes back to that. A mark that is missing, damaged or older was taken from beneath us,
-        and is put back."""
-        place = self._store.place
-        if place is None:
-            return None
-        try:
-            beside = read_mark(place)
-        except NotSafe:
-            beside = None
+    def _require_marked(self, connection: Connection, place: LedgerPlace, beside: Mark | None) -> None:
+        """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached this
+        process's mark, nor the one beside it: somebody has put back another state of it meanwhile. The mark never goes
+        back to that. A mark that is missing, damaged or older was taken from beneath us, and is put back."""
         marks = [self._mark]
         if beside is not None and (beside.ledger_id != self._mark.ledger_id or beside.seq >= self._mark.seq):
             marks.append(beside)
         self._require_to_be_of(connection, place, marks)
-        return beside
 
     def _require_to_be_of(self, connection: Connection, place: LedgerPlace, marks: Iterable[Mark]) -> None:
         """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached these."""
@@ -412,6 +412,14 @@ class SqlLedger(LedgerReader):
         except NotSafe as error:
             self._store.refused = LedgerUnwritable(f"{error}, while process {os.getpid()} ran on it", hint=error.hint)
             raise self._store.refused from error
+
+
+def _mark_beside(place: LedgerPlace) -> Mark | None:
+    """The mark beside the ledger; None where it is missing or damaged."""
+    try:
+        return read_mark(place)
+    except NotSafe:
+        return None
 
 
 def _on_a_server(url: str, now: datetime) -> Store:
