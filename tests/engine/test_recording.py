@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, town, world
+from tests.worlds import BOOST, PARTNER, PAUSE, QUICK, Town, draft, happening, town, world
 from worker.model.commits import OF_PARTNER
 from worker.model.facts import EventId, Fact, Known
 from worker.sandbox.changes import EventChange, PartnerChange
@@ -69,4 +69,22 @@ def test_old_changes_are_dropped_after_their_time(tmp_path: Path) -> None:
         assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["a"]
 
     with town(tmp_path, world(happening("e1")), settings=settings) as (_, play):
+        play(script)
+
+
+def test_a_watched_list_is_recorded_when_it_changes_also_over_reads_that_failed(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(9)
+        here.fault("answer_before", "GET", "/suggested_tcs$", times=2, status=500)
+        here.suggest("e1", 3, 1)
+        await here.run(15)
+        here.suggest("e1", 1, 3)
+        await here.run(9)
+
+        (record,) = [one for one in here.log("observed") if "suggested_tcs" in one["facts"]]
+        assert record["event"] == "e1"
+        assert record["why"] == "suggested_tcs changed: gained [{'tc': 'cluster 3', 'tc_run_id': 3}], lost nothing"
+        assert [one["tc"] for one in record["facts"]["before"]] == ["cluster 1"]
+
+    with town(tmp_path, world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:")) as (_, play):
         play(script)

@@ -92,9 +92,11 @@ def _became(case: Case, event: str, name: str, value: object, until_s: float) ->
     fact, _, field = name.partition(".")
     found, had = [], False
     for one in case.history.of(event, until_s + TICK_S):
-        setup = one.setup if field == "state" else one.budget
-        known = setup if fact == "setup" else None if one.record is None else one.record.get(field)
-        has = known == value
+        if fact == "suggested_tcs":
+            has = isinstance(value, list) and one.suggested == ", ".join(sorted(str(run["tc_run_id"]) for run in value))
+        else:
+            setup = one.setup if field == "state" else one.budget
+            has = value == (setup if fact == "setup" else None if one.record is None else one.record.get(field))
         if has and not had:
             found.append(one.at_s)
         had = has

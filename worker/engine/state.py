@@ -312,6 +312,8 @@ def _began(fact: Fact) -> float:
 
 WATCHED: Mapping[str, Iterable[str]] = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS}
 """Facts whose changes are worth a record, field by field, with their documented fields."""
+WHOLE = ""
+"""In place of a field: all of a fact that is compared as a whole."""
 LISTS = frozenset({"permissions", "features"})
 """Lists of the whole partner whose changes are worth a record."""
 OF_THE_RECORD = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
@@ -500,8 +502,9 @@ class Stored:
             new = narrowed(replace(fact, trace=None) if fact.trace is not None else fact, fields)
             if before is not None and same(before.fact, new):
                 continue
-            missed = _missed(before, new) if key.name in WATCHED and place not in self.anew else {}
-            after = Observed(event=event, key=key, fact=new, at=now, last=missed)
+            after = Observed(event=event, key=key, fact=new, at=now)
+            if key.name in self.watched and place not in self.anew:
+                after = replace(after, last=_missed(before, after))
             yield Change(now=after, before=before)
             before = after
 
@@ -515,10 +518,10 @@ class Stored:
             if now.event == OF_PARTNER:
                 yield from _of_partner(self.partner, change)
                 continue
-            was, now_is = _last_known(before), record_of(now.fact)
-            for name in self.watched.get(now.key.name, ()):
-                if name in was and name in now_is and was[name] != now_is[name]:
-                    said = (f"{now.key.name}.{name}", was[name], now_is[name])
+            was, now_is, fact = _last_known(before), _fields(now), now.key.name
+            for name in self.watched.get(fact, ()):
+                if name in was and name in now_is and _differ(was[name], now_is[name]):
+                    said = (fact if name == WHOLE else f"{fact}.{name}", was[name], now_is[name])
                     yield _changed(self.partner, now.event, said, now.at)
 
 
@@ -529,7 +532,8 @@ def _holds(ledger: Ledger, partner: PartnerId, tried: Observed) -> bool:
 
 
 def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
-    """The fields of the watched facts that some rule names or writes, by fact."""
+    """The fields of the watched facts that some rule names or writes, by fact; and as a whole what a rule with
+    ``on_change`` compares."""
     rules = list(rules)
     named = looked_at(rules)
     found: dict[str, tuple[str, ...]] = {}
@@ -538,7 +542,8 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
         steps = (ACTIONS[step.action] for rule in rules for step in rule.do)
         written = {field for row in steps for fact, field in row.writes if fact == name}
         found[name] = tuple(sorted((set(documented) if fields is None else fields) | (written - {""})))
-    return found
+    compared = {watch.fact for rule in rules for watch in rule.on_change} - WATCHED.keys()
+    return {**found, **dict.fromkeys(compared, (WHOLE,))}
 
 
 def same(old: Fact | None, new: Fact) -> bool:
@@ -548,21 +553,37 @@ def same(old: Fact | None, new: Fact) -> bool:
     return old is not None and not isinstance(old, Known) and old.code == new.code
 
 
+def _fields(one: Observed) -> dict[str, Json]:
+    """What is compared of a fact: the fields of a record, or the value of any other."""
+    whole = {WHOLE: one.fact.value} if isinstance(one.fact, Known) and one.key.name not in WATCHED else {}
+    return {**record_of(one.fact), **whole}
+
+
 def _last_known(before: Observed) -> dict[str, Json]:
     """Every field as it was read last."""
-    return {**before.last, **record_of(before.fact)}
+    return {**before.last, **_fields(before)}
 
 
-def _missed(before: Observed | None, new: Fact) -> dict[str, Json]:
+def _missed(before: Observed | None, new: Observed) -> dict[str, Json]:
     """What the fields that ``new`` lacks, or all of one that cannot be read, were when they were read last."""
     known = {} if before is None else _last_known(before)
-    gaps = new.gaps if isinstance(new, Known) else known
+    gaps = new.fact.gaps if isinstance(new.fact, Known) else known
     return {name: known[name] for name in gaps if name in known}
+
+
+def _differ(was: Json, now_is: Json) -> bool:
+    """Whether a value became another one; a list in another order did not."""
+    if isinstance(was, list) and isinstance(now_is, list):
+        return any(one not in was for one in now_is) or any(one not in now_is for one in was)
+    return was != now_is
 
 
 def _changed(partner: PartnerId, event: EventId | None, said: tuple[str, Json, Json], at: datetime) -> Record:
     name, was, now_is = said
     why = f"{name} changed from {was!r} to {now_is!r}"
+    if isinstance(was, list) and isinstance(now_is, list):
+        gained, lost = [one for one in now_is if one not in was], [one for one in was if one not in now_is]
+        why = f"{name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
     return Record(at=at, kind="observed", why=why, partner=partner, event=event, facts={name: now_is, "before": was})
 
 
@@ -575,12 +596,8 @@ def _of_partner(partner: PartnerId, change: Change) -> Iterator[Record]:
         for one in PARTNER_FIELDS:
             if one in was and one in now_is and was[one] != now_is[one]:
                 yield _changed(partner, None, (f"{name}.{one}", was[one], now_is[one]), change.now.at)
-    elif name in LISTS and isinstance(was, list) and isinstance(now_is, list):
-        gained, lost = [one for one in now_is if one not in was], [one for one in was if one not in now_is]
-        if gained or lost:
-            why = f"{name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
-            facts: dict[str, Json] = {name: now_is, "before": was}
-            yield Record(at=change.now.at, kind="observed", why=why, partner=partner, facts=facts)
+    elif name in LISTS and _differ(was, now_is):
+        yield _changed(partner, None, (name, was, now_is), change.now.at)
 
 
 def recorded_memory(partner: PartnerId, fact: Fact) -> PartnerMemory:
