@@ -29,10 +29,12 @@ UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas
 	tests/unit/engine/test_ruletests.py tests/unit/engine/test_ruletests_actions.py \
 	tests/unit/engine/test_ruletests_quiet.py tests/unit/engine/test_ruletests_writes.py
 PROCESSES := tests/acceptance
+# The same of the longer proofs.
+WAITING := $(addprefix tests/prove/test_,fleet.py kills.py rate_limit.py lossy_links.py troubles.py) tests/acceptance
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo fleet test lint format types core unmeasured tests computed processes cover tools prove bench docs screens site schema golden lock audit sbom pin clean
+.PHONY: help .venv demo fleet test lint format types core unmeasured tests computed processes cover tools prove proved waited bench docs screens site schema golden lock audit sbom pin clean
 
 help: ## say what there is to make
 	@echo 'campaign-worker: watches events, decides by rules, makes every effect happen at most once.'
@@ -112,9 +114,16 @@ cover: $(READY) tools ## every test with coverage of everything; slower than `ma
 tools: ## what the tests need beside Python, installed where it is missing and may be
 	@sh tests/tools.sh
 
-prove: $(READY) ## the longer proofs: many seeds, real processes killed
-	@$(BIN)/python -m pytest -n $(WORKERS) -m prove --timeout 0; code=$$?; \
-	  if [ $$code -eq 5 ]; then echo 'Nothing was proved: no test is marked `prove`.' >&2; fi; exit $$code
+prove: $(READY) ## the longer proofs, in under an hour: many seeds, real processes killed
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) proved waited
+
+proved: $(READY) ## those proofs that compute
+	$(SAY) 'proofs that compute'
+	@$(BIN)/python -m pytest -n $(WORKERS) -m prove --timeout 0 --durations 25 $(addprefix --ignore=,$(WAITING))
+
+waited: $(READY) ## those that mostly wait: for real processes, links, a limit that is found
+	$(SAY) 'proofs with real processes'
+	@$(BIN)/python -m pytest -n $(BESIDE) -m prove --timeout 0 --durations 10 $(WAITING)
 
 bench: $(READY) ## every benchmark, one table each
 	@set -- benchmarks/*.py; \
