@@ -156,6 +156,17 @@ def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None
         assert reader.made
 
 
+def test_nothing_is_no_ledger_to_upgrade(url: str, tmp_path: Path) -> None:
+    (tmp_path / "worker.db").touch()
+    config = settle_in(tmp_path)
+    for ledger in (url, "sqlite:///worker.db"):
+        config.write_text(CONFIG.format(url=ledger))
+        done = call("ledger", "upgrade", config=config)
+        assert (done.code, "is empty; nothing was changed" in done.err) == (1, True)
+    with replica(url, tmp_path / "first") as begun:
+        send(begun)
+
+
 def test_a_halt_that_was_forgotten_is_noticed_by_whoever_saw_it(url: str, tmp_path: Path) -> None:
     with replica(url, tmp_path / "one") as ledger, replica(url, tmp_path / "two") as other:
         planned(ledger)

@@ -47,6 +47,7 @@ from worker.model.writes import FINAL, Write
 
 Restored = Callable[[Write], Move]
 NO_LEDGER_HINT = "check the path in `ledger:`"
+EMPTY_HINT = "`campaign-worker run` makes it the config's"
 IN_STEP_HINT = "if it was put back together with what shows that, as by a snapshot of everything, add --in-step"
 
 
@@ -70,7 +71,9 @@ def upgrade(url: str, *, now: datetime) -> str:
             store = stack.enter_context(closing(writing_store(place)))
         connection = stack.enter_context(store.writing())
         before = revision_of(connection, store.name)
-        if before not in (NOTHING, *REVISIONS):
+        if before == NOTHING:
+            raise NotFound(f"{store.name} is empty; nothing was changed", hint=EMPTY_HINT)
+        if before not in REVISIONS:
             require_current(before, store.name)
         if place is None and inspect(connection).has_table(replicas.name):
             _require_nobody(connection, store.name)
@@ -134,7 +137,7 @@ def _held(url: str, now: datetime, *, lost: bool = False) -> Iterator[Store]:
             if stored_revision(place) == NOTHING and lost:
                 create(place, now)
             elif stored_revision(place) == NOTHING:
-                raise NotFound(f"the ledger {place.file} is empty", hint="`campaign-worker run` makes it the config's")
+                raise NotFound(f"the ledger {place.file} is empty", hint=EMPTY_HINT)
             store = writing_store(place)
         yield stack.enter_context(closing(store))
 
