@@ -66,6 +66,13 @@ def test_a_ledger_in_a_file_needs_no_publishing(tmp_path: Path) -> None:
     assert (done.code, "takes up" in done.err) == (2, True)
 
 
+def test_until_a_set_is_published_a_replica_says_what_it_waits_for(config: Path) -> None:
+    config.write_text(f"{config.read_text()}credentials: {{username: ann, password: secret}}\n")
+    ran = call("run", "--for", "1s", config=config)
+    assert "`campaign-worker rules publish`" in ran.err
+    assert "`campaign-worker rules publish`" in " ".join(call("status", config=config).out.split())
+
+
 def test_a_replica_takes_up_what_is_published_whatever_lies_in_its_folder(config: Path, url: str) -> None:
     with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
         source = PublishedSource(load_config(config), ledger)

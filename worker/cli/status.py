@@ -101,7 +101,7 @@ def said_of_all(ledger: LedgerReader) -> dict[str, Json]:
     """What stands in `status` of a fleet for what one process says of itself."""
     replicas, published, status = ledger.replicas(), ledger.published(), ledger.status()
     said: dict[str, Json] = {} if status is None else {**status.body}
-    rules = {**part_of(said, "rules")}
+    rules = {"generation": 0, **part_of(said, "rules")}
     if published is not None:
         loaded_at, generation = spelled(published.at), published.generation
         rules |= {"hash": hash_of(published.files), "loaded_at": loaded_at, "generation": generation}

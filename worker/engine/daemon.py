@@ -483,9 +483,10 @@ class Daemon:
         said: dict[str, Json] = {"hash": rules.hash, "files_hash": files, "loaded_at": since, "ids": ids}
         self._rules_said = {**said, "error": None, "refused_at": None}
         if not ids:
-            self._reporter.alarm(
-                "no_rules", hint="nothing is ever done without a rule; `campaign-worker check` says more"
-            )
+            hint = "nothing is ever done without a rule; `campaign-worker check` says more"
+            if files == NOTHING_PUBLISHED:
+                hint = "no rules were published yet, so this replica owns nothing: `campaign-worker rules publish`"
+            self._reporter.alarm("no_rules", hint=hint)
         names = ", ".join(map(str, ids)) or "none"
         self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
 
