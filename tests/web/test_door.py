@@ -265,7 +265,8 @@ def test_a_form_given_to_one_is_not_taken_from_another(own: Scene) -> None:
 
 def test_who_guesses_is_not_listened_to_any_more_and_keeps_nobody_out(own: Scene) -> None:
     told: list[tuple[str, str, int]] = []
-    with scene(own.folder, keys=ANN, refused=lambda *said: told.append(said)) as found:
+    keys = replace(ANN, users={**ANN.users, "ben": Key(secret=digest(TOKEN))})
+    with scene(own.folder, keys=keys, refused=lambda *said: told.append(said)) as found:
         page = f"{found.address}/rules"
         right = basic("ann")
         assert httpx.get(page, headers=right, trust_env=False).status_code == 200
@@ -274,7 +275,8 @@ def test_who_guesses_is_not_listened_to_any_more_and_keeps_nobody_out(own: Scene
             assert httpx.get(page, headers=wrong, trust_env=False).status_code == 401
         assert httpx.get(page, headers=basic("ann", "once more"), trust_env=False).status_code == 429
         assert httpx.get(page, headers=right, trust_env=False).status_code == 200, "Ann was right before"
-    assert told == [("127.0.0.1", "ann", number + 1) for number in range(WRONG_MAX)]
+        assert httpx.get(page, headers=basic("ben", TOKEN), trust_env=False).status_code == 200, "Ben is new here"
+    assert told == [("127.0.0.1", "ann", number + 1) for number in range(WRONG_MAX + 1)]
 
 
 def test_a_form_that_is_too_long_is_turned_away(client: httpx.Client) -> None:

@@ -4,8 +4,8 @@
   itself or as another user of this machine, has proved nothing. What a proxy says it passed on is turned away.
 - A password or a token opens what the config says it may: view, approve, operate. So does a name from a proxy whose
   address stands in the config; from anywhere else the same header is nothing.
-- A wrong one waits, is counted, and from the same place only so many are looked at in a minute; who was right before is
-  let in all the same, so that no stranger keeps others out.
+- A wrong one waits, is counted, and from the same place only so many are told of in a minute; after that every one waits
+  that was not right before, and a right one is let in all the same, so that no stranger keeps others out.
 - The Host header must be an address, localhost, or a name that the config lists. A foreign web site that points its own
   name at this machine (DNS rebinding) is thereby turned away before anything is looked at.
 - A form is only taken from this page's own origin, with a token that another site can neither read nor guess.
@@ -37,7 +37,7 @@ FORM_COOKIE = "campaign_worker_form"
 WRONG_WAIT_S = 1.0
 """How long a wrong password is left waiting; a right one never is."""
 WRONG_MAX = 20
-"""So many wrong ones from one place are looked at in `WRONG_WITHIN_S` seconds; a network of IPv6 is one place."""
+"""So many wrong ones from one place are counted in `WRONG_WITHIN_S` seconds; a network of IPv6 is one place."""
 WRONG_WITHIN_S = 60.0
 PLACES_MAX = 1_000
 """Places whose wrong guesses are counted at once; the oldest are forgotten first."""
@@ -107,7 +107,8 @@ def digest(secret: str) -> bytes:
 
 class Door:
     """Stands before the whole application. ``keys`` are those of now. ``refused`` is told of each wrong sign-in: where
-    it came from, the name that was given, and how many there were from there within `WRONG_WITHIN_S`."""
+    it came from, the name that was given, and how many there were from there within `WRONG_WITHIN_S`; of those beyond
+    `WRONG_MAX` one more than that."""
 
     def __init__(
         self, app: ASGIApp, *, keys: Callable[[], Keys], clock: Clock, refused: Callable[[str, str, int], None]
@@ -144,8 +145,9 @@ class Door:
         wrong, now = self._wrong.get(place, deque()), self._clock.monotonic()
         while wrong and wrong[0] < now - WRONG_WITHIN_S:
             wrong.popleft()
-        if len(wrong) >= WRONG_MAX and given and digest(given) not in self._known:
-            return _refused(429, "Too many wrong passwords came from where you are. Try again in a minute.")
+        crowded = len(wrong) >= WRONG_MAX
+        if crowded and given and digest(given) not in self._known:
+            await self._clock.sleep(WRONG_WAIT_S)  # a right one, too: it is as slow to be found as all others
         if (name := name_from_proxy(keys, headers, peer)) is not None:
             known = keys.users.get(name)
             if known is None:
@@ -158,6 +160,9 @@ class Door:
             if given and keys.locked:
                 self._known.add(digest(given))
             return visitor
+        if given and crowded:
+            self._refused(place, _claimed_name(given), WRONG_MAX + 1)
+            return _refused(429, "Too many wrong passwords came from where you are. Try again in a minute.")
         if given:
             self._known.discard(digest(given))
             wrong.append(now)
