@@ -31,16 +31,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from worker.ledger.log import ALL_RECORDS, printed
 from worker.ledger.reading import LedgerReader, narrowed, store_of
 from worker.ledger.rows import ALL_WRITES, EVENT_FACT, fact_of, rule_memory_of, rules_that_looked
-from worker.ledger.tables import (
-    STANDS,
-    action_log,
-    json_text,
-    none_of,
-    observed,
-    rule_memory,
-    time_of,
-    writes,
-)
+from worker.ledger.tables import STANDS, action_log, json_text, none_of, observed, rule_memory, time_of, writes
 from worker.model.commits import EventFilter, EventSeen, LogFilter, RuleMemory, RuleNow
 from worker.model.errors import NotSafe
 from worker.model.facts import EventId, Json, PartnerId, RuleId

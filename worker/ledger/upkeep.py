@@ -21,13 +21,7 @@ from worker.ledger.mark import Mark, refusal, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, named
 from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
-from worker.ledger.rows import (
-    ALL_WRITES,
-    living,
-    partner_memory_of,
-    rule_memory_of,
-    write_of,
-)
+from worker.ledger.rows import ALL_WRITES, living, partner_memory_of, rule_memory_of, write_of
 from worker.ledger.sql import check_mark, create, make_move, new_id, stored_revision
 from worker.ledger.tables import (
     REVISIONS,

@@ -15,15 +15,7 @@ from worker.rules import remedies
 from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, path_of, walk
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.facts import STEPS_MAX, Run, TooCostly
-from worker.rules.functions import (
-    ARITHMETIC,
-    EPOCH,
-    FUNCTIONS,
-    KIND_OF,
-    CannotEvaluate,
-    Function,
-    Value,
-)
+from worker.rules.functions import ARITHMETIC, EPOCH, FUNCTIONS, KIND_OF, CannotEvaluate, Function, Value
 from worker.rules.registry import ANY, BOOL, DOUBLE, ITEM, LOCAL, MADE, NUMERIC, WORDS, Kind, Type, comparable, ordered
 from worker.rules.spelling import duration_meant
 
