@@ -207,7 +207,7 @@ def test_a_script_decides_with_a_token_that_may_and_is_named(own: Scene) -> None
         assert found.ledger.newest(LogFilter(write=2), 1)[0]["by"] == "monitor (page)"
 
 
-@pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume"])
+@pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume", "undo"])
 def test_a_token_reads_and_decides_nothing(own: Scene, what: str) -> None:
     with scene(own.folder, keys=Keys(tokens={"prometheus": Key(secret=digest(TOKEN))})) as found:
         headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -216,7 +216,7 @@ def test_a_token_reads_and_decides_nothing(own: Scene, what: str) -> None:
         assert (state_of(found.ledger), found.ledger.halts(found.clock.now())) == ("needs_human", ())
 
 
-@pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume"])
+@pytest.mark.parametrize("what", ["approve", "reject", "applied", "not_applied", "halt", "resume", "undo"])
 def test_a_page_without_users_shows_and_decides_nothing(shown: Scene, what: str) -> None:
     with httpx.Client(base_url=shown.address, trust_env=False) as client:
         page = client.get("/")
@@ -251,6 +251,16 @@ def test_somebody_does_what_the_config_says_and_sees_only_that(
 
 def text_of(client: httpx.Client) -> Callable[[str], str]:
     return lambda path: client.get(path).text
+
+
+def test_who_may_operate_puts_back_what_a_write_changed(client: httpx.Client, own: Scene) -> None:
+    pause = client.get("/writes.json?rule=pause-cancelled").json()["writes"][0]["id"]
+    token = client.get(f"/write?id={pause}").text.split('name="token" value="')[1].split('"')[0]
+    body = {"token": token, "what": "undo", "id": str(pause), "because": "the import was wrong"}
+    assert client.post("/act", data=body).status_code == 303
+    (undone,) = own.ledger.log(LogFilter(kind="undone"))
+    assert (undone["by"], undone["why"]) == ("ann (page)", "the import was wrong")
+    assert client.post("/act", data=body).status_code == 409, "it is not undone twice"
 
 
 def test_a_form_given_to_one_is_not_taken_from_another(own: Scene) -> None:

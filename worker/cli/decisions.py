@@ -357,6 +357,18 @@ def _sent_by(ledger: LedgerReader, config: Config, rule: str, since: datetime) -
     return sent
 
 
+def undo_writes(config: Config, ids: Sequence[int], word: Word) -> list[str]:
+    """Puts back what these writes changed. Raises `NotFound` where nothing is left to put back."""
+    with operators_ledger(config) as ledger:
+        writes = [_undoable(write) for write in _by_number(ledger, ids)]
+        found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
+        if not found.plans:
+            raise NotFound("; ".join(f"write {one.write.id}: {one.why}" for one in found.kept))
+        made = ledger.apply(found.commit(word.by, word.at))
+    rows = _undo_rows(found, made, dry_run=False)
+    return [f"write {row['write']}: {row['becomes']}, {row['why']}" for row in rows]
+
+
 def _undo_rows(found: Undo, made: Sequence[Write], *, dry_run: bool) -> Iterator[dict[str, Json]]:
     for put, at in found.undone:
         becomes, undone_by = ("would be undone", None) if dry_run else ("undone", int(made[at].id))

@@ -16,7 +16,7 @@ from subprocess import DEVNULL, PIPE
 from threading import Thread
 
 from worker.cli.common import amiss_with, clock_of, engine_settings, ledger_url
-from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes
+from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes, undo_writes
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
 from worker.engine.daemon import Daemon
@@ -136,6 +136,8 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
             return reject_writes(config, ids, word)
         case "applied" | "not_applied":
             return resolve_writes(config, ids, word, applied=act.what == "applied")
+        case "undo":
+            return undo_writes(config, ids, word)
         case "halt":
             return halt_writes(config, word, act.partner or None, act.rule or None, act.lasting)
         case "resume":

@@ -367,7 +367,7 @@ class Rights(Section):
 
     may: Annotated[
         tuple[Annotated[Literal["view", "approve", "operate"], SPELLED], ...],
-        Field(min_length=1, description="view; approve: approve and reject; operate: halt, resume and resolve"),
+        Field(min_length=1, description="view; approve: approve and reject; operate: halt, resume, undo and resolve"),
     ] = ("view",)
     up_to: Money | None = Field(
         default=None,

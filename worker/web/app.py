@@ -58,6 +58,7 @@ from worker.web.views import (
     tone_of,
 )
 from worker.writes.life import MOVES
+from worker.writes.undo import may_have_effect
 
 STOP_WITHIN_S = 5.0
 CONNECTIONS_MAX = 512
@@ -468,7 +469,7 @@ def templates() -> Environment:
     made.filters.update(
         when=day_and_time, iso=iso, tone=tone_of, spelled=spelled, request_id=request_id, lasting=lasting
     )
-    made.tests.update(timed=timed)
+    made.tests.update(timed=timed, undoable=may_have_effect)
     made.globals.update(link=link, kinds=KINDS, reasons=REASONS, states=list(MOVES), version=__version__)
     made.globals.update(standings=STANDINGS, fields_asked={one: EVENT_FIELDS[one].values for one in EVENT_FIELDS_ASKED})
     for name in made.list_templates(("html",)):
@@ -533,7 +534,7 @@ BECAUSE_MAX = 1_000
 FIELDS_MAX = 2_000
 NEEDED: Mapping[str, str] = {
     **dict.fromkeys(("approve", "reject"), "approve"),
-    **dict.fromkeys(("applied", "not_applied", "halt", "resume"), "operate"),
+    **dict.fromkeys(("applied", "not_applied", "halt", "resume", "undo"), "operate"),
 }
 """What somebody must be allowed to, for each thing that a form can ask for."""
 

@@ -4,8 +4,8 @@
   itself or as another user of this machine, has proved nothing. What a proxy says it passed on is turned away.
 - A password or a token opens what the config says it may: view, approve, operate. So does a name from a proxy whose
   address stands in the config; from anywhere else the same header is nothing.
-- A wrong one waits, is counted, and from the same place only so many are told of in a minute; after that every one waits
-  that was not right before, and a right one is let in all the same, so that no stranger keeps others out.
+- A wrong one waits, is counted, and from the same place only so many are told of in a minute; after that every one
+  waits that was not right before, and a right one is let in all the same, so that no stranger keeps others out.
 - The Host header must be an address, localhost, or a name that the config lists. A foreign web site that points its own
   name at this machine (DNS rebinding) is thereby turned away before anything is looked at.
 - A form is only taken from this page's own origin, with a token that another site can neither read nor guess.

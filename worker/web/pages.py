@@ -48,9 +48,9 @@ from worker.web.views import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What a form asks for: approve, reject, applied, not_applied, halt or resume. ``ids`` are writes; ``up_to`` bounds
-    the writes of a whole ``rule`` to those that stood on the page. A halt without a partner or rule is of every one,
-    and without ``lasting`` until it is resumed."""
+    """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes; ``up_to``
+    bounds the writes of a whole ``rule`` to those that stood on the page. A halt without a partner or rule is of every
+    one, and without ``lasting`` until it is resumed."""
 
     what: str
     ids: tuple[int, ...] = ()
