@@ -1,9 +1,10 @@
 """Messages: an operator hears of what only an operator can end, without having to look.
 
 What happens within a short while is one message: twenty writes of one rule are a few lines and a number. After a group
-was told it is quiet for a while, and longer each time it goes on; what came meanwhile is counted and told at its end. A
-message that could not be sent is kept and tried again, later and later; what comes meanwhile joins it. What is told,
-and which command comes next, is pure: time is an argument, in seconds.
+was told it is quiet for a while, and longer each time it goes on; what came meanwhile is counted and told at its end.
+What a rule says is never held so: its condition, `remind` and `cooldown` decide how often it is heard. A message that
+could not be sent is kept and tried again, later and later; what comes meanwhile joins it. What is told, and which
+command comes next, is pure: time is an argument, in seconds.
 
 The log is read as it grows and alarms are heard, on a thread of its own, so that what other processes write (a halt, a
 verdict) is told as well, and that nothing is lost where the process ends: how far the log was told stands in a file
@@ -193,10 +194,10 @@ class Digest:
 
     def sent(self, now: float) -> None:
         """The message that was due has left."""
-        for group in self._ready(now).values():
+        for (topic, _, _), group in self._ready(now).items():
             went_on = now - group.quiet_until < group.quiet_s
             group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
-            group.quiet_until = now + group.quiet_s
+            group.quiet_until = now if topic == MESSAGE else now + group.quiet_s
             group.lines, group.count = [], 0
         self._failures, self._again_at = 0, float("-inf")
 

@@ -146,6 +146,15 @@ def test_after_a_long_quiet_a_group_is_new() -> None:
     assert leave(digest, 10_000.0 + GATHER_S + QUIET_S - 1) is None
 
 
+def test_what_a_rule_says_is_not_held_back_by_what_it_said_before() -> None:
+    digest = Digest()
+    for at, text in ((0.0, "down"), (60.0, "down, still"), (90.0, "over")):
+        digest.add(item(text, topic=MESSAGE), at)
+        message = leave(digest, at + GATHER_S)
+        assert message is not None
+        assert f"\n  {text}\n" in message.body
+
+
 def test_another_rule_is_told_although_the_first_is_quiet() -> None:
     digest = Digest()
     digest.add(item(rule="a"), 0.0)
