@@ -529,6 +529,7 @@ def make_move(connection: Connection, journal: Journal, move: Move) -> None:
 # and what the rehearsal stores ends with the process. Left out is what no decision reads: the old log, writes that
 # ended long ago, and the changes of facts.
 
+_CLEAR = [delete(table) for table in reversed(metadata.sorted_tables)]
 RECENT = timedelta(days=2)
 """Firings and ended writes of this time count for surges, and for what was overtaken."""
 
@@ -544,8 +545,8 @@ class ScratchLedger(SqlLedger):
     def clear(self) -> None:
         """Forgets everything: numbers begin at 1 again."""
         with self._store.writing() as connection:
-            for table in reversed(metadata.sorted_tables):
-                connection.execute(delete(table))
+            for emptied in _CLEAR:
+                connection.execute(emptied)
 
 
 def draft_of(url: str, *, now: datetime, reach: timedelta) -> SqlLedger:
