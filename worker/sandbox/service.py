@@ -14,6 +14,7 @@ import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal, assert_never
@@ -209,15 +210,20 @@ class Twin:
         """What comes of a request that arrives now."""
         now_s = self.advance(now_s)
         self._requests += 1
-        request_id = f"twin-{self._requests:06d}"
         fault = self.faults.pick(request, now_s - (self._origin_s or 0.0))
+        call = RowCall(
+            world=self.world,
+            books=self.books,
+            settings=self.settings,
+            request=request,
+            request_id=f"twin-{self._requests:06d}",
+            now_s=now_s,
+            fault=fault,
+        )
         reached = fault is None or fault.kind != "no_connection"
         if reached:
             self._watch.arrived(request, now_s)
-        if fault is None:
-            delivery: Delivery = self._process(request, request_id, now_s, None)
-        else:
-            delivery = self._harmed(request, request_id, now_s, fault)
+        delivery: Delivery = self._process(call) if fault is None else self._harmed(call, fault)
         seen = SeenRequest(
             seq=self._requests,
             at_s=now_s,
@@ -228,7 +234,7 @@ class Twin:
             partner=request.partner,
             status=delivery.status if isinstance(delivery, TwinAnswer) else None,
             fault=None if fault is None else fault.kind,
-            request_id=request_id,
+            request_id=call.request_id,
             reached=reached,
         )
         self.books.request(request, seen)
@@ -309,13 +315,13 @@ class Twin:
 
     # One request
 
-    def _harmed(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault) -> Delivery:
+    def _harmed(self, call: RowCall, fault: Fault) -> Delivery:
         """What comes of a request that a fault has: with its effect or without, and answered or not."""
         delay_s = fault.number("delay_s", 5.0 if fault.kind == "slow" else 0.0)
-        hides = not request.is_read and fault.flag("hidden", default=False)
-        answer = self._instead(fault, request_id)
+        hides = not call.request.is_read and fault.flag("hidden", default=False)
+        answer = self._instead(fault, call.request_id)
         if fault.kind not in UNPROCESSED and (fault.kind != "storm" or hides):
-            answered = self._process(request, request_id, now_s, fault)
+            answered = self._process(call)
             if fault.kind not in ("answer_after", "storm"):
                 answer = answered
         if fault.kind == "no_connection":
@@ -327,57 +333,39 @@ class Twin:
         if fault.kind == "expired_token":
             if fault.flag("revoke", default=True):
                 self.sessions.revoke_access()
-            answer = self._refused(self._no_token(), request_id)
+            answer = self._refused(self._no_token(), call.request_id)
         if fault.kind == "late_effect":
-            late_s = now_s + fault.number("after_s", 30.0)
-            self._schedule(late_s, partial(self._land, request, request_id, now_s))
+            self._schedule(call.now_s + fault.number("after_s", 30.0), partial(self._land, call))
         return spoiled(replace(answer, delay_s=delay_s), fault)
 
-    def _land(self, request: TwinRequest, request_id: str, sent_s: float, at_s: float) -> None:
+    def _land(self, call: RowCall, at_s: float) -> None:
         """An effect that lands late: judged by the state it meets then, let in by the token it came with."""
-        try:
-            self._routed(request, request_id, at_s, None, admitted_s=sent_s)
-        except Refusal:
-            return
+        with suppress(Refusal):
+            self._routed(replace(call, settings=self.settings, now_s=at_s, fault=None), admitted_s=call.now_s)
 
-    def _process(self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None) -> TwinAnswer:
+    def _process(self, call: RowCall) -> TwinAnswer:
         """The service at work: the true answer, after all effects."""
-        if self._too_many(request, now_s):
+        if self._too_many(call.request, call.now_s):
             refusal = Refusal(429, "error.too_many_requests", "slow down")
-            after_s = self.settings.retry_after_s
-            return self._refused(refusal, request_id, {} if after_s is None else {"retry-after": str(after_s)})
+            return self._refused(refusal, call.request_id, self.settings.retry_after_s)
         try:
-            result = self._routed(request, request_id, now_s, fault, admitted_s=now_s)
+            result = self._routed(call, admitted_s=call.now_s)
         except Refusal as refusal:
-            return self._refused(refusal, request_id)
-        return _answer(result, request_id)
+            return self._refused(refusal, call.request_id)
+        return _answer(result, call.request_id)
 
-    def _routed(
-        self, request: TwinRequest, request_id: str, now_s: float, fault: Fault | None, *, admitted_s: float
-    ) -> Result:
-        call = RowCall(
-            world=self.world,
-            books=self.books,
-            settings=self.settings,
-            request=request,
-            request_id=request_id,
-            now_s=now_s,
-            fault=fault,
-        )
-        if request.host == "api" and request.method == "POST":
-            if request.path == "/auth":
-                tokens = self.sessions.sign_in(call.json_body(), self.settings, tuple(self.world.tenants), now_s)
-                return Result(body=tokens)
-            if request.path == self.settings.refresh_path:
-                tokens = self.sessions.refresh(call.json_body(), self.settings, tuple(self.world.tenants), now_s)
-                return Result(body=tokens)
+    def _routed(self, call: RowCall, *, admitted_s: float) -> Result:
+        request, sessions = call.request, self.sessions
+        door = {"/auth": sessions.sign_in, self.settings.refresh_path: sessions.refresh}.get(request.path)
+        if door is not None and request.host == "api" and request.method == "POST":
+            return Result(body=door(call.json_body(), self.settings, tuple(self.world.tenants), call.now_s))
         row, names = find(request)
         self._admit(request, row, admitted_s)
         found = row.answer(replace(call, names=names))
         result = found if isinstance(found, Result) else Result(body=found)
         if result.later is not None:
             after_s, land = result.later
-            self._schedule(now_s + after_s, land)
+            self._schedule(call.now_s + after_s, land)
         return result
 
     # Who may
@@ -416,11 +404,9 @@ class Twin:
         """What a fault answers in the service's place."""
         status = int(fault.number("status", 429))
         code = fault.params.get("code") or ("error.too_many_requests" if status == 429 else "error.internal")
-        after_s = fault.params.get("retry_after")
-        headers = {} if after_s is None else {"retry-after": str(after_s)}
-        return self._refused(Refusal(status, str(code), "as asked for"), request_id, headers)
+        return self._refused(Refusal(status, str(code), "as asked for"), request_id, fault.params.get("retry_after"))
 
-    def _refused(self, refusal: Refusal, request_id: str, headers: dict[str, str] | None = None) -> TwinAnswer:
+    def _refused(self, refusal: Refusal, request_id: str, after_s: Json = None) -> TwinAnswer:
         """The structure of error bodies is not shown; three likely ones can be chosen from."""
         body: Json = {"error": refusal.code, "message": refusal.message}
         if self.settings.error_shape == "nested":
@@ -429,7 +415,8 @@ class Twin:
         if self.settings.error_shape == "text":
             text = {**answer.headers, "content-type": "text/plain"}
             answer = replace(answer, headers=text, body=refusal.code.encode())
-        return replace(answer, headers={**answer.headers, **(headers or {})})
+        wait = {} if after_s is None else {"retry-after": str(after_s)}
+        return replace(answer, headers={**answer.headers, **wait})
 
 
 def _answer(result: Result, request_id: str) -> TwinAnswer:
