@@ -10,7 +10,7 @@ The only home of ``Any``: two libraries return it, and it ends at their call. No
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -223,19 +223,9 @@ def event_from(value: Json) -> tuple[str, CheckedRecord]:
 
 def strings_in(value: Json) -> frozenset[str]:
     """Every text of an answer, wherever it stands: the structure of error bodies is not shown (API section 7)."""
-    found: set[str] = set()
-    rest: list[Json] = [value]
-    while rest:
-        match rest.pop():
-            case str() as text:
-                found.add(text)
-            case list() as items:
-                rest.extend(items)
-            case dict() as members:
-                rest.extend(members.values())
-            case _:
-                pass
-    return frozenset(found)
+    if isinstance(value, str):
+        return frozenset({value})
+    return frozenset[str]().union(*map(strings_in, _parts(value)))
 
 
 _FITS: Mapping[FieldType, Callable[[Json], bool]] = {
@@ -268,8 +258,12 @@ def _int(text: str) -> int:
 
 def _deeper(value: Json, levels: int) -> bool:
     """Whether a value has more levels of objects and arrays than that."""
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(isinstance(part, dict | list) and _deeper(part, levels - 1) for part in parts)
+    return levels < 0 or any(isinstance(part, dict | list) and _deeper(part, levels - 1) for part in _parts(value))
+
+
+def _parts(value: Json) -> Iterable[Json]:
+    """What an object or an array holds."""
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _kind(value: Json) -> str:

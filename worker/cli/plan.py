@@ -1,8 +1,8 @@
 """``plan``: what each rule would do now, by the daemon's own code up to the send."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -63,13 +63,18 @@ def plan(
         raise NotFound(f"no rule '{rule}'{meant(rule, ids)}", hint="`campaign-worker check` lists what does not load")
     for line in unvouched_lines(config, rules.rules):
         say(line)
-    asked = Narrowed(event=event, rule=rule, partner=partner, within=None if wait else WITHIN)
-    looked_at, found = asyncio.run(_rehearsed(config, rules, asked))
+    within = None if wait else WITHIN
+    looked_at, found = asyncio.run(_rehearsed(config, rules, event=event, partner=partner, within=within))
     if event is not None and not any(one.report.events for one in found):
         raise _stranger(config, f"no event '{event}' is there", event=event)
+    rows: list[Row] = []
     for one in found:
-        _say(one, looked_at, asked, config)
-    rows = [one for one in _rows(found) if asked.shows(one)]
+        own = [row for row in one.rows if rule in (None, row.key.rule, *row.rules) and event in (None, row.key.event)]
+        _say(one, own, looked_at, config)
+        for each in one.unsure:
+            if rule in (None, each.rule):
+                say(f"{one.partner}: rule {each.rule} cannot be judged for {counted(each.events, 'event')}: {each.why}")
+        rows += own
     if output == "json":
         source = "service" if looked_at is None else "ledger"
         print_json({"source": source, "partners": _partners(found), "writes": [_row(row) for row in rows]})
@@ -77,27 +82,14 @@ def plan(
         print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_a_person, rows)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowed:
-    """What a plan is narrowed to; ``within``: how long facts are read, None until all are."""
-
-    event: str | None
-    rule: str | None
-    partner: str | None
-    within: timedelta | None
-
-    def shows(self, row: Row) -> bool:
-        """Whether the row is asked for."""
-        of_rule = self.rule is None or self.rule in (row.key.rule, *row.rules)
-        return of_rule and self.event in (None, row.key.event)
-
-
-async def _rehearsed(config: Config, rules: RuleSet, asked: Narrowed) -> tuple[datetime | None, list[Rehearsed]]:
-    narrowed = {"event": asked.event, "partner": asked.partner}
-    async with rehearsing(config, rules, **narrowed, within=asked.within) as (rehearsals, looked_at):
+async def _rehearsed(
+    config: Config, rules: RuleSet, *, event: str | None, partner: str | None, within: timedelta | None
+) -> tuple[datetime | None, list[Rehearsed]]:
+    """``within``: how long facts are read, None until all are."""
+    async with rehearsing(config, rules, event=event, partner=partner, within=within) as (rehearsals, looked_at):
         if not rehearsals:
-            if asked.partner is not None:
-                raise _stranger(config, f"there is no partner '{asked.partner}'", partner=asked.partner)
+            if partner is not None:
+                raise _stranger(config, f"there is no partner '{partner}'", partner=partner)
             hint = "see `partners` and `operator_prefix` in the config"
             raise Unreachable("there is no partner to plan for", hint=hint)
         running = asyncio.gather(*(one.run() for one in rehearsals))
@@ -120,12 +112,6 @@ def _progress(one: Rehearsal) -> str:
     decided = "; by these it is decided" if one.service.not_read else ""
     facts = counted(one.service.facts, "fact")
     return f"{one.partner}: {counted(one.service.events, 'event')} listed, {facts} read{decided}"
-
-
-def _rows(found: list[Rehearsed]) -> Iterator[Row]:
-    """Every row of every partner."""
-    for one in found:
-        yield from one.rows
 
 
 def after_of(intent: Intent) -> Json:
@@ -186,9 +172,9 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
     }
 
 
-def _say(one: Rehearsed, looked_at: datetime | None, asked: Narrowed, config: Config) -> None:
+def _say(one: Rehearsed, rows: Sequence[Row], looked_at: datetime | None, config: Config) -> None:
     """What a person must know beside the rows."""
-    sent = [row for row in one.rows if row.request is not None and asked.shows(row)]
+    sent = [row for row in rows if row.request is not None]
     age = None if looked_at is None else clock_of(config).now() - looked_at
     source = "read just now" if age is None else "as the running daemon saw them"
     if age is not None and age > timedelta(minutes=1):
@@ -204,6 +190,3 @@ def _say(one: Rehearsed, looked_at: datetime | None, asked: Narrowed, config: Co
         nobody = "that daemon has not read" if looked_at is not None else f"were not read within {WITHIN.seconds} s:"
         goes_on = "" if looked_at is not None else " (--wait reads on)"
         say(f"{one.partner}: {counted(len(one.not_read), 'fact')} {nobody} {names}{goes_on}")
-    for each in one.unsure:
-        if asked.rule in (None, each.rule):
-            say(f"{one.partner}: rule {each.rule} cannot be judged for {counted(each.events, 'event')}: {each.why}")

@@ -51,12 +51,8 @@ class _Timed:
     took_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """Files of tests, by name, that are run on one rule folder."""
-
-    rules: RuleSet
-    texts: Mapping[str, str]
+_Group = tuple[RuleSet, Mapping[str, str]]
+"""Files of tests, by name, and the rules that they are run on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +81,13 @@ def rule_tests(
     unseen: dict[str, list[str]] = {"fire": [], "hold_back": []}
     done: list[_Timed] = []
     groups, problems = _groups(config, paths)
-    found = [] if problems else [_run(group, config) for group in groups]
+    found = [] if problems else [_run(rules, texts, config) for rules, texts in groups]
     problems += [problem for one in found for problem in one.problems]
     if problems:
         raise InputErrors(tuple(problems))
-    for group, one in zip(groups, found, strict=True):
+    for (rules, _), one in zip(groups, found, strict=True):
         done.extend(one.tests)
-        _add_unseen(unseen, group.rules, [timed.ran for timed in one.tests])
+        _add_unseen(unseen, rules, [timed.ran for timed in one.tests])
     if junit is not None:
         _write(junit, _report(done))
     if output == "json":
@@ -125,14 +121,14 @@ def bench_of(config: Config, rules: RuleSet) -> Bench:
     )
 
 
-def _run(group: _Group, config: Config) -> _Done:
+def _run(rules: RuleSet, texts: Mapping[str, str], config: Config) -> _Done:
     """The tests of one rule folder, in the order of their files; many of them by as many processes as may run."""
 
     def share(files: Sequence[str]) -> _Done:
-        return _read_and_run({name: group.texts[name] for name in files}, config, group.rules)
+        return _read_and_run({name: texts[name] for name in files}, config, rules)
 
-    names, side_by_side = list(group.texts), len(os.sched_getaffinity(0))
-    if sum(map(len, group.texts.values())) < LARGE or side_by_side < 2:
+    names, side_by_side = list(texts), len(os.sched_getaffinity(0))
+    if sum(map(len, texts.values())) < LARGE or side_by_side < 2:
         return share(names)
     found = _forked(share, [part for start in range(side_by_side) if (part := names[start::side_by_side])])
     problems = sorted((one for done in found for one in done.problems), key=lambda one: (one.file, one.line))
@@ -200,7 +196,7 @@ def _groups(config: Config, paths: Sequence[Path] | None) -> tuple[list[_Group],
     groups: list[_Group] = []
     for folder, files in (texts or {config.rules: {}}).items():
         try:
-            groups.append(_Group(rules=load_rules(folder, config.registry), texts=files))
+            groups.append((load_rules(folder, config.registry), files))
         except InputErrors as errors:
             problems.extend(errors.problems)
     return groups, problems
