@@ -9,7 +9,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from worker.cli.common import config_of, ledger_url, moment, say_no_ledger
+from worker.cli.common import config_of, moment, reader_of
 from worker.cli.explain import shown
 from worker.cli.output import Format, counted, going_on, print_json, print_table, say
 from worker.cli.plan import after_of
@@ -19,7 +19,7 @@ from worker.engine.explaining import last_look
 from worker.engine.operators import Word
 from worker.engine.playing import Bench
 from worker.engine.replay import Difference, Kind, Recording, Replay, Replayed, Said, differences
-from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.reading import LedgerReader
 from worker.model.commits import LogFilter
 from worker.model.errors import NotFound
 from worker.model.facts import Json, PartnerId, WriteId, spelled
@@ -66,11 +66,10 @@ def backtest(
     Example: campaign-worker backtest --rules rules-new --since 7d
     """
     config, now = config_of(context), utc_now()
-    url, start = ledger_url(config), moment(context, since)
+    start = moment(config, since)
     loaded = load_rules(rules if rules is not None else config.rules, config.registry)
     bench = bench_of(config, loaded)
-    with open_reading(url) as ledger:
-        say_no_ledger(ledger, url)
+    with reader_of(config) as ledger:
         tested = [_tested(ledger, config, bench, partner, start) for partner in _partners(ledger, config)]
     if all(one.begins is None for one in tested):
         hint = "`run` records them; see observations.keep in the config"

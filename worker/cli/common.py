@@ -176,11 +176,12 @@ def ledger_url(config: Config) -> str:
     return config.ledger if place is None else f"sqlite:///{place.file}"
 
 
-def reader_of(context: typer.Context) -> "LedgerReader":
-    """The ledger for reading, beside a running daemon or without one. Needs no credentials."""
+def reader_of(config: Config) -> "LedgerReader":
+    """The ledger for reading, beside a running daemon or without one, with a word on what is amiss with it. Needs no
+    credentials."""
     from worker.ledger.reading import open_reading  # noqa: PLC0415 - a database, for those who look at one
 
-    url = ledger_url(config_of(context))
+    url = ledger_url(config)
     other = unread(files_of(url))
     ledger = open_reading(url)
     say_no_ledger(ledger, url)
@@ -231,12 +232,12 @@ def no_ledger(url: str) -> NotFound:
     return NotFound(f"there is no ledger {named(url).removeprefix('the ledger ')} yet", hint=LEDGER_HINT)
 
 
-def moment(context: typer.Context, text: str | None, option: str = "--since") -> datetime | None:
+def moment(config: Config, text: str | None, option: str = "--since") -> datetime | None:
     """A time as people type it: ``2h`` ago, or an ISO time. Raises `UsageError`."""
     if text is None:
         return None
     try:
-        return parse_moment(text, clock_of(config_of(context)).now())
+        return parse_moment(text, clock_of(config).now())
     except ValueError as error:
         hint = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)"
         raise UsageError(f"{option}: {text!r} is no time", hint=hint) from error

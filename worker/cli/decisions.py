@@ -303,7 +303,7 @@ def undo(
     Example: campaign-worker undo --rule pause-cancelled --since 30m --dry-run --because "the import was wrong"
     """
     config = config_of(context)
-    word, sent_since = word_of(config, because), moment(context, since)
+    word, sent_since = word_of(config, because), moment(config, since)
     by_number, by_rule = ids and rule is None and since is None, not ids and rule is not None and since is not None
     if not by_number and not by_rule:
         raise UsageError(

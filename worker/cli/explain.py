@@ -14,9 +14,8 @@ from worker.cli.common import (
     completing,
     config_of,
     engine_settings,
-    ledger_url,
     moment,
-    say_no_ledger,
+    reader_of,
     strangers,
 )
 from worker.cli.output import Format, console, print_json, say, when
@@ -31,7 +30,7 @@ from worker.engine.explaining import (
     Standing,
     explain,
 )
-from worker.ledger.reading import LedgerReader, open_reading
+from worker.ledger.reading import LedgerReader
 from worker.model.errors import InputErrors, NotFound
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
@@ -141,10 +140,9 @@ def explain_command(
 
     Example: campaign-worker explain --event e42 --rule pause-cancelled --at 2026-03-01T12:00:00Z
     """
-    config, then = config_of(context), moment(context, at, "--at")
-    url, now = ledger_url(config), clock_of(config).now()
-    with open_reading(url) as ledger:
-        say_no_ledger(ledger, url)
+    config = config_of(context)
+    then, now = moment(config, at, "--at"), clock_of(config).now()
+    with reader_of(config) as ledger:
         rules = _rules(config, ledger)
         answers = [
             explain(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import clock_of, config_of, ledger_url, operator, say_no_ledger, word_of
+from worker.cli.common import clock_of, config_of, ledger_url, operator, reader_of, word_of
 from worker.cli.output import Format, counted, going_on, print_json, print_table, say, when
 from worker.cli.status import MS, replica_said, state_of
 from worker.cli.trial import try_out
@@ -16,7 +16,7 @@ from worker.cli.wiring import fleets_ledger, require_fleet
 from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
 from worker.ledger import upkeep
-from worker.ledger.reading import open_for_backup, open_reading, part_of, together
+from worker.ledger.reading import open_for_backup, part_of, together
 from worker.ledger.tables import REVISION
 from worker.model.commits import Owned
 from worker.model.errors import InputErrors, NotFound, UsageError
@@ -133,9 +133,8 @@ def fleet(context: typer.Context, output: Format = "table") -> None:
     """
     config = config_of(context)
     require_fleet(config)
-    url, now = ledger_url(config), clock_of(config).now()
-    with open_reading(url) as ledger:
-        say_no_ledger(ledger, url)
+    now = clock_of(config).now()
+    with reader_of(config) as ledger:
         replicas, owned = ledger.replicas(), ledger.owned()
     told = part_of(together(replicas, owned), "partners")
 

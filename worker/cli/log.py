@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NoReturn, TextIO, cast
@@ -81,11 +82,11 @@ def writes(
     if state is not None and state not in MOVES:
         hint = f"one of: {', '.join(MOVES)}"
         raise UsageError(f"--state: there is no state '{state}'{meant(state, MOVES)}", hint=hint)
-    asked = {"partner": partner, "event": event, "rule": rule, "state": state}
-    with reader_of(context) as ledger:
-        halts = ledger.halts(clock_of(config_of(context)).now())
+    config, asked = config_of(context), {"partner": partner, "event": event, "rule": rule, "state": state}
+    with reader_of(config) as ledger:
+        halts = ledger.halts(clock_of(config).now())
         found = ledger.writes(state=cast("State | None", state), event=event, partner=partner, rule=rule)
-        known = bool(found) or say_nothing_found(ledger, config_of(context), asked, "write")
+        known = bool(found) or say_nothing_found(ledger, config, asked, "write")
         shown = [(writes_json(as_of_now(write, halts)), wanted_of(ledger, write)) for write in found]
     if output == "json":
         print_json([{**row, **wanted.told} for row, wanted in shown])
@@ -137,8 +138,8 @@ def log(
     if kind is not None and kind not in KINDS:
         hint = f"one of: {', '.join(KINDS)}"
         raise UsageError(f"--kind: there is no kind '{kind}'{meant(kind, KINDS)}", hint=hint)
-    wanted = LogFilter(since=moment(context, since), partner=partner, event=event, rule=rule, write=write, kind=kind)
-    if verify and (follow or wanted != LogFilter()):
+    wanted = LogFilter(partner=partner, event=event, rule=rule, write=write, kind=kind)
+    if verify and (follow or since is not None or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
         raise UsageError("--verify looks at the whole log and cannot be narrowed or followed", hint=hint)
     if not verify and (source is not None or against):
@@ -149,14 +150,16 @@ def log(
                 verify_export(source, heads_of(against))  # an export needs no config
             else:
                 verify_ledger(ledger_url(config_of(context)), heads_of(against))
-    else:
-        with reader_of(context) as ledger:
-            if follow:
-                for line in strangers(ledger, config_of(context), {"partner": partner, "event": event, "rule": rule}):
-                    say(line)
-                _follow(ledger, wanted, output)
-            elif not _print(ledger, config_of(context), wanted, output):
-                raise typer.Exit(1)
+        return
+    config = config_of(context)
+    wanted = replace(wanted, since=moment(config, since))
+    with reader_of(config) as ledger:
+        if follow:
+            for line in strangers(ledger, config, {"partner": partner, "event": event, "rule": rule}):
+                say(line)
+            _follow(ledger, wanted, output)
+        elif not _print(ledger, config, wanted, output):
+            raise typer.Exit(1)
 
 
 def _print(ledger: LedgerReader, config: Config, wanted: LogFilter, output: LogFormat) -> bool:
