@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, get_args
@@ -40,12 +40,12 @@ class Tested:
     """One partner. ``shown_from``: what lies before it only prepares; ``before``: writes that would be made by then."""
 
     partner: PartnerId
-    begins: datetime | None
-    shown_from: datetime | None
     until: datetime
-    replayed: Replayed
-    before: int
-    found: tuple[Difference, ...]
+    begins: datetime | None = None
+    shown_from: datetime | None = None
+    replayed: Replayed = field(default_factory=lambda: Replayed(writes=(), unseen={}, looks=0))
+    before: int = 0
+    found: tuple[Difference, ...] = ()
 
 
 @app.command("backtest")
@@ -97,10 +97,7 @@ def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: Partner
     begins, recorded = history.begins, ledger.facts_begin(partner)
     shown_from = begins if since is None or recorded is None else max(since, recorded)
     if begins is None or shown_from is None:
-        nothing = Replayed(writes=(), unseen={}, looks=0)
-        return Tested(
-            partner=partner, begins=None, shown_from=None, until=utc_now(), replayed=nothing, before=0, found=()
-        )
+        return Tested(partner=partner, until=utc_now())
     known = [last_look(ledger, partner), begins, *(one.planned_at for one in made)]
     until = max(at for at in known if at is not None)
     tolerance = max(2 * config.poll.interval, timedelta(seconds=10))

@@ -346,10 +346,12 @@ def answers(records: Sequence[Record]) -> tuple[ChangeAnswer, ...]:
 
 def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> ChangeAnswer:
     field, before, value, maker = change
-    cause = _sending_of(earlier, maker)
-    asked = _of_write(earlier, cause, "planned", "undo")
-    approved = _of_write(earlier, cause, "approved", "person")
-    because = _text(asked.get("why")) or _because(earlier, cause)
+    nothing: Record = {}
+    cause = asked = approved = fired = nothing
+    if maker is not None and (cause := _newest(earlier, kind="sending", write=maker)):
+        asked = _newest(earlier, write=maker, kind="planned", reason="undo")
+        approved = _newest(earlier, write=maker, kind="approved", reason="person")
+        fired = _newest(earlier, kind="fired", rule=cause.get("rule"), episode=cause.get("episode"))
     return ChangeAnswer(
         field=field,
         value=_value(value),
@@ -358,7 +360,7 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         ours=maker is not None,
         write=_count(cause.get("write")),
         rule=_text(cause.get("rule")),
-        because=because,
+        because=_text(asked.get("why") or fired.get("why") or cause.get("why")),
         asked_by=_text(asked.get("by")),
         let_go=f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
         seq=_count(record.get("seq")),
@@ -415,27 +417,9 @@ def lasting(length: timedelta) -> str:
     return "0 s"
 
 
-def _sending_of(earlier: Sequence[Record], maker: Json) -> Record:
-    """The newest attempt of a write that was recorded before; empty without one."""
-    attempts = (one for one in reversed(earlier) if one.get("kind") == "sending" and one.get("write") == maker)
-    return next(attempts, {}) if maker is not None else {}
-
-
-def _of_write(earlier: Sequence[Record], cause: Record, kind: str, reason: str) -> Record:
-    """The newest record of that kind about the write of an attempt; empty without one."""
-    for record in reversed(earlier if cause else ()):
-        if (record.get("write"), record.get("kind"), record.get("reason")) == (cause.get("write"), kind, reason):
-            return record
-    return {}
-
-
-def _because(earlier: Sequence[Record], cause: Record) -> str:
-    """Why the rule fired, in the words of the firing; else those of the attempt."""
-    for record in reversed(earlier):
-        same = all(record.get(name) == cause.get(name) for name in ("rule", "episode"))
-        if record.get("kind") == "fired" and same:
-            return _text(record.get("why"))
-    return _text(cause.get("why"))
+def _newest(records: Sequence[Record], **same: Json) -> Record:
+    """The newest of them that says all of this; empty without one."""
+    return next((one for one in reversed(records) if all(one.get(name) == it for name, it in same.items())), {})
 
 
 def request_id(record: Record) -> str:
