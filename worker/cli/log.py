@@ -30,7 +30,6 @@ from worker.cli.output import (
     LogFormat,
     counted,
     going_on,
-    moment_shown,
     print_json,
     print_line,
     print_table,
@@ -48,7 +47,7 @@ from worker.model.facts import Json, WriteId
 from worker.model.writes import State
 from worker.rules.spelling import meant
 from worker.system import pause
-from worker.web.views import writes_json
+from worker.web.views import day_and_time, writes_json
 from worker.writes.life import MOVES
 
 app = typer.Typer()
@@ -79,9 +78,7 @@ def writes(
 
     Example: campaign-worker writes --state needs_human
     """
-    if state is not None and state not in MOVES:
-        hint = f"one of: {', '.join(MOVES)}"
-        raise UsageError(f"--state: there is no state '{state}'{meant(state, MOVES)}", hint=hint)
+    _one_of("state", state, MOVES)
     config, asked = config_of(context), {"partner": partner, "event": event, "rule": rule, "state": state}
     with reader_of(config) as ledger:
         halts = ledger.halts(clock_of(config).now())
@@ -91,10 +88,20 @@ def writes(
     if output == "json":
         print_json([{**row, **wanted.told} for row, wanted in shown])
     elif shown:
-        rows = ({**row, "wanted": wanted.line, "changed_at": moment_shown(row["changed_at"])} for row, wanted in shown)
+        rows = (
+            {**row, "wanted": wanted.line, "changed_at": day_and_time(str(row["changed_at"]))} for row, wanted in shown
+        )
         print_table("writes", WRITES_TABLE, ([row[name] for name in WRITES_TABLE] for row in rows))
     if not known:
         raise typer.Exit(1)
+
+
+def _one_of(what: str, word: str | None, known: Collection[str]) -> None:
+    """Raises `UsageError` for a word that there is not."""
+    if word is not None and word not in known:
+        raise UsageError(
+            f"--{what}: there is no {what} '{word}'{meant(word, known)}", hint=f"one of: {', '.join(known)}"
+        )
 
 
 @app.command("log")
@@ -135,9 +142,7 @@ def log(
     file. On any other machine, campaign-worker log --verify --from log.csv --against HEAD then says whether the file is
     what was exported: 0, or 1 where a record was changed, left out or added.
     """
-    if kind is not None and kind not in KINDS:
-        hint = f"one of: {', '.join(KINDS)}"
-        raise UsageError(f"--kind: there is no kind '{kind}'{meant(kind, KINDS)}", hint=hint)
+    _one_of("kind", kind, KINDS)
     wanted = LogFilter(partner=partner, event=event, rule=rule, write=write, kind=kind)
     if verify and (follow or since is not None or wanted != LogFilter()):
         hint = "it takes every record, and ends; --from and --against go with it"
@@ -224,8 +229,8 @@ def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
 
 def _row(record: dict[str, Json], *, whole: bool) -> list[Json]:
     """A row of the table; ``whole``: with what was sent, answered and read, which somebody must know to settle it."""
-    row = [moment_shown(record[name]) if name == "at" else record[name] for name in TABLE[:-1]]
-    return [*row, "\n".join([_why(record), *(exchanged(record) if whole else ())])]
+    shown = {**record, "at": day_and_time(str(record["at"]))}
+    return [*(shown[name] for name in TABLE[:-1]), "\n".join([_why(record), *(exchanged(record) if whole else ())])]
 
 
 def _why(record: dict[str, Json]) -> str:

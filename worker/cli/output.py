@@ -181,11 +181,6 @@ def _text(value: Json) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def moment_shown(at: Json) -> Json:
-    """A time of a record for a table: ``2026-03-01 12:00:06``, which is UTC as all of them."""
-    return f"{at[:10]} {at[11:19]}" if isinstance(at, str) else at
-
-
 def when(at: datetime, now: datetime) -> str:
     """A time with its distance from now, the less exact the longer: ``2026-03-01 12:00:00 UTC (2h5m ago)``."""
     seconds = round((now - at).total_seconds())

@@ -17,7 +17,7 @@ from worker.model.commits import SeenReplica
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
 from worker.rules.load import UNREADABLE, files_hash, hash_of
-from worker.web.views import plain
+from worker.web.views import day_and_time, plain
 
 app = typer.Typer()
 
@@ -265,7 +265,7 @@ def _none_yet(said: Mapping[str, Json]) -> str:
 
 
 def _halt(halt: Mapping[str, Json]) -> list[Json]:
-    until = f"{str(halt['until'])[:19].replace('T', ' ')} UTC" if halt["until"] else "somebody resumes it"
+    until = f"{day_and_time(str(halt['until']))} UTC" if halt["until"] else "somebody resumes it"
     return [halt["partner"] or "every partner", halt["rule"] or "every rule", until, halt["because"], halt["by"]]
 
 
