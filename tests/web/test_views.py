@@ -58,18 +58,18 @@ STORY = (
 
 def test_the_worker_is_named_with_its_write_its_rule_and_the_values_that_decided() -> None:
     (answer,) = answers(STORY)
-    assert (answer.value, answer.ours, answer.write, answer.rule) == ("PAUSED", True, 7, RULE)
-    assert answer.because == "event.status is 'cancelled'"
+    assert (answer["value"], answer["ours"], answer["write"], answer["rule"]) == ("PAUSED", True, 7, RULE)
+    assert answer["because"] == "event.status is 'cancelled'"
 
 
 def test_the_last_hand_counts_and_another_hand_has_no_rule() -> None:
     (answer,) = answers([*STORY, observed(8, 90, "RUNNING", "PAUSED", maker=None)])
-    assert (answer.value, answer.ours, answer.write, answer.rule) == ("RUNNING", False, 0, "")
+    assert (answer["value"], answer["ours"], answer["write"], answer["rule"]) == ("RUNNING", False, 0, "")
 
 
 def test_a_change_of_ours_without_a_known_attempt_names_nobody() -> None:
     (answer,) = answers([observed(1, 0, "PAUSED", "RUNNING", maker=0)])
-    assert (answer.ours, answer.write, answer.because) == (True, 0, "")
+    assert (answer["ours"], answer["write"], answer["because"]) == (True, 0, "")
 
 
 def test_a_record_has_the_request_id_of_its_read_or_answer() -> None:

@@ -225,25 +225,6 @@ _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeAnswer:
-    """Whose doing a field's present value is. ``write`` and ``rule`` are empty where it was not the worker; ``rule`` is
-    empty for an undo too, which ``asked_by`` wanted. ``let_go``: who approved the write, and why; empty if nobody had
-    to."""
-
-    field: str
-    value: str
-    before: str
-    at: str
-    ours: bool
-    write: int
-    rule: str
-    because: str
-    asked_by: str
-    let_go: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteShown:
     """A write with what it does and spends. ``told``: both for programs, as ``writes --format json`` prints them."""
 
@@ -334,17 +315,20 @@ def bursts(writes: Iterable[WriteShown]) -> tuple[Burst, ...]:
     )
 
 
-def answers(records: Sequence[Record]) -> tuple[ChangeAnswer, ...]:
+def answers(records: Sequence[Record]) -> list[Record]:
     """For each observed field of an event whose doing its last change was. ``records``: oldest first."""
-    last: dict[str, ChangeAnswer] = {}
+    last: dict[str, Record] = {}
     for place, record in enumerate(records):
         change = changed_field(record)
         if change is not None:
             last[change[0]] = _answer(records[:place], record, change)
-    return tuple(sorted(last.values(), key=lambda one: one.at, reverse=True))
+    return sorted(last.values(), key=lambda one: _text(one["at"]), reverse=True)
 
 
-def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> ChangeAnswer:
+def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> Record:
+    """Whose doing a field's present value is. ``write`` and ``rule`` are empty where it was not the worker; ``rule`` is
+    empty for an undo too, which ``asked_by`` wanted. ``let_go``: who approved the write, and why; empty if nobody had
+    to."""
     field, before, value, maker = change
     nothing: Record = {}
     cause = asked = approved = fired = nothing
@@ -352,19 +336,19 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         asked = _newest(earlier, write=maker, kind="planned", reason="undo")
         approved = _newest(earlier, write=maker, kind="approved", reason="person")
         fired = _newest(earlier, kind="fired", rule=cause.get("rule"), episode=cause.get("episode"))
-    return ChangeAnswer(
-        field=field,
-        value=_value(value),
-        before=_value(before),
-        at=_text(record.get("at")),
-        ours=maker is not None,
-        write=_count(cause.get("write")),
-        rule=_text(cause.get("rule")),
-        because=_text(asked.get("why") or fired.get("why") or cause.get("why")),
-        asked_by=_text(asked.get("by")),
-        let_go=f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
-        seq=_count(record.get("seq")),
-    )
+    return {
+        "field": field,
+        "value": _value(value),
+        "before": _value(before),
+        "at": _text(record.get("at")),
+        "ours": maker is not None,
+        "write": _count(cause.get("write")),
+        "rule": _text(cause.get("rule")),
+        "because": _text(asked.get("why") or fired.get("why") or cause.get("why")),
+        "asked_by": _text(asked.get("by")),
+        "let_go": f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
+        "seq": _count(record.get("seq")),
+    }
 
 
 def changed_field(record: Record) -> tuple[str, Json, Json, Json] | None:
