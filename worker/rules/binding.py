@@ -313,15 +313,27 @@ class Mistake:
 class Form:
     """What is wrong with a rule, gathered while it is read, so that one run shows every mistake at its place."""
 
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
+    def __init__(self, mistakes: Iterable[Mistake] = ()) -> None:
+        self.errors = [one.problem for one in mistakes]
+        self.warnings: list[Problem] = []
 
     def note(
-        self, value: Value, message: str, *, hint: str = "", code: Code = "value", offset: int | None = None
+        self,
+        value: Value,
+        message: str,
+        *,
+        hint: str = "",
+        code: Code = "value",
+        offset: int | None = None,
+        severity: str = "error",
     ) -> None:
-        """Notes an error at a value, or at a character inside its text."""
-        found = Mistake(loc=(), place=value, message=message, hint=hint, code=code, offset=offset)
-        self.problems.append(found.problem)
+        """Notes a finding at a value, or at a character inside its text."""
+        found = Mistake(loc=(), place=value, message=message, hint=hint, code=code, offset=offset, severity=severity)
+        (self.errors if severity == "error" else self.warnings).append(found.problem)
+
+    def warn(self, value: Value, message: str, *, hint: str, code: Code, offset: int | None = None) -> None:
+        """Notes what is probably not meant so."""
+        self.note(value, message, hint=hint, code=code, offset=offset, severity="warning")
 
 
 def bind(model: type[Model], root: Value, context: object = None) -> tuple[Model | None, list[Mistake]]:

@@ -10,7 +10,6 @@ from typing import TypeAlias, cast
 from urllib.parse import unquote
 
 from worker.model.actions import ACTIONS
-from worker.model.errors import Code, Problem
 from worker.model.facts import Json
 from worker.model.rules import Rule, RuleStep, Watch
 from worker.rules.binding import Form
@@ -204,8 +203,8 @@ _SAME = "a name means the same in every rule: name it in the rules that have on_
 
 
 class Expressions:
-    """Compiles the conditions and computed values of one rule. ``warnings`` are kept apart from the form's errors.
-    ``watches``: None where they are wrong themselves; what a change tells may be anything then."""
+    """Compiles the conditions and computed values of one rule. ``watches``: None where they are wrong themselves; what
+    a change tells may be anything then."""
 
     def __init__(
         self, form: Form, registry: Registry, watches: tuple[Watch, ...] | None, defined: Defined, *, after: bool
@@ -217,7 +216,6 @@ class Expressions:
         of_changes = names_in(registry, watches) if watches is not None else dict.fromkeys((*CHANGE, ITEM), ANY)
         self._names = {**names_in(registry, ()), **of_changes, **{name: one.type for name, one in defined.items()}}
         self._nonzero: frozenset[str] = frozenset()
-        self.warnings: list[Problem] = []
         self._places: list[tuple[Expression, Scalar]] = []
 
     def condition(self, value: Scalar | None) -> Expression | None:
@@ -254,10 +252,6 @@ class Expressions:
         """Where a computed value stands."""
         return next(value for one, value in self._places if one is found)
 
-    def warn(self, value: Value, message: str, *, hint: str, code: Code) -> None:
-        """Notes what is probably not meant so."""
-        self.warnings.append(value.document.problem(value.start, message, hint=hint, code=code, severity="warning"))
-
     def _checked(
         self,
         value: Scalar,
@@ -278,21 +272,14 @@ class Expressions:
         except BadSyntax as error:
             self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
             return None
-        before = len(self._form.problems)
+        before = len(self._form.errors)
         known = self._names if names is None else names
         if each and each != ADDED:
             known = {**known, ITEM: known[each].items or ANY}
         for finding in check_condition(tree, known, boolean=boolean, whole=None if whole is tree else whole):
-            if finding.severity == "error":
-                hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
-                self._form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset + skip)
-            else:
-                index = value.index_of(finding.offset + skip)
-                self.warnings.append(
-                    value.document.problem(
-                        index, finding.message, hint=finding.hint, code=finding.code, severity="warning"
-                    )
-                )
+            hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
+            place, kind = finding.offset + skip, finding.severity
+            self._form.note(value, finding.message, hint=hint, code=finding.code, offset=place, severity=kind)
         if each == ADDED and any(name.startswith(f"{ITEM}{THEN}") for name in names_of(whole)):
             hint = "go through campaigns or clusters, which are recorded"
             self._form.note(value, "what an item was that was added now is not known", hint=hint, code="fact")
@@ -303,7 +290,7 @@ class Expressions:
             self._note_names(tree, value, skip, _OF_ITEMS)
         if not self._after:
             self._note_names(tree, value, skip, _OF_WRITES)
-        return expression_of(text, whole) if len(self._form.problems) == before else None
+        return expression_of(text, whole) if len(self._form.errors) == before else None
 
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
@@ -317,8 +304,7 @@ class Expressions:
                 hint = f"ask first: {text} > 0 && …"
             elif skip:
                 hint = f"ask for it in `when`: {text} > 0.0 && …"
-            index = value.index_of(divisor.start + skip)
-            self.warnings.append(value.document.problem(index, said, hint=hint, code="zero", severity="warning"))
+            self._form.warn(value, said, hint=hint, code="zero", offset=divisor.start + skip)
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -153,17 +153,16 @@ class _RulesReader:
     def read(self) -> None:
         """Reads the rules of all files, by the names of all files."""
         defined = self._definitions.read()
-        self.problems.extend(self._definitions.form.problems)
+        self.problems.extend(self._definitions.form.errors)
         for item in self._items:
             text, mistakes = bind(RuleText, item, self._registry)
-            form = Form()
-            form.problems.extend(one.problem for one in mistakes)
+            form = Form(mistakes)
             if text is not None and isinstance(item, Entries):
                 written = _RuleReader(text, item, form, self._registry, defined).read()
                 if isinstance(given := item.get("id"), Scalar):
                     self.ids.append(given)
-                self.written.extend((written,) if not form.problems else ())
-            self.problems.extend(form.problems)
+                self.written.extend((written,) if not form.errors else ())
+            self.problems.extend(form.errors)
         self.problems.extend(_named(self.written, [one.text for one in self.ids]))
 
 
@@ -178,7 +177,7 @@ def _named(written: Sequence[Written], ids: Sequence[str]) -> Iterator[Problem]:
             _followed(form, place_of(one.entries, ("after",)), rule, rules, others)
         for number, named in undoing:
             _undone(form, place_of(one.entries, ("do", number, UNDO)), rule, named, rules, others)
-        yield from form.problems
+        yield from form.errors
 
 
 def _followed(form: Form, place: Value, rule: Rule, rules: Mapping[RuleId, Rule], others: Sequence[str]) -> None:
@@ -285,7 +284,7 @@ class _RuleReader:
         self._turning()
         self._paced(rule)
         rule = with_relative(rule, self.form, self._expressions, self._registry)
-        return Written(rule=rule, entries=item, warnings=tuple(self._expressions.warnings))
+        return Written(rule=rule, entries=item, warnings=tuple(self.form.warnings))
 
     def _complete(self) -> None:
         """What a rule must have. What is misspelt is not missing as well."""
@@ -323,7 +322,7 @@ class _RuleReader:
                     unknown = field is not None and field.values and value not in (*field.values, None)
                     said = remedies.other_value(name, field, str(value)) if unknown and field else None
                     if said is not None:
-                        self._expressions.warn(place_of(one.entries, (key, place)), said[0], hint=said[1], code="set")
+                        self.form.warn(place_of(one.entries, (key, place)), said[0], hint=said[1], code="set")
 
     def _asked(self, rule: Rule) -> None:
         """Parameters that no fact can tell must stand in the rule."""
@@ -381,7 +380,7 @@ class _RuleReader:
             said = undocumented(str(params["method"]), str(params["path"]), step.params["host"])
             hint = "the service may answer 404; nothing but the paths of its document is known"
             if said:
-                self._expressions.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")
+                self.form.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")
         ended = None if step.ended is None else self._template(step.ended)
         self._said_later(step)
         return RuleStep(
@@ -451,7 +450,7 @@ class _RuleReader:
         if found is not None and is_fact(found[1].partition(".")[0], self._registry):
             message = f"{what}: {found[0]} stays as it stands; nothing is filled in"
             hint = f"compute the text, as in \"='Now: ' + string({found[1]})\""
-            self._expressions.warn(value, message, hint=hint, code="value")
+            self.form.warn(value, message, hint=hint, code="value")
 
 
 _NEEDED = (

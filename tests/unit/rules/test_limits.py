@@ -154,7 +154,7 @@ def test_a_form_notes_a_place_inside_a_text() -> None:
     assert value is not None
     form = Form()
     form.note(value, "here", offset=3)
-    assert str(form.problems[0]) == "f:1:6: here"
+    assert str(form.errors[0]) == "f:1:6: here"
 
 
 def test_an_alias_counts_as_what_it_stands_for() -> None:
