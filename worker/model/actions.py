@@ -131,8 +131,12 @@ class Action:
     assumptions: tuple[str, ...] = ()
     calls: tuple[Endpoint, ...] = ()
     for_good: str = ""
-    section: str
     example: str
+
+    @property
+    def section(self) -> str:
+        """The section of the document in which its row stands; empty where the service does not hear of it."""
+        return self.calls[0].section if self.calls else ""
 
     @property
     def bare(self) -> str | None:
@@ -216,7 +220,6 @@ def _sets(name: str, target: str, about: str, **more: Any) -> Action:  # noqa: A
         writes=(("event", target),),
         assumptions=keys,
         calls=(endpoint("PUT", f"/events/{{eid}}/{target}"),),
-        section="3.2",
         example=f"do: [{name}]",
     )
     return replace(row, **more)
@@ -270,7 +273,6 @@ _TOGGLES = (
             endpoint("PUT", "/events/{eid}/setup_frontend_status"),
             endpoint("PUT", "/events/last_updated_on_fe/{eid}", "cr"),
         ),
-        section="3.2",
         example="do: [{frontend_status: HIDDEN}]",
     ),
 )
@@ -290,7 +292,6 @@ _SETUP = (
         assumptions=("setup.state_field", "setup.draft"),
         calls=(endpoint("POST", "/setup_processes/{eid}"),),
         for_good="the service offers nothing that takes a draft away",
-        section="4.5",
         example="do: [{create_draft: {goal: ROAS, total_budget: 500}}]",
     ),
     Action(
@@ -306,7 +307,6 @@ _SETUP = (
         needs=("DRAFT",),
         assumptions=("setup.state_field", "setup.draft"),
         calls=(endpoint("PUT", "/setup_processes/{eid}"),),
-        section="4.5",
         example="do: [{update_draft: {total_budget: 750}}]",
     ),
     Action(
@@ -324,7 +324,6 @@ _SETUP = (
         assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
         calls=(endpoint("POST", "/setup_processes/{eid}/boost"),),
         for_good="what is published cannot be unpublished",
-        section="4.5",
         example="do: [boost]",
     ),
     Action(
@@ -337,7 +336,6 @@ _SETUP = (
         writes=(*_SETUP_FIELDS, ("campaigns", "")),
         calls=(endpoint("PUT", "/events/{eid}/reset_campaigns_setup"),),
         for_good="what a reset took away cannot be brought back",
-        section="3.2",
         example="do: [reset_setup]",
     ),
 )
@@ -360,7 +358,6 @@ _CLUSTERS = (
         writes=(("campaigns", ""),),
         assumptions=("setup.state_field", "setup.published", "setup.after_publish", "campaigns.items"),
         calls=(endpoint("POST", "/campaigns_setup"),),
-        section="4.5",
         example='do: [{edit_cluster: {tc: "jazz & soul", tc_run_id: 7, budget: 120}}]',
     ),
     Action(
@@ -378,7 +375,6 @@ _CLUSTERS = (
         assumptions=("create_campaign.query", "campaigns.items"),
         calls=(endpoint("POST", "/campaigns/"),),
         for_good="the service offers nothing that takes a campaign away",
-        section="4.5",
         example='do: [{create_campaign: {tc: "jazz & soul", tc_run_id: 7}}]',
     ),
 )
@@ -396,7 +392,6 @@ def _series(name: str, value: str, method: str, about: str, example: str) -> Act
         shown="series",
         writes=(("event", "campaign_event_series"),),
         calls=(endpoint(method, "/events/{eid}/series"),),
-        section="4.2",
         example=example,
     )
 
@@ -423,7 +418,6 @@ _OTHERS = (
         target="",
         spends="never",
         shown="handover",
-        section="6",
         example="do: [pause, {notify: the campaigns of a cancelled event are paused}]",
     ),
     Action(
@@ -437,7 +431,6 @@ _OTHERS = (
         target="",
         spends="never",
         shown="clock",
-        section="6",
         example="do: [pause, {wait: 2d}, run]",
     ),
     Action(
@@ -452,7 +445,6 @@ _OTHERS = (
         spends="never",
         shown="undone",
         for_good="an undo is not undone",
-        section="6",
         example="do: [{undo: after}]",
     ),
     Action(
@@ -475,7 +467,6 @@ _OTHERS = (
         spends="unless_said",
         shown="confirm",
         for_good="what it changes is not known",
-        section="4",
         example=(
             'do: [{write: {host: cr, method: PUT, path: "/events/{eid}", query: {event_type: concert, partner_product: '
             'campaign, city: Leipzig}, confirm: {get: "/events/{eid}", when: response.city == "Leipzig"}}}]'

@@ -13,14 +13,10 @@ from typing import Any, Final, Literal
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import FACT_ROWS
 from worker.model.facts import (
-    BUDGET_RANGE_FIELDS,
     CLUSTER_FIELDS,
-    DEFAULTS_FIELDS,
     EVENT_FIELDS,
-    PARTNER_FIELDS,
-    PREDICTION_FIELDS,
     RADIUS_FIELDS,
-    SETUP_FIELDS,
+    RECORDS,
     SUGGESTED_TC_FIELDS,
     CustomFact,
     FactKind,
@@ -140,9 +136,8 @@ Product = Literal["", "campaign_recommendations", "demand_prediction"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactName:
-    """One fact. ``per_event_request``: reading it costs a request for each event; ``takes``: keys of ``with``.
+    """One fact. ``takes``: keys of ``with``. ``every``: it is asked no more often.
 
-    ``every``: it is asked no more often.
     ``product``: the partner's flag that must be on for it (API section 2.2); empty where it is always there.
     """
 
@@ -153,10 +148,14 @@ class FactName:
     get: str = ""
     section: str = ""
     takes: tuple[str, ...] = ()
-    per_event_request: bool = False
     product: Product = ""
     every: timedelta | None = None
     example: str = ""
+
+    @property
+    def per_event_request(self) -> bool:
+        """Whether reading it costs a request for each event: the event's own record is read with the list."""
+        return self.level == "event" and self.name != "event"
 
 
 # A cluster gets the run of the answer it came in, which is what an action on it needs.
@@ -186,112 +185,87 @@ _LAST_WRITE = Type(
     },
 )
 
-_RADII = Type(kind="list", items=of_record(RADIUS_FIELDS))
 _OPEN = "the form of the answer is not documented"
 CAMPAIGNS: Final = "campaign_recommendations"
 DEMAND: Final = "demand_prediction"
+OF_CAMPAIGNS: Final = frozenset({"4.4", "4.5"})
+"""The sections of the document whose rows belong to the campaign product."""
 
 
-def _of_partner(name: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # fields of FactName
-    """A fact of the whole partner, read from its row of the document."""
+def _read(name: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # fields of FactName
+    """A fact that is read, as its row of the document has it: of one event where its path or query names one."""
     row = FACT_ROWS[name]
-    takes = tuple(one for one in row.query if one != "event_id")
-    fact = FactName(name=name, level="partner", type=ANY, about=about, get=f"GET {row.path}", section=row.section)
-    return replace(fact, takes=takes, example=example, **more)
-
-
-def _of_event(name: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # as above
-    """A fact of one event, at a request of its own but for the event's record, which the list has."""
-    fact = _of_partner(name, about, example, **more)
-    return replace(fact, level="event", per_event_request=name != "event")
+    fact = FactName(
+        name=name,
+        level="event" if "{eid}" in row.path or "event_id" in row.query else "partner",
+        type=of_record(RECORDS[name]) if name in RECORDS else ANY,
+        about=about,
+        get=f"GET {row.path}",
+        section=row.section,
+        takes=tuple(one for one in row.query if one != "event_id"),
+        product=CAMPAIGNS if row.section in OF_CAMPAIGNS else "",
+        example=example,
+    )
+    return replace(fact, **more)
 
 
 _FACTS: tuple[FactName, ...] = (
-    _of_event(
+    _read(
         "event",
         "the event's record; read with the list of events, so it costs nothing extra",
         "event.status == 'cancelled'",
-        type=of_record(EVENT_FIELDS),
         get="GET /events/",
-        section="2.3",
     ),
-    _of_partner(
-        "partner", "the partner's record", "partner.currency == 'EUR'", type=of_record(PARTNER_FIELDS), section="2.2"
-    ),
-    _of_event(
-        "setup",
-        "the event's setup process; setup.state is NONE without one",
-        "setup.state == 'DRAFT'",
-        type=of_record(SETUP_FIELDS),
-        section="2.6",
-        product=CAMPAIGNS,
-    ),
-    _of_event(
+    _read("partner", "the partner's record", "partner.currency == 'EUR'"),
+    _read("setup", "the event's setup process; setup.state is NONE without one", "setup.state == 'DRAFT'"),
+    _read(
         "suggested_tcs",
         "recommended taste clusters for a budget and goal; unknown while the list is empty (not computed yet)",
         "suggested_tcs.exists(t, t.tc == 'rock')",
         type=_SUGGESTED,
-        section="2.5",
-        product=CAMPAIGNS,
     ),
-    _of_event(
+    _read(
         "clusters",
         "the event's taste clusters; unknown while the list is empty (not computed yet)",
         "clusters.exists(c, c.metric_pred > 4.0)",
         type=_CLUSTERS,
-        section="2.5",
-        product=CAMPAIGNS,
     ),
-    _of_event(
+    _read(
         "expected_value",
         "expected value of the campaigns for a budget and goal, as a number",
         "expected_value > 1000.0",
         type=DOUBLE,
-        section="2.5",
-        product=CAMPAIGNS,
     ),
-    _of_event(
+    _read(
         "defaults",
         "the event's default campaign parameters; budget and goal of other facts default to these",
         "defaults.total_budget * 1.2",
-        type=of_record(DEFAULTS_FIELDS),
-        section="2.5",
-        product=CAMPAIGNS,
     ),
-    _of_event(
-        "budget_range",
-        "lowest and highest budget for a runtime",
-        "budget_range.lower_limit <= 500.0",
-        type=of_record(BUDGET_RANGE_FIELDS),
-        section="2.5",
-        product=CAMPAIGNS,
-    ),
-    _of_event(
+    _read("budget_range", "lowest and highest budget for a runtime", "budget_range.lower_limit <= 500.0"),
+    _read(
         "campaigns",
         "the event's campaigns; where their tc and tc_run_id stand is the assumption campaigns.items",
         "size(campaigns) > 0",
         type=Type(kind="list", items=_CAMPAIGN),
-        product=CAMPAIGNS,
     ),
-    _of_partner(
+    _read(
         "permissions",
         "the user's permissions for the partner; the form of an item is not documented",
         "'campaigns' in permissions",
         type=LIST,
-        section="2.7",
     ),
-    _of_partner(
+    _read(
         "features",
         "the partner's feature flags; the form of an item is not documented",
         "'boost' in features",
         type=LIST,
-        section="2.7",
     ),
-    _of_partner(
+    _read(
         "adplatform",
         "whether the ad platform is connected; where the answer says so is the assumption adplatform.connected",
         "adplatform.connected",
         type=Type(kind="object", fields={"connected": BOOL}),
+        product="",
     ),
     FactName(
         name="now",
@@ -351,87 +325,70 @@ _FACTS: tuple[FactName, ...] = (
         about="in an action with each: the item of the list that the write is for",
         example="each.budget * 1.2",
     ),
-    _of_event("statistics", f"the event's statistics; {_OPEN}", "statistics.tickets > 100.0", product=CAMPAIGNS),
-    _of_partner(
+    _read("statistics", f"the event's statistics; {_OPEN}", "statistics.tickets > 100.0"),
+    _read(
         "tenant_statistics",
         f"statistics over all of the partner's events; {_OPEN}",
         "tenant_statistics.active > 10.0",
         product=DEMAND,
     ),
-    _of_event(
+    _read(
         "lookout_prediction",
         f"the demand prediction curve; {_OPEN}",
         "size(lookout_prediction.curve) > 0",
         product=DEMAND,
     ),
-    _of_event(
+    _read(
         "lookout_prediction_benchmark",
         "the prediction beside its benchmark; the service gives fractions or percents, here they are fractions always "
         "(assumptions lookout_benchmark.at and lookout_benchmark.unit)",
         "lookout_prediction_benchmark.value < lookout_prediction_benchmark.benchmark",
-        type=of_record(PREDICTION_FIELDS),
         product=DEMAND,
     ),
-    _of_event(
+    _read(
         "daily_revenue_summary",
         f"revenue and tickets by day, in the partner's currency; {_OPEN}",
         "daily_revenue_summary.days.exists(d, d.tickets > 0.0)",
         product=DEMAND,
     ),
-    _of_event(
-        "tickets", f"the event's ticket categories; {_OPEN}", "tickets.exists(t, t.available > 0.0)", product=DEMAND
-    ),
-    _of_event(
+    _read("tickets", f"the event's ticket categories; {_OPEN}", "tickets.exists(t, t.available > 0.0)", product=DEMAND),
+    _read(
         "series",
         f"sibling events; their ids alone are in event.campaign_event_series, at no cost; {_OPEN}",
         "size(series) > 1",
     ),
-    _of_event(
+    _read(
         "available_events_for_series",
         f"events that can join the series; {_OPEN}",
         "size(available_events_for_series) > 0",
     ),
-    _of_partner(
+    _read(
         "flagged_events",
         f"the partner's flagged events; event.frontend_status says it of each, at no cost; {_OPEN}",
         "size(flagged_events) < 10",
     ),
-    _of_partner("venues", f"the partner's venues; {_OPEN}", "size(venues) > 1"),
-    _of_event(
+    _read("venues", f"the partner's venues; {_OPEN}", "size(venues) > 1"),
+    _read(
         "call_to_action",
         "the calls to action that a goal allows; the form of an item is not documented",
         "'BUY_TICKETS' in call_to_action",
+        level="event",
         type=LIST,
-        product=CAMPAIGNS,
     ),
-    _of_event(
+    _read(
         "suggested_radius",
         "radius suggestions around a place",
         "suggested_radius.exists(r, r.suggested_radius > 20.0)",
-        section="2.5",
-        type=_RADII,
-        product=CAMPAIGNS,
+        level="event",
+        type=Type(kind="list", items=of_record(RADIUS_FIELDS)),
     ),
-    _of_partner(
-        "event_types", f"event types of the ad platform; {_OPEN}", "'Purchase' in event_types", product=CAMPAIGNS
-    ),
-    _of_event(
-        "campaign_results",
-        f"results of the event's campaigns; {_OPEN}",
-        "size(campaign_results.results) > 0",
-        product=CAMPAIGNS,
-    ),
-    _of_event(
-        "adplatform_insights",
-        f"impressions, clicks and ad spend; {_OPEN}",
-        "adplatform_insights.spend > 100.0",
-        product=CAMPAIGNS,
-    ),
-    _of_event(
+    _read("event_types", f"event types of the ad platform; {_OPEN}", "'Purchase' in event_types"),
+    _read("campaign_results", f"results of the event's campaigns; {_OPEN}", "size(campaign_results.results) > 0"),
+    _read("adplatform_insights", f"impressions, clicks and ad spend; {_OPEN}", "adplatform_insights.spend > 100.0"),
+    _read(
         "attribution_model",
         f"the event's attribution model; {_OPEN}, and the path may change",
         "attribution_model.attribution_model == 'last_click'",
-        product=CAMPAIGNS,
     ),
 )
 
@@ -507,7 +464,6 @@ def with_custom(
             every=fact.every,
             about=f"a fact of the config: {fact.value} of the answer",
             get=f"GET {fact.get}",
-            per_event_request="{eid}" in fact.get,
             example=f"{name} != null",
         )
         for name, fact in custom.items()
