@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 LiteralKind = Literal["", "int", "double", "string", "bool", "null"]
 
@@ -86,16 +86,20 @@ def path_of(node: Node, bound: frozenset[str] = frozenset()) -> Path | None:
 
 def free_idents(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Node, frozenset[str]]]:
     """Where names stand that no macro binds, in the order of the text, with those that macros bind there."""
-    if node.kind == "macro":
-        target, variable, *bodies = node.children
-        yield from free_idents(target, bound)
-        for body in bodies:
-            yield from free_idents(body, bound | {variable.text})
-    elif node.kind == "ident" and node.text not in bound:
+    if node.kind == "ident" and node.text not in bound:
         yield node, bound
-    else:
-        for child in node.children:
-            yield from free_idents(child, bound)
+    for child, names in _within(node, bound):
+        yield from free_idents(child, names)
+
+
+def _within(node: Node, bound: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
+    """The parts of a node, each with the names that macros bind there."""
+    if node.kind != "macro":
+        yield from ((child, bound) for child in node.children)
+        return
+    target, variable, *bodies = node.children
+    yield target, bound
+    yield from ((body, bound | {variable.text}) for body in bodies)
 
 
 def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path]:
@@ -104,24 +108,15 @@ def free_paths(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path
     if path is not None:
         yield path
         return
-    if node.kind == "call" and node.text in RECORDED and len(node.children) == 2:
-        for path in free_paths(node.children[0], bound):
+    recorded = node.kind == "call" and node.text in RECORDED and len(node.children) == 2
+    since = node.kind == "call" and node.text == SINCE and len(node.children) == 1
+    for child, names in _within(node, bound):
+        for path in free_paths(child, names):
             yield path
-            yield replace(path, name=past_name(path.name, node))
-        return
-    if node.kind == "call" and node.text == SINCE and len(node.children) == 1:
-        for path in free_paths(node.children[0], bound):
-            yield path
-            yield Path(name=WRITE, fields=(SINCE, path.name, *path.fields))
-        return
-    if node.kind == "macro":
-        target, variable, *bodies = node.children
-        yield from free_paths(target, bound)
-        for body in bodies:
-            yield from free_paths(body, bound | {variable.text})
-        return
-    for child in node.children:
-        yield from free_paths(child, bound)
+            if recorded:
+                yield replace(path, name=past_name(path.name, node))
+            elif since:
+                yield Path(name=WRITE, fields=(SINCE, path.name, *path.fields))
 
 
 def past_name(name: str, call: Node) -> str:
@@ -205,6 +200,8 @@ _BINDING: Final[Mapping[str, int]] = {
 }
 _CHAINED: Final = frozenset({1, 2})
 _KINDS: Final[Mapping[int, str]] = {1: "or", 2: "and", 3: "compare", 4: "arithmetic", 5: "arithmetic"}
+_Token: TypeAlias = re.Match[str]
+"""A word of the text; its kind is the group of `_TOKEN` that found it."""
 _TOKEN = re.compile(
     r"""(?P<skipped>[ \t\r\n\f]+|//[^\n]*)
     |(?P<double>\d*\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
@@ -212,8 +209,9 @@ _TOKEN = re.compile(
     |(?P<raw>[rR](?:'''[\s\S]*?'''|\"\"\"[\s\S]*?\"\"\"|'[^'\n\r]*'|"[^"\n\r]*"))
     |(?P<text>'''(?:\\[\s\S]|[^\\])*?'''|\"\"\"(?:\\[\s\S]|[^\\])*?\"\"\"
         |'(?!'')(?:\\.|[^'\\\n\r])*'|"(?!"")(?:\\.|[^"\\\n\r])*")
+    |(?P<sign>&&|\|\||[=!<>]=|[-+*/%<>!?:.,()\[\]{}]|in\b)
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<sign>&&|\|\||[=!<>]=|[-+*/%<>!?:.,()\[\]{}])""",
+    |(?P<end>\Z)|(?P<bad>.)""",
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]?))")
@@ -256,56 +254,35 @@ def _too_deep() -> BadSyntax:
     return BadSyntax(0, "the condition is nested too deeply", "split the rule")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Token:
-    """A word of the text. ``kind`` is a group of `_TOKEN`, ``end`` where the text ends, ``bad`` where nothing fits."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
 class _Parser:
     """Reads the tokens one after the other; ``_ended`` is where the last one did, which is where its part ends."""
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._at = 0
         self._ended = 0
         self._depth = 0
         self._opened: list[_Token] = []
-        self._token = self._read()
+        self._tokens = (found for found in _TOKEN.finditer(source) if found.lastgroup != "skipped")
+        self._token = next(self._tokens)
 
     def whole(self) -> Node:
         """The tree of the whole text."""
         tree = self._choice()
-        if self._token.kind != "end":
+        if self._token.lastgroup != "end":
             raise self._unexpected()
         return tree
 
-    def _read(self) -> _Token:
-        while True:
-            found = _TOKEN.match(self._source, self._at)
-            if found is None:
-                kind = "bad" if self._at < len(self._source) else "end"
-                return _Token(kind=kind, text=self._source[self._at : self._at + 1], start=self._at, end=self._at)
-            self._at = found.end()
-            if found.lastgroup != "skipped":
-                kind = "sign" if found[0] == "in" else str(found.lastgroup)
-                return _Token(kind=kind, text=found[0], start=found.start(), end=found.end())
-
     def _take(self) -> _Token:
-        taken, self._ended = self._token, self._token.end
-        if taken.text in _BRACKETS:
+        taken, self._ended = self._token, self._token.end()
+        if taken[0] in _BRACKETS:
             self._opened.append(taken)
-        elif taken.text in _BRACKETS.values():
+        elif taken[0] in _BRACKETS.values():
             self._opened.pop()
-        self._token = self._read()
+        self._token = next(self._tokens)
         return taken
 
     def _sees(self, *signs: str) -> bool:
-        return self._token.kind == "sign" and self._token.text in signs
+        return self._token.lastgroup == "sign" and self._token[0] in signs
 
     def _expect(self, sign: str) -> _Token:
         if not self._sees(sign):
@@ -316,7 +293,7 @@ class _Parser:
         self, kind: str, start: int, children: Sequence[Node], at: _Token | None = None, *, method: bool = False
     ) -> Node:
         """A node that ends here. ``at``: the token that names it, and to complain about."""
-        place, text = (start, "") if at is None else (at.start, at.text)
+        place, text = (start, "") if at is None else (at.start(), at[0])
         return Node(
             kind=kind, start=start, end=self._ended, at=place, text=text, children=tuple(children), method=method
         )
@@ -325,7 +302,7 @@ class _Parser:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise _too_deep()
-        start = self._token.start
+        start = self._token.start()
         node = self._operation(1)
         if self._sees("?"):
             self._take()
@@ -338,12 +315,12 @@ class _Parser:
     def _operation(self, least: int) -> Node:
         """Operators that bind as tightly as ``least`` or tighter. A chain of && or || is one node with many children,
         so that depth does not grow with length."""
-        start = self._token.start
+        start = self._token.start()
         node = self._unary()
-        while (binding := _BINDING.get(self._token.text, 0) if self._token.kind == "sign" else 0) >= least:
+        while (binding := _BINDING.get(self._token[0], 0) if self._token.lastgroup == "sign" else 0) >= least:
             operator = self._take()
             parts = [node, self._operation(binding + 1)]
-            while binding in _CHAINED and self._sees(operator.text):
+            while binding in _CHAINED and self._sees(operator[0]):
                 self._take()
                 parts.append(self._operation(binding + 1))
             node = self._made(_KINDS[binding], start, parts, None if binding in _CHAINED else operator)
@@ -352,27 +329,27 @@ class _Parser:
     def _unary(self) -> Node:
         signs: list[_Token] = []
         while self._sees("!", "-"):
-            if signs and signs[-1].text != self._token.text:
+            if signs and signs[-1][0] != self._token[0]:
                 raise self._unexpected()
             signs.append(self._take())
-        negative = bool(signs) and signs[-1].text == "-" and self._token.kind in ("int", "double")
+        negative = bool(signs) and signs[-1][0] == "-" and self._token.lastgroup in ("int", "double")
         node = self._member(signs.pop() if negative else None)
         for sign in reversed(signs):
-            node = self._made("not" if sign.text == "!" else "negate", sign.start, [node])
+            node = self._made("not" if sign[0] == "!" else "negate", sign.start(), [node])
         return node
 
     def _member(self, minus: _Token | None) -> Node:
         """A value, and what follows it: fields, places and calls. ``minus``: the sign of a number."""
-        start = self._token.start if minus is None else minus.start
+        start = (minus or self._token).start()
         node = self._primary() if minus is None else self._literal(minus)
         while self._sees(".", "["):
-            if self._take().text == "[":
+            if self._take()[0] == "[":
                 index = self._choice()
                 self._expect("]")
                 node = self._made("index", start, [node, index])
                 continue
             name = self._token
-            if name.kind != "name":
+            if name.lastgroup != "name":
                 raise self._unexpected()
             self._take()
             node = self._call(start, name, [node]) if self._sees("(") else self._made("select", start, [node], name)
@@ -380,23 +357,23 @@ class _Parser:
 
     def _primary(self) -> Node:
         token = self._token
-        if token.kind not in ("sign", "bad", "end"):
-            if token.kind != "name":
+        if token.lastgroup not in ("sign", "bad", "end"):
+            if token.lastgroup != "name":
                 return self._literal()
             self._take()
             if self._sees("("):
-                return self._call(token.start, token, [])
-            return self._word(token) if token.text in _WORDS else self._made("ident", token.start, [], token)
+                return self._call(token.start(), token, [])
+            return self._word(token) if token[0] in _WORDS else self._made("ident", token.start(), [], token)
         if not self._sees("(", "[", "{"):
             raise self._unexpected()
         self._take()
-        if token.text == "(":
+        if token[0] == "(":
             node = self._choice()
             self._expect(")")
             return node
-        if token.text == "[":
-            return self._made("list", token.start, self._items("]"))
-        return self._made("map", token.start, self._items("}", pairs=True))
+        if token[0] == "[":
+            return self._made("list", token.start(), self._items("]"))
+        return self._made("map", token.start(), self._items("}", pairs=True))
 
     def _items(self, closing: str, *, pairs: bool = False) -> list[Node]:
         """What stands between brackets, up to the closing one."""
@@ -415,71 +392,73 @@ class _Parser:
     def _call(self, start: int, name: _Token, target: list[Node]) -> Node:
         self._take()
         children = [*target, *self._items(")")]
-        if target and name.text in MACROS:
-            if len(children) not in (3, 4 if name.text == "map" else 3) or children[1].kind != "ident":
-                message = f"'{name.text}' takes a name and a condition"
-                raise BadSyntax(name.start, message, f"write list.{name.text}(x, …)")
+        if target and name[0] in MACROS:
+            if len(children) not in (3, 4 if name[0] == "map" else 3) or children[1].kind != "ident":
+                message = f"'{name[0]}' takes a name and a condition"
+                raise BadSyntax(name.start(), message, f"write list.{name[0]}(x, …)")
             return self._made("macro", start, children, name, method=True)
-        if name.text == "has" and not target and (len(children) != 1 or children[0].kind != "select"):
-            raise BadSyntax(name.start, "has() takes a field", "write has(event.field)")
+        if name[0] == "has" and not target and (len(children) != 1 or children[0].kind != "select"):
+            raise BadSyntax(name.start(), "has() takes a field", "write has(event.field)")
         return self._made("call", start, children, name, method=bool(target))
 
     def _literal(self, minus: _Token | None = None) -> Node:
         token = self._take()
         kind: LiteralKind = "string"
         value: int | float | str
-        if token.kind == "int":
-            kind, value = "int", int(token.text, 16 if token.text.startswith("0x") else 10)
+        if token.lastgroup == "int":
+            kind, value = "int", int(token[0], 16 if token[0].startswith("0x") else 10)
             value = value if minus is None else -value
             if not INT_MIN <= value <= INT_MAX:
-                raise BadSyntax(token.start, "this whole number is too large", "give it a decimal point, as in 1000.0")
-        elif token.kind == "double":
-            kind, value = "double", float(token.text) if minus is None else -float(token.text)
+                raise BadSyntax(
+                    token.start(), "this whole number is too large", "give it a decimal point, as in 1000.0"
+                )
+        elif token.lastgroup == "double":
+            kind, value = "double", float(token[0]) if minus is None else -float(token[0])
         else:
             value = _text_of(token)
-        start, text = (token.start, token.text) if minus is None else (minus.start, f"-{token.text}")
-        return Node(kind="literal", start=start, end=token.end, at=start, text=text, literal=kind, value=value)
+        start, text = (token.start(), token[0]) if minus is None else (minus.start(), f"-{token[0]}")
+        return Node(kind="literal", start=start, end=token.end(), at=start, text=text, literal=kind, value=value)
 
     def _word(self, token: _Token) -> Node:
-        kind, value = _WORDS[token.text]
-        return replace(self._made("literal", token.start, [], token), literal=kind, value=value)
+        kind, value = _WORDS[token[0]]
+        return replace(self._made("literal", token.start(), [], token), literal=kind, value=value)
 
     def _unclosed(self) -> str:
         """The remedy for an end that comes too early: which bracket is open, if any."""
         if not self._opened:
             return _UNFINISHED
         bracket = self._opened[-1]
-        behind = self._source[bracket.end :][:20].strip()
-        return f"close the {bracket.text} before '{behind}' with {_BRACKETS[bracket.text]}"
+        behind = self._source[bracket.end() :][:20].strip()
+        return f"close the {bracket[0]} before '{behind}' with {_BRACKETS[bracket[0]]}"
 
     def _unexpected(self) -> BadSyntax:
         """The word at which the grammar stops, with the remedy of the usual slips."""
         token, source = self._token, self._source
-        word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", source[token.start :])
-        found = word[0] if word is not None else token.text
-        if token.kind == "end":
+        word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", source[token.start() :])
+        found = word[0] if word is not None else token[0]
+        if token.lastgroup == "end":
             before = source.rstrip()
             return BadSyntax(len(before), "the condition ends too early", slip(before, "") or self._unclosed())
-        if token.kind == "bad" and found in ("'", '"'):
-            return BadSyntax(token.start, "this text is not closed", _QUOTES)
-        glued = self._ended == token.start and token.start > 0
-        if glued and found in ("u", "U") and source[token.start - 1].isalnum():
-            return BadSyntax(token.start, "numbers without a sign are not known here", "leave the u out")
-        if glued and token.kind in ("text", "raw"):
+        if token.lastgroup == "bad" and found in ("'", '"'):
+            return BadSyntax(token.start(), "this text is not closed", _QUOTES)
+        glued = self._ended == token.start() and token.start() > 0
+        if glued and found in ("u", "U") and source[token.start() - 1].isalnum():
+            return BadSyntax(token.start(), "numbers without a sign are not known here", "leave the u out")
+        if glued and token.lastgroup in ("text", "raw"):
             return BadSyntax(self._ended - 1, "bytes are not known here: the service has none", "write a text, '…'")
         return BadSyntax(
-            token.start, f"{named(found)} is not expected here", slip(source[: token.start], found) or _UNEXPECTED
+            token.start(), f"{named(found)} is not expected here", slip(source[: token.start()], found) or _UNEXPECTED
         )
 
 
 def _text_of(token: _Token) -> str:
     """The text that a literal stands for."""
-    spelled = token.text[1:] if token.kind == "raw" else token.text
+    spelled = token[0][1:] if token.lastgroup == "raw" else token[0]
     quotes = 3 if spelled[:3] in ("'''", '"""') else 1
     inside = spelled[quotes:-quotes]
-    if token.kind == "raw":
+    if token.lastgroup == "raw":
         return inside
-    return _ESCAPE.sub(lambda escape: _character(escape, token.start + quotes), inside)
+    return _ESCAPE.sub(lambda escape: _character(escape, token.start() + quotes), inside)
 
 
 def _character(escape: re.Match[str], offset: int) -> str:
