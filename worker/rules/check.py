@@ -6,7 +6,7 @@ a value outside a documented set is a warning, because the document can be older
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -80,28 +80,12 @@ def _length(node: Node, items: int) -> int:
 
 
 class _Check:
-    """One walk over one tree. ``bound``: the names that macros around the place bind."""
+    """One walk over one tree; each kind of node has the method of its name. ``bound``: the names that macros around the
+    place bind."""
 
     def __init__(self, names: Mapping[str, Type]) -> None:
         self._names = names
         self.findings: list[Finding] = []
-        self._by_kind: Mapping[str, Callable[[Node, Mapping[str, Type]], Type]] = {
-            "literal": self._literal,
-            "ident": self._name,
-            "select": self._select,
-            "index": self._index,
-            "call": self._call,
-            "macro": self._macro,
-            "list": self._list,
-            "map": self._record,
-            "and": self._logic,
-            "or": self._logic,
-            "not": self._logic,
-            "negate": self._negate,
-            "compare": self._compare,
-            "arithmetic": self._arithmetic,
-            "if": self._choice,
-        }
         self._special = {"has": self._has, "known": self._known, **dict.fromkeys((*RECORDED, SINCE), self._recorded)}
 
     def find(
@@ -129,12 +113,13 @@ class _Check:
 
     def type_of(self, node: Node, bound: Mapping[str, Type]) -> Type:
         """The type of a part, after everything wrong in it was noted."""
-        return self._by_kind[node.kind](node, bound)
+        found: Type = getattr(self, f"_{node.kind}")(node, bound)
+        return found
 
     def _literal(self, node: Node, _bound: Mapping[str, Type]) -> Type:
         return Type(kind=KIND_OF[node.value.__class__])
 
-    def _record(self, node: Node, bound: Mapping[str, Type]) -> Type:
+    def _map(self, node: Node, bound: Mapping[str, Type]) -> Type:
         for index, child in enumerate(node.children):
             found = self.type_of(child, bound)
             if index % 2 == 0 and found.kind not in ("string", "any"):
@@ -142,7 +127,7 @@ class _Check:
                 self.find(child.start, message, "write {'name': …}")
         return Type(kind="object")
 
-    def _name(self, node: Node, bound: Mapping[str, Type]) -> Type:
+    def _ident(self, node: Node, bound: Mapping[str, Type]) -> Type:
         known = bound.get(node.text) or self._names.get(node.text)
         if known is not None:
             return known
@@ -193,13 +178,15 @@ class _Check:
             self.ask_truth(child, self.type_of(child, bound), f"{symbol} takes true or false")
         return BOOL
 
+    _and = _or = _not = _logic
+
     def _negate(self, node: Node, bound: Mapping[str, Type]) -> Type:
         found = self.type_of(node.children[0], bound)
         if found.kind not in NUMERIC | {"any"}:
             self.find(node.start, f"'-' takes a number, and this is {found.words}", "remove the '-'")
         return found if found.kind in NUMERIC else ANY
 
-    def _choice(self, node: Node, bound: Mapping[str, Type]) -> Type:
+    def _if(self, node: Node, bound: Mapping[str, Type]) -> Type:
         condition, yes, no = (self.type_of(child, bound) for child in node.children)
         self.ask_truth(node.children[0], condition, "'?' takes true or false")
         return replace(yes, values=()) if yes.kind == no.kind else ANY
