@@ -5,7 +5,7 @@ the same; of an earlier time it has the facts, and the log's own word of what fi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,12 +15,12 @@ from worker.engine.looks import Look, Settings, sendings_reach
 from worker.engine.ports import ReadableLedger
 from worker.guards import as_of_now
 from worker.model.commits import OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
-from worker.rules.cel import Node, Path
+from worker.rules.cel import Node
 from worker.rules.evaluate import Expression, expression_of
-from worker.rules.facts import missing_words
+from worker.rules.facts import missing_words, value_at
 from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key, target_value
 from worker.writes.intents import Wanted, wanted
@@ -87,24 +87,9 @@ def _seen_values(condition: Expression, scope: Scope) -> Iterator[SeenValue]:
     for path in condition.paths:
         missing = missing_words(path, scope)
         fact = scope.fact(path.name) if path.name not in LOCAL else None
+        value = value_at(path, scope) if missing is None else None
         read_at = fact.read_at if fact is not None else None
-        if missing is not None:
-            yield SeenValue(path=path.text, missing=missing, read_at=read_at)
-        else:
-            yield SeenValue(path=path.text, value=_value_at(path, scope), read_at=read_at)
-
-
-def _value_at(path: Path, scope: Scope) -> Json:
-    if path.name == "now":
-        return spelled(scope.now)
-    if path.name in LOCAL:
-        value: Json = scope.extra[path.name]
-    else:
-        fact = scope.fact(path.name)
-        value = fact.value if isinstance(fact, Known) else None
-    for name in path.fields:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+        yield SeenValue(path=path.text, value=value, missing=missing or "", read_at=read_at)
 
 
 # What a write will do and spend, from the ledger's own facts: the words are `worker.writes.intents`'s.
@@ -175,13 +160,13 @@ class RuleExplained:
     place: str
     description: str
     standing: Standing
-    since: datetime | None
-    reason: str
-    why: str
-    until: datetime | None
-    next_at: datetime | None
-    condition: Explained | None
-    change: Mapping[str, Json]
+    since: datetime | None = None
+    reason: str = ""
+    why: str = ""
+    until: datetime | None = None
+    next_at: datetime | None = None
+    condition: Explained | None = None
+    change: Mapping[str, Json] = field(default_factory=dict)
     fired: LogWord | None
     held: LogWord | None
     memory: RuleMemory | None
@@ -345,13 +330,6 @@ def _explained(
         place="" if known is None else f"{known.file}:{known.line}",
         description="" if known is None else known.description,
         standing="removed" if judged is not None else "not_loaded",
-        since=None,
-        reason="",
-        why="",
-        until=None,
-        next_at=None,
-        condition=None,
-        change={},
         fired=fired,
         held=held,
         memory=memory,

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of, spelled
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
 from worker.rules.registry import BUILT_IN, FROM_DEFAULTS, LOCAL, MADE, SET_FIELDS
@@ -97,8 +97,7 @@ def _budget(observation: Observation, _now: datetime) -> float | None:
 
 def _lead_form(observation: Observation, _now: datetime) -> str | None:
     """Empty where the event's defaults have none, which the service allows."""
-    found = observation.get(FactKey(name="defaults"))
-    if not isinstance(found, Known) or not isinstance(found.value, dict) or "lead_form_id" not in found.value:
+    if "lead_form_id" not in record_of(observation.get(FactKey(name="defaults"))):
         return None
     return _text(observation, "defaults", "lead_form_id") or ""
 
@@ -171,9 +170,7 @@ def kept_of(rule: Rule, observation: Observation, now: datetime) -> dict[str, Js
     keys = keys_for(rule, observation, now)
     for path in since_of(rule):
         fact = observation.get(keys[path.name]) if path.name in keys else None
-        value = fact.value if isinstance(fact, Known) else None
-        for name in path.fields:
-            value = value.get(name) if isinstance(value, dict) else None
+        value = _within(fact.value, path.fields) if isinstance(fact, Known) else None
         if isinstance(value, int | float) and not isinstance(value, bool):
             found[_place(keys[path.name], path)] = float(value)
     return found
@@ -345,26 +342,35 @@ def missing_words(path: Path, scope: Scope) -> str | None:
 
 def _missing_field(path: Path, fact: Known) -> str | None:
     if path.name == WRITE and path.fields[:1] == (SINCE,):
-        return _since_missing(path, fact)
+        kept = _within(fact.value, path.fields) is not None
+        return None if kept else f"{path.text} is unknown: it was not read when that write was sent"
     value: Json = fact.value
-    spelled = fact_of(path.name)
+    place = fact_of(path.name)
     for depth, name in enumerate(path.fields):
         if depth == 0 and name in fact.gaps:
             return f"{path.name}.{name} is unknown: {fact.gaps[name]}"
         if not isinstance(value, dict):
-            return f"{spelled} is {short(value)} and has no field '{name}'"
+            return f"{place} is {short(value)} and has no field '{name}'"
         if name not in value:
-            return f"{spelled} has no field '{name}'"
+            return f"{place} has no field '{name}'"
         value = value[name]
-        spelled += f".{name}"
+        place += f".{name}"
     return None
 
 
-def _since_missing(path: Path, fact: Known) -> str | None:
-    value: Any = fact.value
-    for name in path.fields:
+def value_at(path: Path, scope: Scope) -> Json:
+    """What stands at a path; None where nothing does."""
+    if path.name == "now":
+        return spelled(scope.now)
+    fact = scope.fact(path.name)
+    whole = scope.extra.get(path.name) if path.name in LOCAL else fact.value if isinstance(fact, Known) else None
+    return _within(whole, path.fields)
+
+
+def _within(value: Json, fields: Iterable[str]) -> Json:
+    for name in fields:
         value = value.get(name) if isinstance(value, dict) else None
-    return None if value is not None else f"{path.text} is unknown: it was not read when that write was sent"
+    return value
 
 
 def shown(path: Path, scope: Scope) -> str:
@@ -374,19 +380,12 @@ def shown(path: Path, scope: Scope) -> str:
         return missing
     if path.name == "now":
         return f"now is {scope.now:%Y-%m-%dT%H:%M:%SZ}"
-    value: object = scope.extra.get(path.name) if path.name in LOCAL else _known(path, scope)
+    value = value_at(path, scope)
     if path == _LAST and isinstance(value, dict):
         return f"the last {value['action']} of rule {scope.keys[WRITE].params[0][1]} stands"
-    for name in path.fields:
-        value = value[name] if isinstance(value, dict) and name in value else None
     if isinstance(value, list):
         return f"{path.text} has {len(value)} {'item' if len(value) == 1 else 'items'}"
     return f"{path.text} is {short(value)}"
-
-
-def _known(path: Path, scope: Scope) -> object:
-    fact = scope.fact(path.name)
-    return fact.value if isinstance(fact, Known) else None
 
 
 def short(value: object) -> str:
