@@ -284,12 +284,12 @@ class Expressions:
             hint = "go through campaigns or clusters, which are recorded"
             self._form.note(value, "what an item was that was added now is not known", hint=hint, code="fact")
         self._warn_of_zero(source, tree, value, skip, each=each)
-        if self._watches == ():
-            self._note_names(tree, value, skip, _OF_CHANGES)
-        if not each:
-            self._note_names(tree, value, skip, _OF_ITEMS)
-        if not self._after:
-            self._note_names(tree, value, skip, _OF_WRITES)
+        here = {"on_change": self._watches != (), "each": bool(each), "after": self._after}
+        for key, (misplaced, where, hint) in _ONLY_WITH.items():
+            nodes = walk(tree) if not here[key] and names_of(tree) & misplaced else ()
+            for node in (one for one in nodes if one.kind in ("ident", "call") and one.text in misplaced):
+                said = f"'{node.text}' exists only in {where}"
+                self._form.note(value, said, hint=hint, code="fact", offset=node.at + skip)
         return expression_of(text, whole) if len(self._form.errors) == before else None
 
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
@@ -311,38 +311,25 @@ class Expressions:
         """The computed values in which names stand, with what these stand for: an edit of a name is one of the rule."""
         return tuple(one.source for one, value in self._places if one.source != value.text[1:].rstrip())
 
-    def _note_names(self, tree: Node, value: Scalar, skip: int, misplaced: "_Misplaced") -> None:
-        for node in walk(tree) if names_of(tree) & misplaced.names else ():
-            if node.kind in ("ident", "call") and node.text in misplaced.names:
-                message = f"'{node.text}' exists only in {misplaced.where}"
-                self._form.note(value, message, hint=misplaced.hint, code="fact", offset=node.at + skip)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Misplaced:
-    """Names that mean nothing outside of some place."""
-
-    names: frozenset[str]
-    where: str
-    hint: str
-
-
-_OF_CHANGES = _Misplaced(
-    names=CHANGE,
-    where="a rule with on_change",
-    hint="add `on_change: FACT`; it is about what that fact was before it changed",
-)
-_OF_ITEMS = _Misplaced(
-    names=frozenset({ITEM}),
-    where="an action with `each`",
-    hint="add each: campaigns, clusters or added; it is the item that the write is for",
-)
-
-_OF_WRITES = _Misplaced(
-    names=frozenset({WRITE, SINCE}),
-    where="a rule with after",
-    hint="add `after: RULE`; it is about the last write of that rule on the event",
-)
+_ONLY_WITH: Mapping[str, tuple[frozenset[str], str, str]] = {
+    "on_change": (
+        CHANGE,
+        "a rule with on_change",
+        "add `on_change: FACT`; it is about what that fact was before it changed",
+    ),
+    "each": (
+        frozenset({ITEM}),
+        "an action with `each`",
+        "add each: campaigns, clusters or added; it is the item that the write is for",
+    ),
+    "after": (
+        frozenset({WRITE, SINCE}),
+        "a rule with after",
+        "add `after: RULE`; it is about the last write of that rule on the event",
+    ),
+}
+"""Names that mean nothing without a key: which, where they mean something, and the remedy."""
 
 
 def names_in(registry: Registry, watches: tuple[Watch, ...]) -> Mapping[str, Type]:
