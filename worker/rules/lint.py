@@ -38,13 +38,8 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     """All warnings about a rule set; with its folder, also those about files and tests beside it."""
     found = list(loaded.warnings)
     for written in loaded.written:
-        found.extend(_constant(written, registry))
-        found.extend(_percents(written))
-        found.extend(_sizes(written))
-        found.extend(_by_day_only(written))
-        found.extend(_own_writes(written))
-        found.extend(_costs(written, registry))
-        found.extend(_parameters(written, registry))
+        for look in (_constant, _percents, _sizes, _by_day_only, _own_writes, _costs, _parameters):
+            found.extend(look(written, registry))
     if folder is not None and folder.is_dir():
         found.extend(_other_endings(folder))
         found.extend(_untested(loaded, folder))
@@ -75,7 +70,7 @@ def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
         yield _warning(written, whole, code="constant", key="when", hint=hint)
 
 
-def _percents(written: Written) -> Iterator[Problem]:
+def _percents(written: Written, _registry: Registry) -> Iterator[Problem]:
     """A share of one that is compared with a number of percent."""
     when = written.rule.when
     for node in walk(when.tree) if isinstance(when, Expression) else ():
@@ -90,7 +85,7 @@ def _percents(written: Written) -> Iterator[Problem]:
                 yield _warning(written, message, code="value", key="when", offset=child.start, hint=hint)
 
 
-def _sizes(written: Written) -> Iterator[Problem]:
+def _sizes(written: Written, _registry: Registry) -> Iterator[Problem]:
     """How large a change is, asked of the last value alone: every poll in between makes it smaller."""
     when = written.rule.when
     for node in walk(when.tree) if isinstance(when, Expression) and written.rule.on_change else ():
@@ -103,7 +98,7 @@ def _sizes(written: Written) -> Iterator[Problem]:
             yield _warning(written, message, code="drift", key="when", offset=node.start, hint=hint)
 
 
-def _by_day_only(written: Written) -> Iterator[Problem]:
+def _by_day_only(written: Written, _registry: Registry) -> Iterator[Problem]:
     """Hours that somebody may take for those in which something runs: they hold firings, and end nothing."""
     between, rule = written.rule.between, written.rule
     for step in rule.do if between is not None else ():
@@ -116,7 +111,7 @@ def _by_day_only(written: Written) -> Iterator[Problem]:
             yield _warning(written, message, code="hours", key="between", hint=hint)
 
 
-def _own_writes(written: Written) -> Iterator[Problem]:
+def _own_writes(written: Written, _registry: Registry) -> Iterator[Problem]:
     """A condition that looks at what its own action changes ends its episode by acting, or never ends it."""
     when, rule = written.rule.when, written.rule
     if not isinstance(when, Expression) or rule.on_change:
@@ -162,14 +157,9 @@ def _parameters(written: Written, registry: Registry) -> Iterator[Problem]:
 
 
 def _other_endings(folder: Path) -> Iterator[Problem]:
-    for file in walked(folder, ".yml").files:
-        yield Problem(
-            file=str(file),
-            message="is not read",
-            hint=f"rule files end in .yaml: rename it to {file.stem}.yaml",
-            severity="warning",
-            code="ending",
-        )
+    for file in (one for one in walked(folder, ".yml") if isinstance(one, Path)):
+        hint = f"rule files end in .yaml: rename it to {file.stem}.yaml"
+        yield Problem(file=str(file), message="is not read", hint=hint, severity="warning", code="ending")
 
 
 def _untested(loaded: Loaded, folder: Path) -> Iterator[Problem]:

@@ -503,26 +503,31 @@ def files_hash(path: Path) -> str:
     whoever compares hashes sees a change and asks for the whole."""
     texts, unreadable = texts_of(path)
     if unreadable:
-        return UNREADABLE + hashlib.sha256("\n".join(map(str, unreadable)).encode()).hexdigest()
+        return UNREADABLE + _digest(*map(str, unreadable))
     return hash_of(texts)
 
 
 def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
     """The texts that can be read, and why others cannot."""
-    found = walked(path)
-    problems = list(found.problems)
+    found = list(walked(path))
+    problems = [one for one in found if isinstance(one, Problem)]
+    files = [one for one in found if isinstance(one, Path)]
+    if len(files) > FILES_MAX:
+        hint = "join some of them, or name a folder below it"
+        problems.append(_problem(path, f"more than {FILES_MAX} rule files", hint))
+        files.clear()
     texts: dict[str, str] = {}
     left = FOLDER_BYTES_MAX
-    for file in found.files:
+    for file in files:
         try:
             with file.open("rb") as opened:
                 raw = opened.read(FILE_BYTES_MAX + 1)
             if len(raw) > FILE_BYTES_MAX:
                 message = f"larger than {FILE_BYTES_MAX} bytes"
-                problems.append(Problem(file=str(file), message=message, hint="split it", code="file"))
+                problems.append(_problem(file, message, "split it"))
             elif (left := left - len(raw)) < 0:
                 message = f"the files together are larger than {FOLDER_BYTES_MAX} bytes"
-                problems.append(Problem(file=str(path), message=message, hint="take out what is no rule", code="file"))
+                problems.append(_problem(path, message, "take out what is no rule"))
                 break
             elif not raw.strip():
                 problems.append(Problem(file=str(file), message="is empty", hint=EMPTY_HINT, code="empty"))
@@ -535,68 +540,47 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
     return texts, tuple(problems)
 
 
-@dataclass(slots=True)
-class Walk:
-    """What lies under ``root``: the files, and what could not be looked at. Names that begin with a dot do not count,
-    nor does what stands in a folder ``tests`` below the path."""
-
-    root: Path
-    ending: str = ENDING
-    files: list[Path] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-
-    def enter(self, folder: Path, above: tuple[os.stat_result, ...]) -> None:
-        """Takes up a folder and what is below it. ``above``: the folders that it stands in."""
-        try:
-            names = sorted(os.listdir(folder))  # noqa: PTH208 - an iteration of paths is not sorted
-        except OSError as error:
-            self.problems.append(_cannot_be_read(folder, error))
-            return
-        for name in names:
-            if not name.startswith("."):
-                self._take(folder / name, above)
-
-    def _take(self, path: Path, above: tuple[os.stat_result, ...]) -> None:
-        try:
-            found = path.stat()
-        except OSError as error:
-            if path.suffix in ("", self.ending):  # what has another ending is no rule file, wherever it leads
-                self.problems.append(_leads_nowhere(path) if path.is_symlink() else _cannot_be_read(path, error))
-            return
-        if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
-            if stat.S_ISDIR(found.st_mode) or path.suffix == self.ending:
-                hint = "put the file itself here; a link may lead to what stands in this folder, and nowhere else"
-                self.problems.append(_problem(path, "is a link that leads out of the folder", hint))
-        elif stat.S_ISDIR(found.st_mode):
-            if any(os.path.samestat(found, one) for one in above):
-                hint = "remove the link: what it leads to is read already"
-                self.problems.append(_problem(path, "leads back to a folder that it stands in", hint))
-            elif path.name != TESTS:
-                self.enter(path, (*above, found))
-        elif path.suffix == self.ending:
-            if stat.S_ISREG(found.st_mode):
-                self.files.append(path)
-            else:
-                self.problems.append(_problem(path, "is no file that can be read", "put a file of rules in its place"))
-
-
-def walked(path: Path, ending: str = ENDING) -> Walk:
-    """What lies under a path, which may be a single file of any name. Raises nothing."""
-    walk = Walk(root=path, ending=ending)
+def walked(path: Path, ending: str = ENDING) -> Iterator[Path | Problem]:
+    """The files under a path, which may be a single file of any name, and what could not be looked at. Names that begin
+    with a dot do not count, nor does what stands in a folder ``tests`` below the path. Raises nothing."""
     try:
         found = path.stat()
     except OSError as error:
-        walk.problems.append(_missing(path, error))
-        return walk
-    if not stat.S_ISDIR(found.st_mode):
-        walk.files.append(path)
-        return walk
-    walk.enter(path, (found,))
-    if len(walk.files) > FILES_MAX:
-        hint = "join some of them, or name a folder below it"
-        walk.problems.append(_problem(path, f"more than {FILES_MAX} rule files", hint))
-        walk.files.clear()
-    return walk
+        yield _missing(path, error)
+        return
+    if stat.S_ISDIR(found.st_mode):
+        yield from _below(path, (found,), path, ending)
+    else:
+        yield path
+
+
+def _below(folder: Path, above: tuple[os.stat_result, ...], root: Path, ending: str) -> Iterator[Path | Problem]:
+    """The same of a folder. ``above``: it and the folders that it stands in."""
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - an iteration of paths is not sorted
+    except OSError as error:
+        yield _cannot_be_read(folder, error)
+        return
+    for path in (folder / name for name in names if not name.startswith(".")):
+        try:
+            found = path.stat()
+        except OSError as error:
+            if path.suffix in ("", ending):  # what has another ending is no rule file, wherever it leads
+                yield _leads_nowhere(path) if path.is_symlink() else _cannot_be_read(path, error)
+            continue
+        is_folder, is_rules = stat.S_ISDIR(found.st_mode), path.suffix == ending
+        if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+            if is_folder or is_rules:
+                hint = "put the file itself here; a link may lead to what stands in this folder, and nowhere else"
+                yield _problem(path, "is a link that leads out of the folder", hint)
+        elif is_folder and any(os.path.samestat(found, one) for one in above):
+            hint = "remove the link: what it leads to is read already"
+            yield _problem(path, "leads back to a folder that it stands in", hint)
+        elif is_folder and path.name != TESTS:
+            yield from _below(path, (*above, found), root, ending)
+        elif is_rules and not is_folder:
+            is_file = stat.S_ISREG(found.st_mode)
+            yield path if is_file else _problem(path, "is no file that can be read", "put a file of rules in its place")
 
 
 def _missing(path: Path, error: OSError) -> Problem:
@@ -617,8 +601,7 @@ def _problem(path: Path, message: str, hint: str) -> Problem:
 
 
 def _cannot_be_read(path: Path, error: OSError) -> Problem:
-    hint = "let the user who runs the worker read it"
-    return Problem(file=str(path), message=f"cannot be read: {error.strerror}", hint=hint, code="file")
+    return _problem(path, f"cannot be read: {error.strerror}", "let the user who runs the worker read it")
 
 
 def _not_utf8(file: Path, error: UnicodeDecodeError) -> Problem:
