@@ -14,7 +14,7 @@ meets no named answer is accepted and takes effect. Tasks of the service are not
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from selectors import SelectorKey, SelectSelector
 from typing import Protocol
@@ -29,7 +29,7 @@ from worker.engine.observe import Polling
 from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
 from worker.engine.state import EVENT, PartnerState
 from worker.model.actions import ACTIONS
-from worker.model.commits import MemoryChange, Record
+from worker.model.commits import OF_PARTNER, MemoryChange, Record
 from worker.model.errors import UsageError
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, TaskState, Uncertain, WriteRequest
 from worker.model.facts import (
@@ -444,34 +444,27 @@ NOT_GIVEN = replace(UNREAD, why="the test does not give it")
 NO_LIMIT = 1e12
 
 
-@dataclass(slots=True)
-class _Event:
-    """One event: its values by the fact's name, and what they were made into."""
-
-    values: dict[str, Json]
-    made: dict[str, Fact] = field(default_factory=dict)
-
-
 class GivenWorld:
-    """The facts as they are now. ``version`` counts what has changed them."""
+    """The facts as they are now: values by the event that they are of, or `OF_PARTNER`, and what was made of them.
+    ``version`` counts what has changed them."""
 
     def __init__(self, given: Facts, rules: Sequence[Rule], registry: Registry) -> None:
-        self._partner_wide = frozenset(name for name, fact in registry.facts.items() if fact.level == "partner")
+        self._shared = registry.shared
         self._open_way = open_way(rules)
-        self._shared = _Event(values={})
         self._everywhere: dict[str, Json] = {"setup": dict(NO_SETUP)}
-        self._events: dict[EventId, _Event] = {}
+        self._values: dict[EventId, dict[str, Json]] = {OF_PARTNER: {}}
+        self._made: dict[tuple[EventId, str], Fact] = {}
         self.unreadable: set[str] = set()
         self._done: set[tuple[EventId, FactKey]] = set()
         self.version = 0
         for event in given.events or (FIRST_EVENT,):
-            self._new_event(event)
+            self._meet(event)
         self.change(given)
 
     @property
     def events(self) -> Iterable[EventId]:
         """Every event, in the order in which the test names them."""
-        return self._events
+        return [event for event in self._values if event != OF_PARTNER]
 
     @property
     def listed(self) -> bool:
@@ -481,14 +474,18 @@ class GivenWorld:
     def change(self, facts: Facts) -> None:
         """Records are merged, everything else is replaced; what is given is known again."""
         for event, record in facts.events.items():
-            if event not in self._events:
-                self._new_event(event)
-            self._put(self._events[event], "event", record)
+            self._meet(event)
+            self._put(event, "event", dict(record))
         for name, value in facts.others.items():
-            self._set(name, value, facts.events)
-        if facts.unnamed:
-            for one in self._events.values():
-                self._put(one, "event", facts.unnamed)
+            if name in self._shared:
+                self._put(OF_PARTNER, name, value)
+                continue
+            if not facts.events:
+                self._everywhere[name] = _merged(name, self._everywhere.get(name), value)
+            for event in facts.events or self.events:
+                self._put(event, name, value)
+        for event in self.events if facts.unnamed else ():
+            self._put(event, "event", dict(facts.unnamed))
         if facts.events or facts.unnamed:
             self.unreadable.discard("event")
         self.unreadable -= facts.others.keys()
@@ -502,14 +499,13 @@ class GivenWorld:
     def take_effect(self, event: EventId, intent: Intent) -> None:
         """What the write wants becomes so."""
         self.version += 1
-        one = self._events[event]
-        effect = effect_of(intent, one.values.get)
+        effect = effect_of(intent, self._values[event].get)
         if effect is None:
             self._done.add((event, fact_key(intent)))
             return
         if effect.whole:
-            one.values[effect.fact] = None
-        self._put(one, effect.fact, effect.value)
+            self._values[event][effect.fact] = None
+        self._put(event, effect.fact, effect.value)
 
     def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact:
         """One fact of an event or its partner, whatever parameters it is asked with."""
@@ -518,42 +514,32 @@ class GivenWorld:
             return Known(value={"when": (event, key) in self._done, "response": None}, read_at=now)
         if name in self.unreadable:
             return Unknown(code="unreadable", why="the test makes it unreadable", read_at=now)
-        one = self._shared if name in self._partner_wide else self._events[event]
-        if name not in one.made:
-            one.made[name] = self._made(one, name, now)
-        return one.made[name]
+        place = OF_PARTNER if name in self._shared else event, name
+        if place not in self._made:
+            self._made[place] = self._fact(self._values[place[0]], name, now)
+        return self._made[place]
 
-    def _made(self, one: _Event, name: str, now: datetime) -> Fact:
+    def _fact(self, values: Mapping[str, Json], name: str, now: datetime) -> Fact:
         default = self._open_way.get(name)
-        if name not in one.values:
+        if name not in values:
             return NOT_GIVEN if default is None else Known(value=default, read_at=now)
-        fact = _fact(name, one.values[name], now)
+        fact = _fact(name, values[name], now)
         if not isinstance(fact, Known) or not isinstance(fact.value, dict) or not isinstance(default, dict):
             return fact
         if name == "setup":  # a draft whose budget nobody gives has one that the service would take
-            draft, limits = fact.value.get("state") == "DRAFT", one.values.get("budget_range")
+            draft, limits = fact.value.get("state") == "DRAFT", values.get("budget_range")
             low = limits.get("lower_limit") if isinstance(limits, dict) else None
             default = {name: default[name] if low is None else low for name in default if draft}
         missing = {name: value for name, value in default.items() if name not in fact.gaps}
         return replace(fact, value={**missing, **fact.value}) if missing else fact
 
-    def _new_event(self, event: EventId) -> None:
-        self._events[event] = _Event(values={**self._everywhere, "event": {"id": event}})
+    def _meet(self, event: EventId) -> None:
+        self._values.setdefault(event, {**self._everywhere, "event": {"id": event}})
 
-    def _set(self, name: str, value: Json, events: Iterable[EventId]) -> None:
-        if name in self._partner_wide:
-            self._put(self._shared, name, value)
-            return
-        named = set(events)
-        if not named:
-            self._everywhere[name] = _merged(name, self._everywhere.get(name), value)
-        for event, one in self._events.items():
-            if not named or event in named:
-                self._put(one, name, value)
-
-    def _put(self, one: _Event, name: str, value: "Json | Mapping[str, Json]") -> None:
-        one.values[name] = _merged(name, one.values.get(name), dict(value) if isinstance(value, Mapping) else value)
-        one.made.clear()
+    def _put(self, event: EventId, name: str, value: Json) -> None:
+        values = self._values[event]
+        values[name] = _merged(name, values.get(name), value)
+        self._made.clear()
 
 
 class Scripted(WorldService):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -103,14 +103,10 @@ NAMES_SHOWN_MAX = 40
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The most similar of ``names``, else the only one with it as a word, or None. Case and ``-`` against ``_`` count
     little."""
-    wanted, known = _plain(name), sorted(names)
-    best, likeness = None, LIKENESS_MIN
-    for candidate in known:
-        score = SequenceMatcher(None, wanted, _plain(candidate)).ratio()
-        if score > likeness or (score == likeness and best is None):
-            best, likeness = candidate, score
-    having = [one for one in known if wanted in _plain(one).split("_")]
-    return having[0] if best is None and len(having) == 1 else best
+    wanted, known = _plain(name), {_plain(one): one for one in sorted(names)}
+    like = get_close_matches(wanted, known, 1, LIKENESS_MIN)
+    having = [one for one in known if wanted in one.split("_")]
+    return known[like[0]] if like else known[having[0]] if len(having) == 1 else None
 
 
 def meant(name: str, names: Iterable[str]) -> str:
