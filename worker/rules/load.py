@@ -93,24 +93,39 @@ def _without_errors(found: Loaded) -> Loaded:
 
 
 def examined(texts: Mapping[str, str], unreadable: tuple[Problem, ...], registry: Registry) -> Loaded:
-    """What of these texts can be read, and every mistake in the rest, beside what `texts_of` could not read."""
-    reader = _RulesReader(registry)
+    """What of these texts can be read, and every mistake in the rest, beside what `texts_of` could not read. The rules
+    of all files are read by the names of all files."""
+    problems, items, definitions = list[Problem](), list[Value](), Definitions(registry)
     for file, text in sorted(texts.items()):
         try:
             value = compose(Document(file=file, text=text))
         except InputErrors as errors:
-            reader.problems.extend(errors.problems)
+            problems.extend(errors.problems)
             continue
-        if value is not None:
-            reader.file(value)
-    reader.read()
-    problems = [*reader.problems, *_duplicates(reader.ids)]
-    rules = sorted((one.rule for one in reader.written), key=lambda rule: rule.id)
+        found, mistakes = (None, []) if value is None else bind(RulesText, value)
+        problems.extend(one.problem for one in mistakes)
+        rules, named = (value.get(key) if isinstance(value, Entries) else None for key in ("rules", "define"))
+        items.extend(rules.items if isinstance(rules, Items) and found is not None and found.rules else ())
+        if isinstance(named, Entries):
+            definitions.take(named)
+    written, ids, defined = list[Written](), list[Scalar](), definitions.read()
+    problems.extend(definitions.form.errors)
+    for item in items:
+        bound, mistakes = bind(RuleText, item, registry)
+        form = Form(mistakes)
+        if bound is not None and isinstance(item, Entries):
+            one = _RuleReader(bound, item, form, registry, defined).read()
+            ids.extend((given,) if isinstance(given := item.get("id"), Scalar) else ())
+            written.extend((one,) if not form.errors else ())
+        problems.extend(form.errors)
+    problems.extend((*_named(written, [one.text for one in ids]), *_duplicates(ids)))
     return Loaded(
-        rules=RuleSet(rules=tuple(rules), hash=hash_of(texts)),
-        written=tuple(reader.written),
+        rules=RuleSet(
+            rules=tuple(sorted((one.rule for one in written), key=lambda rule: rule.id)), hash=hash_of(texts)
+        ),
+        written=tuple(written),
         errors=(*unreadable, *sorted(problems, key=lambda one: (one.file, one.line, one.column))),
-        warnings=tuple(warning for one in reader.written for warning in one.warnings),
+        warnings=tuple(warning for one in written for warning in one.warnings),
     )
 
 
@@ -127,43 +142,6 @@ def _duplicates(ids: Iterable[Scalar]) -> list[Problem]:
             hint = "give one of the two another id; a new id is a new rule with a memory of its own"
             found.append(one.document.problem(one.start, message, hint=hint, code="duplicate"))
     return found
-
-
-class _RulesReader:
-    """Reads the rules of files. ``ids``: every id met, also of rules with mistakes."""
-
-    def __init__(self, registry: Registry) -> None:
-        self.problems: list[Problem] = []
-        self.written: list[Written] = []
-        self.ids: list[Scalar] = []
-        self._registry = registry
-        self._definitions = Definitions(registry)
-        self._items: list[Value] = []
-
-    def file(self, value: Value) -> None:
-        """Takes up what one file has."""
-        found, mistakes = bind(RulesText, value)
-        self.problems.extend(one.problem for one in mistakes)
-        rules = value.get("rules") if isinstance(value, Entries) and found is not None and found.rules else None
-        self._items.extend(rules.items if isinstance(rules, Items) else ())
-        named = value.get("define") if isinstance(value, Entries) else None
-        if isinstance(named, Entries):
-            self._definitions.take(named)
-
-    def read(self) -> None:
-        """Reads the rules of all files, by the names of all files."""
-        defined = self._definitions.read()
-        self.problems.extend(self._definitions.form.errors)
-        for item in self._items:
-            text, mistakes = bind(RuleText, item, self._registry)
-            form = Form(mistakes)
-            if text is not None and isinstance(item, Entries):
-                written = _RuleReader(text, item, form, self._registry, defined).read()
-                if isinstance(given := item.get("id"), Scalar):
-                    self.ids.append(given)
-                self.written.extend((written,) if not form.errors else ())
-            self.problems.extend(form.errors)
-        self.problems.extend(_named(self.written, [one.text for one in self.ids]))
 
 
 def _named(written: Sequence[Written], ids: Sequence[str]) -> Iterator[Problem]:
