@@ -23,16 +23,10 @@ from worker.model.commits import KINDS, REASONS
 from worker.model.endpoints import Endpoint
 from worker.model.errors import CODES
 from worker.model.facts import (
-    BUDGET_RANGE_FIELDS,
-    CLUSTER_FIELDS,
-    DEFAULTS_FIELDS,
     EVENT_FIELDS,
     GOALS,
-    PARTNER_FIELDS,
-    PREDICTION_FIELDS,
-    RADIUS_FIELDS,
-    SETUP_FIELDS,
-    SUGGESTED_TC_FIELDS,
+    LISTS,
+    RECORDS,
     Field,
 )
 from worker.model.writes import UNSETTLED
@@ -49,17 +43,7 @@ FILE: Final = ROOT / "docs" / "reference.md"
 
 """The states that a firing can begin in (`worker.model.writes.Plan`)."""
 
-_FIELDS_OF: Final[Mapping[str, Mapping[str, Field]]] = {
-    "event": EVENT_FIELDS,
-    "partner": PARTNER_FIELDS,
-    "setup": SETUP_FIELDS,
-    "suggested_tcs": SUGGESTED_TC_FIELDS,
-    "clusters": {**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]},
-    "defaults": DEFAULTS_FIELDS,
-    "budget_range": BUDGET_RANGE_FIELDS,
-    "lookout_prediction_benchmark": PREDICTION_FIELDS,
-    "suggested_radius": RADIUS_FIELDS,
-}
+_FIELDS_OF: Final[Mapping[str, Mapping[str, Field]]] = {**RECORDS, **LISTS}
 
 _HEAD: Final = """\
 <!-- Made by `make docs` from the code. Edit the registry that a word comes from, not this file. -->

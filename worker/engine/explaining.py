@@ -15,7 +15,7 @@ from worker.engine.looks import Look, Settings, sendings_reach
 from worker.engine.ports import ReadableLedger
 from worker.guards import as_of_now
 from worker.model.commits import OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.cel import Node
@@ -87,7 +87,7 @@ def _seen_values(condition: Expression, scope: Scope) -> Iterator[SeenValue]:
     for path in condition.paths:
         missing = missing_words(path, scope)
         fact = scope.fact(path.name) if path.name not in LOCAL else None
-        value = value_at(path, scope) if missing is None else None
+        value = None if missing else spelled(scope.now) if path.name == "now" else value_at(path, scope)
         read_at = fact.read_at if fact is not None else None
         yield SeenValue(path=path.text, value=value, missing=missing or "", read_at=read_at)
 

@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import Any, Literal
 
 from worker.model.endpoints import Endpoint, endpoint
-from worker.model.facts import EVENT_FIELDS, GOALS, Json
+from worker.model.facts import EVENT_FIELDS, GOALS, Json, number_of, whole_of
 
 # The shape of one row of the table of actions: everything that tells one action from another.
 #
@@ -594,17 +594,6 @@ def _finite(value: Json) -> bool:
     return not isinstance(value, float) or isfinite(value)
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: Json) -> bool:
-    """A whole number; some lists of the service spell it as a text."""
-    if isinstance(value, str):
-        return value.isascii() and value.isdigit()
-    return _is_number(value) and float(value).is_integer()  # type: ignore[arg-type] # it is a number
-
-
 def _is_text(value: Json) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
@@ -615,8 +604,8 @@ def _is_texts(value: Json) -> bool:
 
 _WANTED: Mapping[ParamType, tuple[str, Callable[[Json], bool]]] = {
     "string": ("a text", _is_text),
-    "number": ("a number", _is_number),
-    "integer": ("a whole number", _is_whole),
+    "number": ("a number", lambda value: number_of(value) is not None),
+    "integer": ("a whole number", lambda value: whole_of(value) is not None),
     "eids": ("a list of event ids, as texts", _is_texts),
     "texts": ("a list of texts", _is_texts),
     "query": ("a mapping of names to values", lambda value: isinstance(value, dict)),

@@ -51,6 +51,20 @@ def parse_time(text: str) -> datetime | None:
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 Scalar: TypeAlias = str | int | float
 
+
+def number_of(value: object) -> int | float | None:
+    """The number that a value is; a boolean is none."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def whole_of(value: object) -> int | None:
+    """The whole number that a value is, also where it is spelled as a text: so some lists spell a run of clusters."""
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdigit() else None
+    number = number_of(value)
+    return int(number) if isinstance(number, int) or (number is not None and number.is_integer()) else None
+
+
 UnknownCode = Literal["unreadable", "malformed", "gone", "not_computed", "denied", "product_off", "unread"]
 """Why a fact is unknown. ``gone``: a 404 where one is not an answer; ``unread``: nobody has asked yet."""
 
@@ -330,3 +344,10 @@ RECORDS: Mapping[str, Mapping[str, Field]] = {
     "lookout_prediction_benchmark": PREDICTION_FIELDS,
 }
 """The facts that are records, with the fields that the document names."""
+LISTS: Mapping[str, Mapping[str, Field]] = {
+    "suggested_tcs": SUGGESTED_TC_FIELDS,
+    "clusters": {**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]},
+    "suggested_radius": RADIUS_FIELDS,
+}
+"""Those that are lists of records, with the fields of an item. A cluster gets the run of the answer it came in, which
+is what an action on it needs."""

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from worker.model.facts import FactKey, Json, Known, Observation, parse_time, spelled
 from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.rules.cel import (
+    RECORDED,
     SINCE,
     THEN,
     WRITE,
@@ -344,6 +345,9 @@ def _arithmetic(node: Node, bound: Bound) -> Closure:
 
 def _call(node: Node, bound: Bound) -> Closure:
     if node.text in _SPECIAL and not node.method:
+        takes = 2 if node.text in RECORDED else 1
+        if len(node.children) != takes or not (node.text == "known" or path_of(node.children[0], frozenset(bound))):
+            raise BadSyntax(node.at, f"'{node.text}' takes a field of a fact", f"write {MACRO_ABOUT[node.text]}")
         return _SPECIAL[node.text](node, bound)
     if node.text == "has":
         record, name = _unconverted(node.children[0].children[0], bound), node.children[0].text
@@ -359,8 +363,6 @@ def _call(node: Node, bound: Bound) -> Closure:
 
 def _known(node: Node, bound: Bound) -> Closure:
     """Whether there is a value. Of what nobody has asked for yet it cannot be said."""
-    if len(node.children) != 1:
-        raise BadSyntax(node.at, "'known' takes a field", "write known(statistics.tickets)")
     asked = compiled(node.children[0], bound)
     names = [f"{NOT_READ}{path.name}" for path in free_paths(node.children[0], frozenset(bound))]
 
@@ -378,10 +380,6 @@ def _known(node: Node, bound: Bound) -> Closure:
 
 def _ago(node: Node, bound: Bound) -> Closure:
     """The same field of the fact as it was then."""
-    if len(node.children) != 2 or path_of(node.children[0], frozenset(bound)) is None:
-        raise BadSyntax(
-            node.at, f"'{node.text}' takes a field of a fact and how long ago", f"write {MACRO_ABOUT[node.text]}"
-        )
     return compiled(_then(node.children[0], node), bound)
 
 
@@ -397,8 +395,6 @@ def _delta(node: Node, bound: Bound) -> Closure:
 
 def _since(node: Node, bound: Bound) -> Closure:
     """The field less what it was when the write was sent that the rule comes after, which is kept with that write."""
-    if len(node.children) != 1 or path_of(node.children[0], frozenset(bound)) is None:
-        raise BadSyntax(node.at, "'since' takes a field of a fact", f"write {MACRO_ABOUT[SINCE]}")
     return _less(node, bound, compiled(_kept(node.children[0]), bound))
 
 

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of, spelled
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of, whole_of
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
 from worker.rules.registry import BUILT_IN, FROM_DEFAULTS, LOCAL, MADE, SET_FIELDS
@@ -240,14 +240,8 @@ def _compared_list(items: list[Json], by: tuple[str, ...]) -> Json:
 def _narrowed(value: Mapping[str, Json], by: tuple[str, ...]) -> dict[str, Json] | None:
     if any(name not in value for name in by):
         return None
-    return {name: _run_number(value[name]) if name == "tc_run_id" else value[name] for name in by}
-
-
-def _run_number(value: Json) -> Json:
-    """Lists of suggestions carry the run as text: "12" against 12 is no change."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    run = whole_of(value.get("tc_run_id"))  # lists of suggestions carry it as a text: "12" against 12 is no change
+    return {name: value[name] if name != "tc_run_id" or run is None else run for name in by}
 
 
 def _canonical(value: Json) -> str:
@@ -360,8 +354,6 @@ def _missing_field(path: Path, fact: Known) -> str | None:
 
 def value_at(path: Path, scope: Scope) -> Json:
     """What stands at a path; None where nothing does."""
-    if path.name == "now":
-        return spelled(scope.now)
     fact = scope.fact(path.name)
     whole = scope.extra.get(path.name) if path.name in LOCAL else fact.value if isinstance(fact, Known) else None
     return _within(whole, path.fields)

@@ -13,11 +13,9 @@ from typing import Any, Final, Literal
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import FACT_ROWS
 from worker.model.facts import (
-    CLUSTER_FIELDS,
     EVENT_FIELDS,
-    RADIUS_FIELDS,
+    LISTS,
     RECORDS,
-    SUGGESTED_TC_FIELDS,
     CustomFact,
     FactKind,
     Field,
@@ -158,9 +156,6 @@ class FactName:
         return self.level == "event" and self.name != "event"
 
 
-# A cluster gets the run of the answer it came in, which is what an action on it needs.
-_CLUSTERS = Type(kind="list", items=of_record({**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]}))
-_SUGGESTED = Type(kind="list", items=of_record(SUGGESTED_TC_FIELDS))
 _CAMPAIGN = Type(kind="object", fields={"tc": ANY, "tc_run_id": ANY, "budget": DOUBLE}, more=True)
 
 _WRITTEN = {field for action in ACTIONS.values() for fact, field in action.writes if fact == "event"}
@@ -194,11 +189,12 @@ OF_CAMPAIGNS: Final = frozenset({"4.4", "4.5"})
 
 def _read(name: str, about: str, example: str, **more: Any) -> FactName:  # noqa: ANN401  # fields of FactName
     """A fact that is read, as its row of the document has it: of one event where its path or query names one."""
-    row = FACT_ROWS[name]
+    row, fields = FACT_ROWS[name], RECORDS.get(name) or LISTS.get(name)
+    record = of_record(fields) if fields is not None else ANY
     fact = FactName(
         name=name,
         level="event" if "{eid}" in row.path or "event_id" in row.query else "partner",
-        type=of_record(RECORDS[name]) if name in RECORDS else ANY,
+        type=Type(kind="list", items=record) if name in LISTS else record,
         about=about,
         get=f"GET {row.path}",
         section=row.section,
@@ -222,13 +218,11 @@ _FACTS: tuple[FactName, ...] = (
         "suggested_tcs",
         "recommended taste clusters for a budget and goal; unknown while the list is empty (not computed yet)",
         "suggested_tcs.exists(t, t.tc == 'rock')",
-        type=_SUGGESTED,
     ),
     _read(
         "clusters",
         "the event's taste clusters; unknown while the list is empty (not computed yet)",
         "clusters.exists(c, c.metric_pred > 4.0)",
-        type=_CLUSTERS,
     ),
     _read(
         "expected_value",
@@ -380,7 +374,6 @@ _FACTS: tuple[FactName, ...] = (
         "radius suggestions around a place",
         "suggested_radius.exists(r, r.suggested_radius > 20.0)",
         level="event",
-        type=Type(kind="list", items=of_record(RADIUS_FIELDS)),
     ),
     _read("event_types", f"event types of the ad platform; {_OPEN}", "'Purchase' in event_types"),
     _read("campaign_results", f"results of the event's campaigns; {_OPEN}", "size(campaign_results.results) > 0"),

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 from worker.model.actions import ACTIONS, EXTRA, UNDO
 from worker.model.commits import REASONS
 from worker.model.errors import Code, InputErrors, Problem
-from worker.model.facts import CLUSTER_FIELDS, RECORDS, SUGGESTED_TC_FIELDS, EventId, Json, RuleId, parse_time
+from worker.model.facts import LISTS, RECORDS, EventId, Json, RuleId, number_of, parse_time
 from worker.model.facts import Field as DocumentedField
 from worker.model.rules import Computed, RuleSet
 from worker.model.writes import State
@@ -539,15 +539,11 @@ def _crosscheck(test: RuleTest, names: Names, *, whole: bool) -> Iterator[Slip]:
 
 # the schema
 
-_FIELDS: Mapping[str, Mapping[str, DocumentedField]] = {
-    **RECORDS,
-    "suggested_tcs": SUGGESTED_TC_FIELDS,
-    "clusters": {**CLUSTER_FIELDS, "tc_run_id": SUGGESTED_TC_FIELDS["tc_run_id"]},
-}
+_FIELDS: Mapping[str, Mapping[str, DocumentedField]] = {**RECORDS, **LISTS}
 _TYPES: Mapping[str, tuple[str, object, Callable[[Json], bool]]] = {
     "string": ("a text", "…", lambda value: isinstance(value, str)),
-    "integer": ("a whole number", 500, lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "number": ("a number", 0.5, lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "integer": ("a whole number", 500, lambda value: isinstance(number_of(value), int)),
+    "number": ("a number", 0.5, lambda value: number_of(value) is not None),
     "boolean": ("true or false", True, lambda value: isinstance(value, bool)),
     "timestamp": (
         "a time",

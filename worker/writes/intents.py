@@ -24,7 +24,7 @@ from worker.model.actions import (
     money_in,
 )
 from worker.model.endpoints import Host, row_called
-from worker.model.facts import Json, Known, record_of
+from worker.model.facts import Json, Known, number_of, record_of, whole_of
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, own_values, wish_of
@@ -64,7 +64,7 @@ def computed_params(place: str, step: RuleStep, scope: Scope) -> dict[str, Json]
     """The parameters of a step, with everything in them computed. ``place`` names the step. Raises `NotComputable`."""
     params = {name: _value(f"{place}.{name}", value, scope) for name, value in step.params.items()}
     row = ACTIONS[step.action]
-    if RUN in row.params and (run := _whole(params.get(RUN))) is not None:
+    if RUN in row.params and (run := whole_of(params.get(RUN))) is not None:
         params[RUN] = run
     if row.shown == "confirm" and _names_client(params):
         params["client_id"] = _client_id(place, scope)
@@ -154,18 +154,10 @@ def _part(place: str, item: Json, name: str) -> Json:
         raise NotComputable(f"{place}: an item has no {name}")
     if name != RUN:
         return value
-    run = _whole(value)
+    run = whole_of(value)
     if run is None:
         raise NotComputable(f"{place}.{RUN}: {value!r} is no run of clusters")
     return run
-
-
-def _whole(value: Json) -> int | None:
-    """A run is an integer that some lists, and some rules, spell as a text; None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return int(value) if whole and isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 COMPUTED_FROM = "computed_from"
@@ -249,10 +241,8 @@ def amount_of(intent: Intent) -> float | None:
 def amount_of_draft(record: Mapping[str, Json]) -> float | None:
     """The money that a boost of this draft commits: its total budget, and whatever else of the record is money. None
     where the total budget is no number."""
-    budget = record.get("total_budget")
-    if not isinstance(budget, int | float) or isinstance(budget, bool):
-        return None
-    return max(float(budget), money_in(dict(record)) or 0.0)
+    budget = number_of(record.get("total_budget"))
+    return None if budget is None else max(float(budget), money_in(dict(record)) or 0.0)
 
 
 def budgets_of(intent: Intent) -> tuple[float, ...]:
