@@ -12,7 +12,7 @@ from typing import Literal
 
 from worker.model.actions import ACTIONS, money_in
 from worker.model.commits import Booking, Brake, Halt, SendingView
-from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId, record_of
+from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId, number_of, record_of
 from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
 from worker.writes.evidence import (
@@ -59,15 +59,12 @@ def _of_rule(halts: Iterable[Halt], rule: RuleId) -> Halt | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class No:
+class No(Brake):
     """A guard's no. ``hold``: the write stays as it is and says why; ``skip`` and ``refuse`` end it; ``ask``: a person
     shall approve first; ``confirm``: it is there already, by its own earlier attempt.
     ``drop``: an unknown write that is proved absent and that nobody asks for any more."""
 
-    way: Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
-    reason: str
-    why: str
-    until: datetime | None = None
+    way: Literal["hold", "skip", "refuse", "ask", "confirm", "drop"] = "hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +224,7 @@ def setup_state(situation: Situation) -> No | None:
     state = record_of(fact).get("state")
     if state is None:
         why = fact.why if not isinstance(fact, Known) else "the answer lacks the setup's state"
-        return No(way="hold", reason="target_unreadable", why=f"setup: {why}")
+        return No(reason="target_unreadable", why=f"setup: {why}")
     if state in needs:
         return None
     if "DRAFT" in needs:
@@ -245,7 +242,7 @@ def item_there(situation: Situation) -> No | None:
     fact = situation.fact(str(of))
     if not isinstance(fact, Known) or not isinstance(fact.value, list):
         why = fact.why if not isinstance(fact, Known) else "it is no list"
-        return No(way="hold", reason="target_unreadable", why=f"{of}: {why}")
+        return No(reason="target_unreadable", why=f"{of}: {why}")
     name = write.intent.params.get("tc")
     if of == ACTIONS[write.intent.action].own_fact:
         there = bool(named_so(write.intent, fact.value))
@@ -264,7 +261,7 @@ def target_says(situation: Situation) -> No | None:
     fact = situation.fact(fact_name(write.intent))
     so = already_so(write.intent, fact)
     if so is None:
-        return No(way="hold", reason="target_unreadable", why=unclear(write.intent, fact))
+        return No(reason="target_unreadable", why=unclear(write.intent, fact))
     value = target_value(write.intent, fact)[1]
     of_fields = value if isinstance(value, Mapping) else {}
     if so and not any(_may_be_as_left(situation, *field) for field in of_fields.items()):
@@ -272,7 +269,7 @@ def target_says(situation: Situation) -> No | None:
     if ACTIONS[write.intent.action].null_is_so and value is None:
         if others_unsettled(situation):
             why = "there is nothing to pause yet, but another write on the target is not settled"
-            return No(way="hold", reason="target_busy", why=why)
+            return No(reason="target_busy", why=why)
         return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
     return None
 
@@ -286,7 +283,7 @@ def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
 def _so_already(situation: Situation) -> No:
     if others_unsettled(situation):
         why = "the target reads as wanted, but another write on it is not settled"
-        return No(way="hold", reason="target_busy", why=why)
+        return No(reason="target_busy", why=why)
     return No(way="skip", reason="already_so", why="the target already has the wanted value")
 
 
@@ -300,7 +297,7 @@ def as_computed_from(situation: Situation) -> No | None:
     own = ACTIONS[write.intent.action].own_fact
     now = own_values(write.intent, situation.fact(own), computed_from)
     if now is None:
-        return No(way="hold", reason="target_unreadable", why=f"{own}: what the value is computed from cannot be read")
+        return No(reason="target_unreadable", why=f"{own}: what the value is computed from cannot be read")
     steps = [one.intent.wanted for one in situation.earlier if one.intent.target == write.intent.target]
     expected = {name: value for wanted in (computed_from, *steps) for name, value in wanted.items()}
     moved = [name for name in computed_from if not same_field(name, now[name], expected[name])]
@@ -360,7 +357,7 @@ def created_here(situation: Situation) -> No | None:
     missing = [name for name in made if name not in fact.value]
     if missing:
         why = f"the draft's {' and '.join(missing)} cannot be read: it may be another than the one created"
-        return No(way="hold", reason="target_unreadable", why=why)
+        return No(reason="target_unreadable", why=why)
     return None
 
 
@@ -379,19 +376,19 @@ def _made_here(situation: Situation) -> dict[str, Json]:
 def budget_in_range(situation: Situation) -> No | None:
     """The budgets that the write commits lie within the service's range for the event (API section 8)."""
     row, intent = ACTIONS[situation.write.intent.action], situation.write.intent
-    draft = _draft_budget(situation) if row.budget == "draft" else None
+    draft = number_of(record_of(situation.fact("setup")).get("total_budget")) if row.budget == "draft" else None
     budgets = budgets_of(intent) if draft is None else (draft,)
     if not budgets:
         if row.commits:
-            return No(way="hold", reason="target_unreadable", why="the budget it would commit cannot be read")
+            return No(reason="target_unreadable", why="the budget it would commit cannot be read")
         return None
     fact = situation.fact("budget_range")
     if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         why = fact.why if not isinstance(fact, Known) else "the budget range has no usable form"
-        return No(way="hold", reason="fact_unknown", why=f"budget_range: {why}")
+        return No(reason="fact_unknown", why=f"budget_range: {why}")
     low, high = fact.value.get("lower_limit"), fact.value.get("upper_limit")
     if not isinstance(low, int | float) or not isinstance(high, int | float):
-        return No(way="hold", reason="fact_unknown", why="budget_range lacks a limit")
+        return No(reason="fact_unknown", why="budget_range lacks a limit")
     outside = next((budget for budget in budgets if not low <= budget <= high), None)
     if outside is None:
         return None
@@ -407,17 +404,11 @@ def budget_of(situation: Situation, sent: Json = None) -> float | None:
     return max((amount for amount in (own, money_in(sent)) if amount is not None), default=None)
 
 
-def _draft_budget(situation: Situation) -> float | None:
-    """The budget of the draft that the service's range is for; what else of it is money has no range."""
-    value = record_of(situation.fact("setup")).get("total_budget")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def held_back_off(situation: Situation) -> No | None:
     """A hold with a time of its own that is not over yet."""
     write = situation.write
     if write.held_by in ("backoff", "credentials") and _to_come(write.held_until, situation.now):
-        return No(way="hold", reason=write.held_by, why=write.why, until=write.held_until)
+        return No(reason=write.held_by, why=write.why, until=write.held_until)
     return None
 
 
@@ -432,7 +423,7 @@ def sequence(situation: Situation) -> No | None:
     has it put back, and this one is about something else."""
     for write in situation.earlier:
         if not write.final:
-            return No(way="hold", reason="sequence", why=f"write {write.id} before it is {write.state}")
+            return No(reason="sequence", why=f"write {write.id} before it is {write.state}")
         if write.state != "confirmed" and not _goes_on(write, situation.write):
             why = f"write {write.id} before it ended as {write.state}, which stops the sequence"
             return No(way="skip", reason="sequence", why=why)
@@ -454,7 +445,7 @@ def halted(situation: Situation) -> No | None:
     halt = halt_of(situation.write, situation.halts)
     if halt is None:
         return None
-    return No(way="hold", reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
+    return No(reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
 
 
 def vouched(situation: Situation) -> No | None:
@@ -462,7 +453,7 @@ def vouched(situation: Situation) -> No | None:
     if not situation.unvouched:
         return None
     names = ", ".join(situation.unvouched)
-    return No(way="hold", reason="assumption", why=f"write these into assumptions: once confirmed: {names}")
+    return No(reason="assumption", why=f"write these into assumptions: once confirmed: {names}")
 
 
 def credentials(situation: Situation) -> No | None:
@@ -470,7 +461,7 @@ def credentials(situation: Situation) -> No | None:
     until = situation.credentials_until
     if not _to_come(until, situation.now):
         return None
-    return No(way="hold", reason="credentials", why="the service refused the credentials twice in a row", until=until)
+    return No(reason="credentials", why="the service refused the credentials twice in a row", until=until)
 
 
 def target_free(situation: Situation) -> No | None:
@@ -482,7 +473,7 @@ def target_free(situation: Situation) -> No | None:
         return None
     for other in situation.on_target:
         if other.id != situation.write.id and not _may_overtake(situation.write, other):
-            return No(way="hold", reason="target_busy", why=f"write {other.id} on the same target is {other.state}")
+            return No(reason="target_busy", why=f"write {other.id} on the same target is {other.state}")
     return None
 
 
@@ -501,7 +492,7 @@ def put_back(situation: Situation) -> No | None:
     if undo is None:
         return None
     if undo.state == "waiting":
-        return No(way="hold", reason="undo", why=f"write {undo.id} is to put it back, and waits for approval")
+        return No(reason="undo", why=f"write {undo.id} is to put it back, and waits for approval")
     way: Literal["drop", "skip"] = "drop" if situation.write.state == "unknown" else "skip"
     return No(way=way, reason="undo", why=f"an operator has it put back, by write {undo.id}")
 
@@ -511,13 +502,13 @@ def product_on(situation: Situation) -> No | None:
     fact = situation.fact("partner")
     if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         why = fact.why if not isinstance(fact, Known) else "the partner record has no usable form"
-        return No(way="hold", reason="fact_unknown", why=f"partner: {why}")
+        return No(reason="fact_unknown", why=f"partner: {why}")
     flag = fact.value.get("campaign_recommendations")
     if flag is True:
         return None
     if flag is False:
-        return No(way="hold", reason="product_off", why="the partner's campaign_recommendations is off")
-    return No(way="hold", reason="fact_unknown", why="the partner record lacks campaign_recommendations")
+        return No(reason="product_off", why="the partner's campaign_recommendations is off")
+    return No(reason="fact_unknown", why="the partner record lacks campaign_recommendations")
 
 
 def condition_holds(situation: Situation) -> No | None:
@@ -526,20 +517,20 @@ def condition_holds(situation: Situation) -> No | None:
     event = situation.fact("event")
     if not isinstance(event, Known):
         reason = "event_gone" if event.code == "gone" else "fact_unknown"
-        return No(way="hold", reason=reason, why=f"event: {event.why}")
+        return No(reason=reason, why=f"event: {event.why}")
     if judgement.truth is Truth.TRUE:
         return None
     if judgement.truth is Truth.FALSE:
-        return No(way="hold", reason="no_longer_holds", why=judgement.why)
+        return No(reason="no_longer_holds", why=judgement.why)
     facts = [situation.fact(path.partition(".")[0]) for path in judgement.unknown]
     off = any(isinstance(fact, Unknown) and fact.code == "product_off" for fact in facts)
-    return No(way="hold", reason="product_off" if off else "fact_unknown", why=judgement.why)
+    return No(reason="product_off" if off else "fact_unknown", why=judgement.why)
 
 
 def held_over(situation: Situation) -> No | None:
     """A write that could not be sent for too long asks a person also where nothing holds it any more."""
     write = situation.write
-    no = too_old(situation, No(way="hold", reason=write.held_by or write.reason, why=write.why))
+    no = too_old(situation, No(reason=write.held_by or write.reason, why=write.why))
     return no if no.way == "ask" else None
 
 
@@ -594,7 +585,7 @@ def waited(situation: Situation) -> No:
     ended = max((one.changed_at for one in situation.earlier if one.state == "confirmed"), default=write.planned_at)
     seconds = write.intent.params.get("value")
     until = ended + timedelta(seconds=float(seconds) if isinstance(seconds, int | float) else 0.0)
-    return No(way="hold", reason="wait", why=f"it waits since {ended:%Y-%m-%dT%H:%M:%S}Z", until=until)
+    return No(reason="wait", why=f"it waits since {ended:%Y-%m-%dT%H:%M:%S}Z", until=until)
 
 
 OF_WAITS: tuple[Guard, ...] = (sequence, waited)
@@ -618,7 +609,7 @@ AFTER_READING: tuple[Guard, ...] = (
 
 def braked(situation: Situation, brake: Brake) -> No:
     """A brake of the transaction as a guard's no: it holds, and a hold that lasts too long asks a person."""
-    return too_old(situation, No(way="hold", reason=brake.reason, why=brake.why, until=brake.until))
+    return too_old(situation, No(reason=brake.reason, why=brake.why, until=brake.until))
 
 
 def first_no(guards: tuple[Guard, ...], situation: Situation) -> No | None:
@@ -638,7 +629,7 @@ def brake_in_transaction(
     for guard in (halted, target_free):
         no = guard(situation)
         if no is not None:
-            return Brake(reason=no.reason, why=no.why, until=no.until)
+            return no
     if not write.intent.stops and write.intent.target and len(view.sent_last_hour) >= limits.writes_per_hour:
         until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
         why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
