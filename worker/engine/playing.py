@@ -273,7 +273,7 @@ class Scratch(Ledger, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What plays run on, one after the other. ``jumps``: quiet times are jumped over; without it every look is made."""
+    """What plays run on, one after the other."""
 
     rules: RuleSet
     registry: Registry
@@ -281,7 +281,6 @@ class Bench:
     ledger: Scratch
     request_for: RequestFor
     outcome_of: OutcomeOf
-    jumps: bool = True
 
 
 class Play:
@@ -297,7 +296,6 @@ class Play:
         *,
         partner: PartnerId,
         stride: timedelta | None = None,
-        jumps: bool = True,
     ) -> None:
         self._clock = clock
         self._stage = stage
@@ -305,7 +303,6 @@ class Play:
         self._rules = parts.rules.current
         self._ledger = parts.ledger
         self._noted = parts.decided
-        self._jumps = jumps
         self._stride = stride or parts.settings.interval
         parts = replace(parts, decided=self._take, instead=stage.attempt, defect=self._found)
         self._cycle = Cycle(parts, stage.reader)
@@ -325,7 +322,7 @@ class Play:
         interval = self._settings.interval
         at = timedelta() if self.at is None else (self.at // interval + 1) * interval
         while at < end or (including and at == end):
-            if self._quiet and self.at is not None and self._jumps:
+            if self._quiet and self.at is not None:
                 wake = self._wakes(self._clock.start + self.at, self._clock.start + end + interval)
                 at = max(at, -(-(wake - self._clock.start) // interval) * interval)
                 if at > end or (at == end and not including):

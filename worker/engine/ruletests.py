@@ -280,7 +280,7 @@ class _Run:
             rules=RulesInUse(self._rules),
             decided=self._take,
         )
-        self._play = Play(parts, self._service, clock, partner=PARTNER, jumps=bench.jumps)
+        self._play = Play(parts, self._service, clock, partner=PARTNER)
         self._state = self._play.state
         self._judged: dict[Pair, Judgement] = {}
         self._why_held: dict[Pair, str] = {}

@@ -204,6 +204,9 @@ class Field:
     about: str
 
 
+GOALS: tuple[str, ...] = ("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS")
+"""The goal enum (API section 2.5). Lower-case tickets, revenue and reach are no goals."""
+
 EVENT_FIELDS: Mapping[str, Field] = {
     "id": Field(type="string", section="2.3", about="event id"),
     "title": Field(type="string", section="2.3", about="title as the organiser wrote it"),
@@ -265,17 +268,13 @@ SETUP_FIELDS: Mapping[str, Field] = {
         section="3.1",
         about="NONE without a setup; which field of the record says so is the assumption setup.state_field",
     ),
-    "goal": Field(
-        type="string", values=("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS"), section="2.6", about="goal"
-    ),
+    "goal": Field(type="string", values=GOALS, section="2.6", about="goal"),
     "total_budget": Field(type="number", section="2.6", about="budget in the partner's currency"),
 }
 
 DEFAULTS_FIELDS: Mapping[str, Field] = {
     "total_budget": Field(type="number", section="2.5", about="default budget"),
-    "goal": Field(
-        type="string", values=("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS"), section="2.5", about="default goal"
-    ),
+    "goal": Field(type="string", values=GOALS, section="2.5", about="default goal"),
     "tcs": Field(type="list", section="2.5", about="taste cluster names"),
     "integration_details": Field(type="list", section="2.5", about="integration details"),
     "conversion_id": Field(type="string", nullable=True, section="2.5", about="conversion id, or null"),
@@ -300,9 +299,6 @@ SUGGESTED_TC_FIELDS: Mapping[str, Field] = {
     "tc": Field(type="string", section="2.5", about="taste cluster name"),
     "tc_run_id": Field(type="integer", section="2.1", about="cluster run; comes as a string in this list"),
 }
-
-GOALS: tuple[str, ...] = ("UTILIZATION", "ROAS", "VISIBILITY", "LINK_CLICKS")
-"""The goal enum (API section 2.5). Lower-case tickets, revenue and reach are no goals."""
 
 PREDICTION_TYPES: tuple[str, ...] = ("capacity", "ticket_count")
 """Modes of the two lookout_prediction paths (API section 4.2): percentage, absolute values."""

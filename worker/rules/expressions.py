@@ -37,7 +37,7 @@ from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
-_RESPONSE: Mapping[str, Type] = {"response": ANY}
+RESPONSE: Mapping[str, Type] = {"response": ANY}
 """What a condition on an answer can name: the document does not show most of them, so it may be anything."""
 _ONLY_RESPONSE = "here only `response` is known: what the GET beside it answers"
 
@@ -220,7 +220,7 @@ class Expressions:
 
     def condition(self, value: Scalar | None) -> Expression | None:
         """A ``when``, which with ``after`` is false where no write stands."""
-        found = None if value is None else self._checked(value, 0, boolean=True)
+        found = None if value is None else self.checked(value)
         if found is not None:
             self._nonzero = nonzero(found.source, found.tree)
         if not self._after or (found is None and value is not None):
@@ -228,22 +228,14 @@ class Expressions:
         text = _STANDS if found is None else f"{_STANDS} && ({found.source})"
         return expression_of(text, parse(text, WITH_NAMES_MAX))
 
-    def of_response(self, value: Scalar) -> Expression | None:
-        """A condition on the answer of a GET, which it knows as ``response`` and nothing else."""
-        return self._checked(value, 0, boolean=True, names=_RESPONSE)
-
     @property
     def list_watched(self) -> bool:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
         return self._watches is None or any(self._names[one.fact].kind in ("list", "any") for one in self._watches)
 
-    def of_item(self, value: Scalar, each: str) -> Expression | None:
-        """A condition on an item of the list that ``each`` goes through."""
-        return self._checked(value, 0, boolean=True, each=each)
-
     def computed(self, value: Scalar, *, each: str = "") -> Expression | None:
         """A value that begins with ``=``. ``each``: what the action goes through."""
-        found = self._checked(value, 1, boolean=False, each=each)
+        found = self.checked(value, computed=True, each=each)
         if found is not None:
             self._places.append((found, value))
         return found
@@ -252,16 +244,12 @@ class Expressions:
         """Where a computed value stands."""
         return next(value for one, value in self._places if one is found)
 
-    def _checked(
-        self,
-        value: Scalar,
-        skip: int,
-        *,
-        boolean: bool,
-        each: str = "",
-        names: Mapping[str, Type] | None = None,
+    def checked(
+        self, value: Scalar, *, computed: bool = False, each: str = "", names: Mapping[str, Type] | None = None
     ) -> Expression | None:
-        """What is written, compiled, after everything that is wrong in it was noted."""
+        """What is written, compiled, after everything that is wrong in it was noted: a condition, or what is
+        ``computed``. ``each``: what the action goes through; ``names``: all there are, if not the rule's own."""
+        skip = 1 if computed else 0
         source = value.text[skip:].rstrip()
         try:
             tree = whole = parse(source)
@@ -276,7 +264,7 @@ class Expressions:
         known = self._names if names is None else names
         if each and each != ADDED:
             known = {**known, ITEM: known[each].items or ANY}
-        for finding in check_condition(tree, known, boolean=boolean, whole=None if whole is tree else whole):
+        for finding in check_condition(tree, known, boolean=not computed, whole=None if whole is tree else whole):
             hint = finding.hint if names is None or finding.code != "fact" else _ONLY_RESPONSE
             place, kind = finding.offset + skip, finding.severity
             self._form.note(value, finding.message, hint=hint, code=finding.code, offset=place, severity=kind)

@@ -26,7 +26,7 @@ from worker.rules import remedies
 from worker.rules.actions import ConfirmText, StepText, is_computed, is_fact, undocumented
 from worker.rules.binding import Form, Tree, bind, is_null, place_of
 from worker.rules.evaluate import Expression
-from worker.rules.expressions import Defined, Definitions, Expressions, with_relative
+from worker.rules.expressions import RESPONSE, Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
 from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
 from worker.rules.spelling import CronTimes, instead, meant, nearest
@@ -381,7 +381,7 @@ class _RuleReader:
         if step.action.creates and each.of == step.action.own_fact:
             hint = "write each: clusters, or each: added"
             self.form.note(at, f"'{step.action.name}' makes what is not among the {each.of}", hint=hint)
-        return None if each.where is None else self._expressions.of_item(each.where, each.of)
+        return None if each.where is None else self._expressions.checked(each.where, each=each.of)
 
     def _said_later(self, step: StepText) -> None:
         """What is said again, or at the end, needs a condition that goes on."""
@@ -410,7 +410,7 @@ class _RuleReader:
 
     def _template(self, value: Tree, *, each: str = "") -> Template:
         if isinstance(value, ConfirmText):
-            when = self._expressions.of_response(value.when)
+            when = self._expressions.checked(value.when, names=RESPONSE)
             found: dict[str, Template] = {"get": value.get, "when": "" if when is None else when.source}
             return found
         if is_computed(value):
