@@ -6,9 +6,9 @@ it planned or found open and where each of them came to stand, and the firings t
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
@@ -221,40 +221,6 @@ class Rehearsed:
     rows: tuple[Row, ...]
 
 
-@dataclass(slots=True)
-class _Noted:
-    """What was decided: the hold of each pair, the writes that were planned, and what could not be judged. ``undo``:
-    what a rule would put back."""
-
-    rules: Mapping[RuleId, Rule]
-    undo: Callable[[EventId, Rule, str], Undo]
-    held: dict[tuple[EventId, RuleId], tuple[Brake, tuple[Planned, ...], int]] = field(default_factory=dict)
-    planned: set[WriteKey] = field(default_factory=set)
-    unknown: dict[tuple[EventId, RuleId], str] = field(default_factory=dict)
-
-    def take(self, decision: Decision) -> None:
-        """One decision."""
-        for (event, rule_id), judged in decision.judged.items():
-            self.held.pop((event, rule_id), None)
-            if judged.truth is Truth.UNKNOWN:
-                self.unknown[event, rule_id] = judged.why
-        for (event, rule_id), brake in decision.held.items():
-            memory = decision.memories.get((event, rule_id))
-            rule = self.rules[rule_id]
-            undone, _ = undo_steps(rule, partial(self.undo, event, rule), {})
-            steps = (*_steps(decision, event, rule), *undone)
-            self.held[event, rule_id] = (brake, steps, memory.episode if memory is not None else 0)
-        self.planned.update(plan.key for plan in decision.commit.plans)
-
-    @property
-    def unsure(self) -> tuple[Unsure, ...]:
-        """The rules with unknown conditions."""
-        whys: dict[RuleId, list[str]] = {}
-        for (_, rule), why in sorted(self.unknown.items()):
-            whys.setdefault(rule, []).append(why)
-        return tuple(Unsure(rule=rule, events=len(said), why=said[0]) for rule, said in sorted(whys.items()))
-
-
 def _steps(decision: Decision, event: EventId, rule: Rule) -> tuple[Planned, ...]:
     """What the firing would lead to; where a value cannot be computed now, with the values as they are written."""
     try:
@@ -288,9 +254,11 @@ class Rehearsal:
     own. ``beside``: a daemon is running, and what the ledger calls sending is in that one's hands."""
 
     def __init__(self, parts: Parts, partner: PartnerId, service: Remembered, *, beside: bool) -> None:
-        parts = replace(parts, service=service, instead=self._sent)
-        self._noted = _Noted(rules={rule.id: rule for rule in parts.rules.current.rules}, undo=self._undo)
-        parts = replace(parts, decided=self._noted.take)
+        parts = replace(parts, service=service, instead=self._sent, decided=self._take)
+        self._rules = {rule.id: rule for rule in parts.rules.current.rules}
+        self._holding: dict[tuple[EventId, RuleId], tuple[Brake, tuple[Planned, ...], int]] = {}
+        self._planned: set[WriteKey] = set()
+        self._unknown: dict[tuple[EventId, RuleId], str] = {}
         self.partner = partner
         self.service = service
         self._beside = beside
@@ -316,12 +284,32 @@ class Rehearsal:
             partner=self.partner,
             report=report,
             not_read=tuple(sorted(self.service.not_read, key=lambda one: (one[1].text, one[0]))),
-            unsure=self._noted.unsure,
+            unsure=self._unsure(),
             rows=tuple(rows),
         )
 
+    def _take(self, decision: Decision) -> None:
+        """What was decided: the hold of each pair, the writes that were planned, and what could not be judged."""
+        for (event, rule_id), judged in decision.judged.items():
+            self._holding.pop((event, rule_id), None)
+            if judged.truth is Truth.UNKNOWN:
+                self._unknown[event, rule_id] = judged.why
+        for (event, rule_id), brake in decision.held.items():
+            memory, rule = decision.memories.get((event, rule_id)), self._rules[rule_id]
+            undone, _ = undo_steps(rule, partial(self._undo, event, rule), {})
+            steps = (*_steps(decision, event, rule), *undone)
+            self._holding[event, rule_id] = (brake, steps, memory.episode if memory is not None else 0)
+        self._planned.update(plan.key for plan in decision.commit.plans)
+
     def _undo(self, event: EventId, rule: Rule, undone: str) -> Undo:
         return undo_by_rule(self._ledger, (self.partner, event), rule, undone, self._clock.now())
+
+    def _unsure(self) -> tuple[Unsure, ...]:
+        """The rules with unknown conditions."""
+        whys: dict[RuleId, list[str]] = {}
+        for (_, rule), why in sorted(self._unknown.items()):
+            whys.setdefault(rule, []).append(why)
+        return tuple(Unsure(rule=rule, events=len(said), why=said[0]) for rule, said in sorted(whys.items()))
 
     async def _sent(self, write: Write, request: WriteRequest) -> Outcome:
         """What has passed every guard stands here for ever, as an attempt whose answer never comes."""
@@ -357,9 +345,7 @@ class Rehearsal:
 
     def _writes(self, state: PartnerState, before: Mapping[WriteId, Write]) -> Sequence[Row]:
         found = [
-            one
-            for one in self._ledger.writes(partner=self.partner)
-            if one.id in before or one.key in self._noted.planned
+            one for one in self._ledger.writes(partner=self.partner) if one.id in before or one.key in self._planned
         ]
         in_flight = {one.id: one for one in before.values() if self._beside and one.state == "sending"}
         return [self._row(state, in_flight.get(one.id, one), known=one.id in before) for one in found]
@@ -368,7 +354,7 @@ class Rehearsal:
         """Firings that something holds: there is no write yet, but for what it would be."""
         now = self._clock.now()
         rows: list[Row] = []
-        for (event, rule), (brake, steps, episode) in sorted(self._noted.held.items(), key=lambda one: one[0]):
+        for (event, rule), (brake, steps, episode) in sorted(self._holding.items(), key=lambda one: one[0]):
             for step in steps:
                 key = WriteKey(
                     partner=state.partner,
