@@ -248,7 +248,7 @@ def _action(action: Action) -> str:
         *([("already so", _already_so(action))] if action.shown not in _ASKS_NOTHING else ()),
         ("evidence", _evidence(action)),
         ("held unless confirmed", leans),
-        *([("section", action.section)] if action.section else ()),
+        *([("section", action.calls[0].section)] if action.calls else ()),
         ("example", f"`{action.example}`"),
     ]
     params = [(f"`{name}`", _param(param), param.about) for name, param in action.params.items()]

@@ -134,11 +134,6 @@ class Action:
     example: str
 
     @property
-    def section(self) -> str:
-        """The section of the document in which its row stands; empty where the service does not hear of it."""
-        return self.calls[0].section if self.calls else ""
-
-    @property
     def bare(self) -> str | None:
         """The parameter of an action that is written as ``name: value``."""
         return next(iter(self.params)) if self.shape == "value" else None
