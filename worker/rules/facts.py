@@ -403,36 +403,24 @@ Fields = frozenset[str] | None
 
 def decides(rule: Rule) -> Mapping[str, Fields]:
     """What the rule's condition and its ``on_change`` look at, by the fact's name."""
-    found: dict[str, Fields] = {}
-    if rule.when is not None:
-        _add(found, _paths(rule.when))
-    for watch in rule.on_change:
-        by = frozenset(watch.by) if watch.by and _is_record(watch.fact) else None
-        found[watch.fact] = _joined(found.get(watch.fact, frozenset()), by)
-    return found
+    watched = ((one.fact, frozenset(one.by) if one.by and _is_record(one.fact) else None) for one in rule.on_change)
+    return _joined((*(_named(rule.when) if rule.when is not None else ()), *watched))
 
 
 def looked_at(rules: Iterable[Rule]) -> Mapping[str, Fields]:
     """What any of the rules names, in computed values too."""
-    found: dict[str, Fields] = {}
-    for rule in rules:
-        for name, fields in decides(rule).items():
-            found[name] = _joined(found.get(name, frozenset()), fields)
-        for step in rule.do:
-            for value in step.params.values():
-                if isinstance(value, Computed):
-                    _add(found, _paths(value))
-    return found
+    rules = tuple(rules)
+    values = (value for rule in rules for step in rule.do for value in step.params.values())
+    computed = (one for value in values if isinstance(value, Computed) for one in _named(value))
+    return _joined((*(one for rule in rules for one in decides(rule).items()), *computed))
 
 
 def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
     """Of every record what rules may be written about: its documented fields, and those that a rule names."""
-    named = looked_at(rules)
-    found: dict[str, Fields] = {}
-    for name, fact in BUILT_IN.items():
-        if fact.type.kind == "object" and fact.type.fields is not None and name not in LOCAL | MADE:
-            found[name] = _joined(frozenset(fact.type.fields), named.get(name, frozenset()))
-    return found
+    types = {name: fact.type for name, fact in BUILT_IN.items() if name not in LOCAL | MADE and _is_record(name)}
+    documented = {name: frozenset(one.fields) for name, one in types.items() if one.fields is not None}
+    named = ((name, fields) for name, fields in looked_at(rules).items() if name in documented)
+    return _joined((*documented.items(), *named))
 
 
 def narrowed(fact: Fact, fields: Fields) -> Fact:
@@ -464,15 +452,20 @@ def _paths(text: Condition | Computed) -> Iterator[Path]:
             yield from (Path(name="event", fields=(name,)) for name in fields)
 
 
-def _add(found: dict[str, Fields], paths: Iterable[Path]) -> None:
-    for path in paths:
+def _named(text: Condition | Computed) -> Iterator[tuple[str, Fields]]:
+    """The facts that are read for a text, each with the field that it names, or all."""
+    for path in _paths(text):
         if path.name not in LOCAL | MADE:
-            own = frozenset({path.fields[0]}) if path.fields and _is_record(path.name) else None
-            found[path.name] = _joined(found.get(path.name, frozenset()), own)
+            yield path.name, frozenset({path.fields[0]}) if path.fields and _is_record(path.name) else None
 
 
-def _joined(one: Fields, other: Fields) -> Fields:
-    return None if one is None or other is None else one | other
+def _joined(named: Iterable[tuple[str, Fields]]) -> Mapping[str, Fields]:
+    """All of a fact where any asks for all of it, else what each asks for."""
+    found: dict[str, Fields] = {}
+    for name, fields in named:
+        before = found.get(name, frozenset())
+        found[name] = None if before is None or fields is None else before | fields
+    return found
 
 
 def _is_record(name: str) -> bool:

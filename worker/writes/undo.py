@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from worker.model.actions import ACTIONS, UNDO
 from worker.model.commits import Commit, Record
-from worker.model.facts import Json
+from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.model.writes import UNSENT, InOrder, Intent, Plan, State, Write
 from worker.writes.evidence import members, wish_of
@@ -141,9 +141,9 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
 
     Each chosen write must pass `may_have_effect`.
     """
-    halves = [write for write in chosen if not _seen(write)]
     whole = [write for write in chosen if _seen(write)]
-    kept = [_half_kept(write) for write in halves if not any(_pair(write, one) for one in whole)]
+    halves = [write for write in chosen if not _seen(write) and _step(write) not in map(_step, whole)]
+    kept = [NotUndone(write=write, why=_BELONGS, cannot=True) for write in halves]
     under_way = next((write for write in history if write.undo and write.state in UNSENT), None)
     if under_way is not None:
         why = f"write {under_way.id} is to put the target back already"
@@ -319,21 +319,14 @@ def _seen(write: Write) -> bool:
     return write.key.item not in ACTIONS[write.intent.action].unseen
 
 
-def _half_kept(write: Write) -> NotUndone:
-    return NotUndone(write=write, why=_BELONGS, cannot=True)
-
-
 def _since(later: Write) -> str:
     whose = "an undo" if later.undo else f"rule {later.key.rule}"
     return f"write {later.id} of {whose} has set the target since"
 
 
-def _pair(half: Write, whole: Write) -> bool:
-    return (half.key.rule, half.key.episode, half.key.position) == (
-        whole.key.rule,
-        whole.key.episode,
-        whole.key.position,
-    )
+def _step(write: Write) -> tuple[RuleId, int, int]:
+    """The step that it was planned for, which is that of the other half of a pair, too."""
+    return write.key.rule, write.key.episode, write.key.position
 
 
 def _sent_order(write: Write) -> tuple[InOrder, int]:
