@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert, text, update
 
 from tests.calling import call, settle_in
 from tests.contract.postgres import Server, running
 from tests.unit.ledger.examples import NOW, after, become, key, plan, planned, sent
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.ledger.tables import replicas
+from worker.ledger.tables import replicas, revision_table
 from worker.model.commits import LogFilter
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
 from worker.model.facts import Json
@@ -154,6 +154,14 @@ def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None
     assert (done.code, "1 replicas run on" in done.err) == (3, True)
     with open_reading(url) as reader:
         assert reader.made
+
+
+def test_what_to_do_before_an_upgrade_is_what_a_server_can(url: str, tmp_path: Path) -> None:
+    config = settle_in(tmp_path, CONFIG.format(url=url))
+    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger, ledger._store.writing() as connection:
+        connection.execute(update(revision_table).values(version_num="0007"))
+    done = call("writes", config=config)
+    assert (done.code, "take a backup with `pg_dump`" in done.err) == (3, True)
 
 
 def test_nothing_is_no_ledger_to_upgrade(url: str, tmp_path: Path) -> None:

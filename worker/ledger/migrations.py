@@ -57,11 +57,12 @@ def require_current(
     revision: str, name: str, known: tuple[str, ...] = REVISIONS, *, place: LedgerPlace | None = None
 ) -> None:
     """Raises `NotSafe` unless it is the program's own revision, the last of those it knows. ``place``: where to look
-    for a daemon that an older program left running: nothing can be halted there, and it sends on."""
+    for a daemon that an older program left running: nothing can be halted there, and it sends on. None: on a server."""
     if revision == known[-1]:
         return
     if revision in known:
-        hint = "take a backup with `campaign-worker ledger backup FILE`, then run `campaign-worker ledger upgrade`"
+        backup = "pg_dump" if place is None else "campaign-worker ledger backup FILE"
+        hint = f"take a backup with `{backup}`, then run `campaign-worker ledger upgrade`"
         pid = None if place is None else holder(place)
         if pid is not None and pid != os.getpid():
             older = f"process {pid}, of the program from before, still runs on it and sends"

@@ -77,9 +77,10 @@ def test_a_newer_ledger_is_refused_by_name_and_left_alone(tmp_path: Path) -> Non
         assert caught.value.hint
 
 
-def test_an_older_ledger_waits_for_an_upgrade_after_a_backup() -> None:
+def test_an_older_ledger_waits_for_an_upgrade_after_a_backup(tmp_path: Path) -> None:
+    place = place_of(f"sqlite:///{tmp_path}/worker.db")
     with pytest.raises(NotSafe, match=r"revision 0001.*needs 0002") as caught:
-        require_current("0001", "the ledger", known=("0001", "0002"))
+        require_current("0001", "the ledger", known=("0001", "0002"), place=place)
 
     assert "ledger backup" in caught.value.hint
     assert "ledger upgrade" in caught.value.hint
