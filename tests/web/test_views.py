@@ -192,7 +192,7 @@ def test_what_a_filter_cannot_mean_is_said_and_left_out() -> None:
     assert len(asked.problems) == 4
     assert (asked.wanted.kind, asked.wanted.reason, asked.wanted.write, asked.wanted.since) == (None, None, None, None)
     assert asked.wanted.event == "e"
-    assert writes_asked({"state": "done"}).problems == ("state: there is no state 'done'",)
+    assert writes_asked({"state": "done"}, NOW).problems == ("state: there is no state 'done'",)
 
 
 @pytest.mark.parametrize(

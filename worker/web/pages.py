@@ -187,7 +187,7 @@ def log_page(asking: PageRequest) -> Shown:
 
 def writes_page(asking: PageRequest) -> Shown:
     """Writes, newest first, narrowed by the address."""
-    asked = writes_asked(asking.query)
+    asked = writes_asked(asking.query, asking.now)
     found = asking.ledger.newest_writes(asked.wanted, WRITES + 1)
     values = {
         "asked": asked,

@@ -9,7 +9,7 @@ HTML, and everything that came from outside stays plain text.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -61,7 +61,7 @@ def _indent(line: str) -> int:
 
 TEXT_MAX = 400
 """Characters of an id that are looked for; the service's own are far shorter."""
-NUMBER_MAX = 2**62
+CLOSED: Mapping[str, Container[str]] = {"kind": KINDS, "reason": REASONS, "state": MOVES}
 LOG_KEYS = ("partner", "event", "rule", "write", "kind", "reason", "since", "until")
 WRITES_KEYS = ("state", "partner", "event", "rule")
 EVENT_FIELDS_ASKED = ("status", "client_campaign_status")
@@ -87,40 +87,38 @@ class Filters(Generic[W]):
 
 def log_asked(query: Mapping[str, str], now: datetime) -> Filters[LogFilter]:
     """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``."""
-    given = _given(query, LOG_KEYS)
-    problems: list[str] = []
-    for name, known in (("kind", KINDS), ("reason", REASONS)):
-        if name in given and given[name] not in known:
-            problems.append(f"{name}: there is no {name} {given[name]!r}")
-    wanted = LogFilter(
-        partner=given.get("partner"),
-        event=given.get("event"),
-        rule=given.get("rule"),
-        write=_number(given.get("write"), "write", problems),
-        kind=given.get("kind") if given.get("kind") in KINDS else None,
-        reason=given.get("reason") if given.get("reason") in REASONS else None,
-        since=_moment(given.get("since"), now, "since", problems),
-        until=_moment(given.get("until"), now, "until", problems),
-        before_id=_number(query.get("before") or None, "before", problems),
-    )
-    return Filters(given=given, problems=tuple(problems), wanted=wanted)
+    return _asked(LogFilter, query, LOG_KEYS, now)
 
 
-def writes_asked(query: Mapping[str, str]) -> Filters[WriteFilter]:
+def writes_asked(query: Mapping[str, str], now: datetime) -> Filters[WriteFilter]:
     """The filters of the address of the list of writes."""
-    given = _given(query, WRITES_KEYS)
-    problems: list[str] = []
-    state = given.get("state")
-    if state is not None and state not in MOVES:
-        problems.append(f"state: there is no state {state!r}")
-    wanted = WriteFilter(
-        state=state if state in MOVES else None,
-        partner=given.get("partner"),
-        event=given.get("event"),
-        rule=given.get("rule"),
-        before_id=_number(query.get("before") or None, "before", problems),
-    )
-    return Filters(given=given, problems=tuple(problems), wanted=wanted)
+    return _asked(WriteFilter, query, WRITES_KEYS, now)
+
+
+def _asked(form: type[W], query: Mapping[str, str], names: Iterable[str], now: datetime) -> Filters[W]:
+    given, wanted, problems = _given(query, names), dict[str, Any](), list[str]()
+    for name, text in (given | _given(query, ("before",))).items():
+        try:
+            wanted["before_id" if name == "before" else name] = _meant(name, text, now)
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    return Filters(given=given, problems=tuple(problems), wanted=form(**wanted))
+
+
+def _meant(name: str, text: str, now: datetime) -> object:
+    """What a filter stands for. Raises `ValueError`."""
+    if name in CLOSED and text not in CLOSED[name]:
+        raise ValueError(f"there is no {name} {text!r}")
+    if name in ("write", "before"):
+        if not (number := number_in(text)):
+            raise ValueError(f"{text!r} is no number")
+        return number
+    if name in ("since", "until"):
+        try:
+            return parse_moment(text, now)
+        except ValueError:
+            raise ValueError(f"{text!r} is no time; write 2h, 7d or 2026-01-31T12:00") from None
+    return text
 
 
 def events_asked(query: Mapping[str, str]) -> Filters[EventFilter]:
@@ -142,23 +140,6 @@ def _given(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def number_in(text: str) -> int:
     """The number that was typed; 0, which no write has, for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
-
-
-def _number(text: str | None, name: str, problems: list[str]) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and int(text[:20]) < NUMBER_MAX:
-        return int(text[:20])
-    problems.append(f"{name}: {text!r} is no number")
-    return None
-
-
-def _moment(text: str | None, now: datetime, name: str, problems: list[str]) -> datetime | None:
-    try:
-        return None if text is None else parse_moment(text, now)
-    except ValueError:
-        problems.append(f"{name}: {text!r} is no time; write 2h, 7d or 2026-01-31T12:00")
-        return None
 
 
 # Every page for programs: what a template shows, as JSON.
