@@ -15,7 +15,6 @@ from math import ceil, log1p, log10
 from typing import Literal
 
 from worker.model.commits import KINDS
-from worker.model.facts import Json
 from worker.model.writes import FINAL, Outcomes, Settled
 from worker.web.views import Record, changed_field, day_and_time, iso, lasting, tone_of
 
@@ -37,6 +36,9 @@ LANES_MAX = 14
 Shape = Literal["dot", "ring", "tick", "diamond", "small"]
 _STATES = frozenset(KINDS) & (FINAL | {"planned", "waiting", "sending", "applied", "unknown", "needs_human"})
 _MARKS: Mapping[str, Shape] = {"sending": "tick", "evidence": "small", "held": "ring"}
+OURS: tuple[Shape, str, str] = ("diamond", "busy", "by the worker")
+OTHERS: tuple[Shape, str, str] = ("ring", "other", "not by the worker")
+"""How a change by the worker is marked, and one by anybody else, and what is said of it."""
 _EVIDENCE: Mapping[str, str] = {"there": "good", "not_there": "warn", "cannot_tell": "quiet"}
 
 
@@ -163,52 +165,32 @@ def _grouped(records: Sequence[Record]) -> tuple[dict[str, list[Record]], ...]:
 
 def _field(name: str, changes: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Point]]:
     """A field's values one after another, and a mark where it changed: filled where it was the worker's doing."""
-    spans: list[Span] = []
+    told = [(_at(record), change) for record in changes if (change := changed_field(record)) is not None]
+    edges = [LEFT, *(axis.places[at] for at, _ in told), axis.end]
+    values = [*(str(before) for _, (_, before, _, _) in told), *(str(value) for _, (_, _, value, _) in told[-1:])]
+    tones = {value: f"value{number % 4}" for number, value in enumerate(dict.fromkeys(values))}
+    spans = [_span(*ends, tones[value], value) for ends, value in zip(pairwise(edges), values, strict=True)]
     marks: list[Point] = []
-    tones: dict[str, str] = {}
-    begins = LEFT
-    value: Json = None
-
-    def lasted(was: Json, ends: float) -> None:
-        tone = tones.setdefault(str(was), f"value{len(tones) % 4}")
-        if ends > begins:
-            spans.append(Span(x=begins, width=round(ends - begins, 1), tone=tone, label=str(was)))
-
-    for record in changes:
-        change = changed_field(record)
-        if change is None:
-            continue
-        _, before, value, maker = change
-        ours = maker is not None
-        x = axis.places[_at(record)]
-        lasted(before, x)
-        whose = "by the worker" if ours else "not by the worker"
-        label = f"{day_and_time(_at(record))} {name}: {before} → {value}, {whose}"
-        marks.append(Point(x=x, shape="diamond" if ours else "ring", tone="busy" if ours else "other", label=label))
-        begins = x
-    lasted(value, axis.end)
-    return spans, marks
+    for at, (_, before, value, maker) in told:
+        shape, tone, whose = OTHERS if maker is None else OURS
+        label = f"{day_and_time(at)} {name}: {before} → {value}, {whose}"
+        marks.append(Point(x=axis.places[at], shape=shape, tone=tone, label=label))
+    return [span for span in spans if span.width > 0], marks
 
 
 def _write(records: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Point]]:
     """A write's states one after another; ticks are attempts, dots are reads, rings say what held it, and the last mark
     is its end."""
-    spans: list[Span] = []
-    marks: list[Point] = []
-    state, since = "", 0.0
-    for record in records:
-        kind, x = str(record["kind"]), axis.places[_at(record)]
-        if kind in _MARKS:
-            marks.append(_mark(record, axis, _MARKS[kind]))
-        if kind in _STATES:
-            if state and x > since:
-                spans.append(Span(x=since, width=round(x - since, 1), tone=tone_of(state), label=state))
-            state, since = kind, x
-            if kind in FINAL:
-                marks.append(_mark(record, axis, "dot"))
-    if state and state not in FINAL:
-        spans.append(Span(x=since, width=round(axis.end - since, 1), tone=tone_of(state), label=state))
-    return spans, marks
+    kinds = [(str(record["kind"]), record) for record in records]
+    marks = [_mark(record, axis, _MARKS.get(kind, "dot")) for kind, record in kinds if kind in _MARKS or kind in FINAL]
+    states = [(kind, axis.places[_at(record)]) for kind, record in kinds if kind in _STATES]
+    ends = [*(x for _, x in states[1:]), axis.end]
+    spans = [_span(x, end, tone_of(kind), kind) for (kind, x), end in zip(states, ends, strict=False)]
+    return [span for span in spans if span.width > 0 and span.label not in FINAL], marks
+
+
+def _span(begins: float, ends: float, tone: str, label: str) -> Span:
+    return Span(x=begins, width=round(ends - begins, 1), tone=tone, label=label)
 
 
 def _mark(record: Record, axis: Axis, shape: Shape) -> Point:
