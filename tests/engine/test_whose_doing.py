@@ -277,8 +277,10 @@ def test_a_publish_and_what_comes_with_it_are_told_from_a_persons(tmp_path: Path
         assert sorted(told(here, "e1")) == [
             f"event.client_campaign_status changed from 'PAUSED' to 'RUNNING', {OURS}",
             f"setup.state changed from 'DRAFT' to 'PUBLISHED', {OURS}",
-            "suggested_tcs changed: gained [{'tc': 'cluster 7', 'tc_run_id': 7}], "
-            "lost [{'tc': 'cluster 1', 'tc_run_id': 1}]",
+            (
+                "suggested_tcs changed: gained [{'tc': 'cluster 7', 'tc_run_id': 7}], "
+                "lost [{'tc': 'cluster 1', 'tc_run_id': 1}]"
+            ),
         ]
         assert f"setup.state changed from 'DRAFT' to 'PUBLISHED', {OTHERS}" in told(here, "e2")
 

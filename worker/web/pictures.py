@@ -211,7 +211,8 @@ def _at(record: Record) -> str:
 
 
 WIDTH, HEIGHT = 860.0, 230.0
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 14.0, 30.0
+WEST, EAST, NORTH, SOUTH = 52.0, 12.0, 14.0, 30.0
+"""What lies around the bars of a chart: its numbers and its days."""
 FULL = 0.9
 """Of its day's place, how much a bar takes."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -252,7 +253,7 @@ class Chart:
     rows: tuple[tuple[str, ...], ...] = ()
     width: float = WIDTH
     height: float = HEIGHT
-    left: float = LEFT
+    left: float = WEST
 
 
 def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
@@ -263,15 +264,15 @@ def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
         if one.state in group_of and one.day in table:
             table[one.day][group_of[one.state]] += one.count
     highest = _round_up(max(sum(parts.values()) for parts in table.values()))
-    step = (WIDTH - LEFT - RIGHT) / days
+    step = (WIDTH - WEST - EAST) / days
     bars: list[Bar] = []
     for place, (day, parts) in enumerate(table.items()):
-        top = HEIGHT - BOTTOM
+        top = HEIGHT - SOUTH
         for group, count in parts.items():
             if count:
                 height = _height(count, highest)
                 top -= height
-                x, label = round(LEFT + place * step, 2), f"{day}: {count} {group}"
+                x, label = round(WEST + place * step, 2), f"{day}: {count} {group}"
                 bars.append(Bar(x=x, y=top, width=round(step * FULL, 2), height=height, tone=_tone(group), label=label))
     return Chart(
         title="Writes a day",
@@ -290,17 +291,17 @@ def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Cha
     names = _days(today, days)
     found = sorted((one for one in settled if one.day in names), key=lambda one: one.day)
     highest = _round_up(max((one.slow_s for one in found), default=0))
-    step = (WIDTH - LEFT - RIGHT) / days
+    step = (WIDTH - WEST - EAST) / days
     bars: list[Bar] = []
     for one in found:
-        x = LEFT + names.index(one.day) * step
+        x = WEST + names.index(one.day) * step
         for tone, seconds, at, share, which in (
             ("quiet", one.slow_s, x, 1.0, "95 of 100 within"),
             ("good", one.middle_s, x + step * 0.2, 0.6, "half of them within"),
         ):
             height = max(1.5, _height(seconds, highest))
-            width, y = round(step * FULL * share, 2), round(HEIGHT - BOTTOM - height, 1)
-            label = f"{one.day}: {which} {_span(seconds)} ({one.count} writes)"
+            width, y = round(step * FULL * share, 2), round(HEIGHT - SOUTH - height, 1)
+            label = f"{one.day}: {which} {_lasting(seconds)} ({one.count} writes)"
             bars.append(Bar(x=round(at, 2), y=y, width=width, height=height, tone=tone, label=label))
     return Chart(
         title="From the change seen to confirmed",
@@ -310,7 +311,7 @@ def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Cha
         up=_up(highest),
         legend=(("good", "half within"), ("quiet", "95 of 100 within")),
         head=("day", "writes", "half within", "95 of 100 within"),
-        rows=tuple((one.day, str(one.count), _span(one.middle_s), _span(one.slow_s)) for one in reversed(found)),
+        rows=tuple((one.day, str(one.count), _lasting(one.middle_s), _lasting(one.slow_s)) for one in reversed(found)),
     )
 
 
@@ -318,12 +319,12 @@ def _tone(group: str) -> str:
     return _TONES.get(group) or tone_of(GROUPS[group][0])
 
 
-def _span(seconds: float) -> str:
+def _lasting(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else lasting(timedelta(seconds=seconds))
 
 
 def _height(value: float, highest: float) -> float:
-    return round((HEIGHT - TOP - BOTTOM) * value / highest, 1)
+    return round((HEIGHT - NORTH - SOUTH) * value / highest, 1)
 
 
 def _days(today: date, days: int) -> list[str]:
@@ -333,14 +334,14 @@ def _days(today: date, days: int) -> list[str]:
 
 def _across(days: Sequence[str]) -> tuple[tuple[float, str], ...]:
     """About six of the days have their names in the middle below their bars."""
-    step = (WIDTH - LEFT - RIGHT) / len(days)
+    step = (WIDTH - WEST - EAST) / len(days)
     every = ceil(len(days) / 6)
-    return tuple((LEFT + (place + 0.5) * step, days[place][5:]) for place in range(0, len(days), every))
+    return tuple((WEST + (place + 0.5) * step, days[place][5:]) for place in range(0, len(days), every))
 
 
 def _up(highest: float) -> tuple[tuple[float, str], ...]:
     values = [highest * part / 4 for part in range(5)]
-    return tuple((round(HEIGHT - BOTTOM - _height(value, highest), 1), f"{value:g}") for value in values)
+    return tuple((round(HEIGHT - SOUTH - _height(value, highest), 1), f"{value:g}") for value in values)
 
 
 def _round_up(value: float) -> float:
