@@ -37,7 +37,7 @@ from worker.sandbox.service import Twin
 EVENTS = int(os.environ.get("EVENTS", "1000"))
 CHANGES = int(os.environ.get("CHANGES", "10"))
 DAY_S = 86_400.0
-LOOK_EVERY_S = 300.0
+ASK_EVERY_S = 300.0
 """A look at a thousand events in every three seconds of a day would take hours to record, and show the same changes."""
 BOUND_S = 15.0
 """What a backtest over a day may take."""
@@ -113,7 +113,7 @@ async def a_day(here: Town) -> None:
     state = here.worker.states[PARTNER]
     index = 0
     while index < len(changes):
-        await here.clock.sleep(LOOK_EVERY_S)
+        await here.clock.sleep(ASK_EVERY_S)
         while index < len(changes) and changes[index][0] <= here.at:
             here.twin.change(changes[index][1], here.loop.time())
             index += 1

@@ -35,10 +35,10 @@ from benchmarks.rivals import origin, python, versions
 from tests.worlds import PARTNER, QUICK
 from worker.engine.daemon import keep
 from worker.engine.deciding import Decider
-from worker.engine.looks import Settings as Deciding
 from worker.engine.observe import News
 from worker.engine.ports import Listing, Parts, RulesInUse
 from worker.engine.state import EVENT, PartnerState, Stored
+from worker.engine.views import Settings as Deciding
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, Known

@@ -33,7 +33,7 @@ from benchmarks import rivals
 from benchmarks.ledger_floor import Bare, noting
 from tests.contract.postgres import running
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, Commit, Move, Sending, SendingView
+from worker.model.commits import Commit, Hold, Move, Sending, SendingView
 from worker.model.exchange import Accepted, Answered
 from worker.model.facts import EventId, PartnerId, RuleId
 from worker.model.writes import Intent, Plan, Write, WriteKey
@@ -92,7 +92,7 @@ def plan_of(number: int) -> Plan:
     return Plan(key=key, intent=intent, state="planned", reason="condition", why="event.status is 'cancelled'")
 
 
-def no_brake(_: SendingView) -> Brake | None:
+def no_brake(_: SendingView) -> Hold | None:
     """Everything may be sent."""
     return None
 

@@ -35,8 +35,8 @@ from tests.twin import BASE_URLS, TwinTransport
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.daemon import keep
-from worker.engine.looks import Settings as Deciding
 from worker.engine.state import PartnerState
+from worker.engine.views import Settings as Deciding
 from worker.sandbox.service import Twin
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))

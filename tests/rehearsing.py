@@ -6,9 +6,9 @@ from copy import deepcopy
 from datetime import timedelta
 
 from tests.worlds import PARTNER, Town
-from worker.engine.looks import sendings_reach
 from worker.engine.ports import Parts
 from worker.engine.rehearsal import Memory, Rehearsal, Rehearsed, Remembered
+from worker.engine.views import sendings_reach
 from worker.ledger.sql import draft_of
 from worker.model.facts import EventId, PartnerId
 from worker.sandbox.service import Twin

@@ -24,10 +24,10 @@ from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
 from worker.engine.derived import told
-from worker.engine.looks import EngineSettings
-from worker.engine.looks import Settings as Deciding
 from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.state import PartnerState
+from worker.engine.views import EngineSettings
+from worker.engine.views import Settings as Deciding
 from worker.guards import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter, Record

@@ -1,7 +1,7 @@
 """Every guard, in the order in which they object: the last no before a write.
 
 The first that objects wins; each gives a stable reason code. Guards are pure and know only a `Situation`. Those of
-`BEFORE_READING` cost nothing and come first; those of `AFTER_READING` judge the fresh facts; `brake_in_transaction`
+`BEFORE_READING` cost nothing and come first; those of `AFTER_READING` judge the fresh facts; `held_in_transaction`
 runs inside the very transaction that records the attempt.
 """
 
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.model.actions import ACTIONS, money_in
-from worker.model.commits import Booking, Brake, Halt, SendingView
+from worker.model.commits import Booking, Halt, Hold, SendingView
 from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId, number_of, record_of
 from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
@@ -59,9 +59,9 @@ def _of_rule(halts: Iterable[Halt], rule: RuleId) -> Halt | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class No(Brake):
-    """A guard's no. ``hold``: the write stays as it is and says why; ``skip`` and ``refuse`` end it; ``ask``: a person
-    shall approve first; ``confirm``: it is there already, by its own earlier attempt.
+class No(Hold):
+    """A guard's no. ``hold``: the write stays as it is and says why; ``skip`` and ``refuse`` end it; ``ask``: an
+    operator shall approve first; ``confirm``: it is there already, by its own earlier attempt.
     ``drop``: an unknown write that is proved absent and that nobody asks for any more."""
 
     way: Literal["hold", "skip", "refuse", "ask", "confirm", "drop"] = "hold"
@@ -69,7 +69,7 @@ class No(Brake):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The brakes of the ``safety`` section. ``of_rules``: the spending limits of the rules that a write stands for."""
+    """The limits of the ``safety`` section. ``of_rules``: the spending limits of the rules that a write stands for."""
 
     writes_per_hour: int = 120
     spend: SpendLimits = field(default_factory=SpendLimits)
@@ -85,9 +85,9 @@ class Situation:
     """One write about to be sent.
 
     ``on_target``: other unsettled writes of its target. ``earlier``: the writes of its sequence that come before it.
-    ``unvouched``: assumptions it leans on that nobody vouched for. ``judgement``: its condition on fresh facts.
+    ``unconfirmed``: assumptions it depends on that nobody confirmed. ``judgement``: its condition on fresh facts.
     ``facts``: the fresh facts by name; ``budget_range`` only where the write carries a budget. ``touched``: of an undo,
-    in words, that looks have seen another hand change its target since it was planned; ``left``: what those of the
+    in words, that polls have seen somebody else change its target since it was planned; ``left``: what those of the
     writes that it undoes left there which may have had an effect, and ``left_unread`` that no read has shown it yet.
     ``put_back_by``: the undo that is to put this write back. ``approved_amount``: what somebody who approved it was
     shown that it spends.
@@ -99,7 +99,7 @@ class Situation:
     halts: tuple[Halt, ...] = ()
     on_target: tuple[Write, ...] = ()
     earlier: tuple[Write, ...] = ()
-    unvouched: tuple[str, ...] = ()
+    unconfirmed: tuple[str, ...] = ()
     credentials_until: datetime | None = None
     approved_amount: float | None = None
     judgement: Judgement = field(default_factory=lambda: Judgement(truth=Truth.UNKNOWN, why="not judged"))
@@ -124,7 +124,7 @@ class Situation:
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(hours=24), timedelta(hours=168)
 
 
-def spend_brake(mine: Booking, booked: Iterable[Booking], limits: Limits, now: datetime) -> Brake | None:
+def held_by_spend(mine: Booking, booked: Iterable[Booking], limits: Limits, now: datetime) -> Hold | None:
     """The limit that the write behind ``mine`` would pass. ``booked``: what other writes of the partner have booked."""
     others = [one for one in booked if one.write != mine.write]
     sets = [("", others, limits.spend)]
@@ -132,19 +132,19 @@ def spend_brake(mine: Booking, booked: Iterable[Booking], limits: Limits, now: d
         sets.append((f" by rule {rule}", [one for one in others if rule in one.rules], of_rule))
     for whose, counted, limit in sets if mine.amount > 0 else ():
         of_event = [one for one in counted if one.event == mine.event]
-        brake = (
+        held = (
             _passed(mine, of_event, limit.per_event, f"for the event{whose}", None)
             or _passed(mine, _within(counted, now, DAY), limit.per_day, f"in 24 hours{whose}", DAY)
             or _passed(mine, _within(counted, now, WEEK), limit.per_week, f"in 7 days{whose}", WEEK)
         )
-        if brake is not None:
-            return brake
+        if held is not None:
+            return held
     return None
 
 
 def _passed(
     mine: Booking, counted: Sequence[Booking], limit: float | None, words: str, window: timedelta | None
-) -> Brake | None:
+) -> Hold | None:
     """The limit, where it would be passed, and until when: as much must have left the window as is too much."""
     before = spent(counted)
     total = round(before + mine.amount, 2)
@@ -156,7 +156,7 @@ def _passed(
         times = sorted(one.at for one in counted)
         lets = (at for at in times if round(spent([one for one in counted if one.at > at]) + mine.amount, 2) <= limit)
         until = next((at + window for at in lets), None)
-    return Brake(reason="spend", why=why, until=until)
+    return Hold(reason="spend", why=why, until=until)
 
 
 def _within(booked: Iterable[Booking], now: datetime, window: timedelta) -> list[Booking]:
@@ -317,7 +317,7 @@ def as_approved(situation: Situation) -> No | None:
 
 
 def as_it_was_left(situation: Situation) -> No | None:
-    """An undo puts back only what the undone writes left: what another hand has set since stays, also where that hand
+    """An undo puts back only what the undone writes left: what somebody else has set since stays, also where that hand
     has set it back to how it was left."""
     write = situation.write
     left = situation.left
@@ -419,8 +419,8 @@ def _to_come(until: datetime | None, now: datetime) -> bool:
 
 
 def sequence(situation: Situation) -> No | None:
-    """A step starts when every step before it is confirmed, or was skipped because it was so already; or where a person
-    has it put back, and this one is about something else."""
+    """A step starts when every step before it is confirmed, or was skipped because it was so already; or where an
+    operator has it put back, and this one is about something else."""
     for write in situation.earlier:
         if not write.final:
             return No(reason="sequence", why=f"write {write.id} before it is {write.state}")
@@ -441,18 +441,18 @@ _SO_ALREADY = frozenset({"already_so", "nothing_to_pause"})
 
 
 def halted(situation: Situation) -> No | None:
-    """A person's halt of everything, this partner or this rule."""
+    """An operator's halt of everything, this partner or this rule."""
     halt = halt_of(situation.write, situation.halts)
     if halt is None:
         return None
     return No(reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
 
 
-def vouched(situation: Situation) -> No | None:
-    """Against the real service no write leans on a default that nobody has confirmed."""
-    if not situation.unvouched:
+def defaults_confirmed(situation: Situation) -> No | None:
+    """Against the real service no write depends on a default that nobody has confirmed."""
+    if not situation.unconfirmed:
         return None
-    names = ", ".join(situation.unvouched)
+    names = ", ".join(situation.unconfirmed)
     return No(reason="assumption", why=f"write these into assumptions: once confirmed: {names}")
 
 
@@ -484,9 +484,9 @@ def _may_overtake(write: Write, other: Write) -> bool:
 
 
 def put_back(situation: Situation) -> No | None:
-    """A write that a person is about to have put back is not sent once more, only to be undone after that: not where it
-    is unknown and was proved absent, nor where its attempt never left, or a verdict grants it another. What holds it,
-    as a halt does, comes first: then the undo is not about to be sent either, and may still be rejected. So it may
+    """A write that an operator is about to have put back is not sent once more, only to be undone after that: not where
+    it is unknown and was proved absent, nor where its attempt never left, or a verdict grants it another. What holds
+    it, as a halt does, comes first: then the undo is not about to be sent either, and may still be rejected. So it may
     while it waits for approval: that long the write is held."""
     undo = situation.put_back_by
     if undo is None:
@@ -512,7 +512,7 @@ def product_on(situation: Situation) -> No | None:
 
 
 def condition_holds(situation: Situation) -> No | None:
-    """The condition holds on facts read just now. A write of a person (an undo) has none and passes."""
+    """The condition holds on facts read just now. A write of an operator (an undo) has none and passes."""
     judgement = situation.judgement
     event = situation.fact("event")
     if not isinstance(event, Known):
@@ -528,7 +528,7 @@ def condition_holds(situation: Situation) -> No | None:
 
 
 def held_over(situation: Situation) -> No | None:
-    """A write that could not be sent for too long asks a person also where nothing holds it any more."""
+    """A write that could not be sent for too long asks an operator also where nothing holds it any more."""
     write = situation.write
     no = too_old(situation, No(reason=write.held_by or write.reason, why=write.why))
     return no if no.way == "ask" else None
@@ -552,7 +552,7 @@ def out_of_date(situation: Situation) -> str | None:
 
 
 def too_old(situation: Situation, no: No) -> No:
-    """A write held for too long waits for a person instead of going off at an odd hour.
+    """A write held for too long waits for an operator instead of going off at an odd hour.
 
     It counts from when the write could first have been sent: attempts proven unsent, and other reasons, begin nothing
     anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold.
@@ -571,7 +571,7 @@ BEFORE_READING: tuple[Guard, ...] = (
     held_back_off,
     sequence,
     halted,
-    vouched,
+    defaults_confirmed,
     credentials,
     target_free,
     put_back,
@@ -580,7 +580,7 @@ BEFORE_READING: tuple[Guard, ...] = (
 
 
 def waited(situation: Situation) -> No:
-    """So long after the step before was confirmed; what ends a wait is the next look (`worker.engine.planning`)."""
+    """So long after the step before was confirmed; what ends a wait is the next poll (`worker.engine.planning`)."""
     write = situation.write
     ended = max((one.changed_at for one in situation.earlier if one.state == "confirmed"), default=write.planned_at)
     seconds = write.intent.params.get("value")
@@ -607,9 +607,9 @@ AFTER_READING: tuple[Guard, ...] = (
 )
 
 
-def braked(situation: Situation, brake: Brake) -> No:
-    """A brake of the transaction as a guard's no: it holds, and a hold that lasts too long asks a person."""
-    return too_old(situation, No(reason=brake.reason, why=brake.why, until=brake.until))
+def as_no(situation: Situation, held: Hold) -> No:
+    """A limit of the transaction as a guard's no: it holds, and a hold that lasts too long asks an operator."""
+    return too_old(situation, No(reason=held.reason, why=held.why, until=held.until))
 
 
 def first_no(guards: tuple[Guard, ...], situation: Situation) -> No | None:
@@ -621,10 +621,10 @@ def first_no(guards: tuple[Guard, ...], situation: Situation) -> No | None:
     return None
 
 
-def brake_in_transaction(
+def held_in_transaction(
     write: Write, amount: float | None, limits: Limits, now: datetime, view: SendingView
-) -> Brake | None:
-    """The brakes that are read in the transaction that records the attempt: nothing can slip in between."""
+) -> Hold | None:
+    """The limits that are read in the transaction that records the attempt: nothing can slip in between."""
     situation = Situation(write=write, now=now, limits=limits, halts=view.halts, on_target=view.on_target)
     for guard in (halted, target_free):
         no = guard(situation)
@@ -633,7 +633,7 @@ def brake_in_transaction(
     if not write.intent.stops and write.intent.target and len(view.sent_last_hour) >= limits.writes_per_hour:
         until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
         why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
-        return Brake(reason="writes_per_hour", why=why, until=until)
+        return Hold(reason="writes_per_hour", why=why, until=until)
     if amount is None:
         return None
     mine = Booking(
@@ -646,7 +646,7 @@ def brake_in_transaction(
         at=now,
         amount=amount,
     )
-    return spend_brake(mine, view.booked, limits, now)
+    return held_by_spend(mine, view.booked, limits, now)
 
 
-__all__ = ["AFTER_READING", "BEFORE_READING", "OF_MESSAGES", "OF_WAITS", "brake_in_transaction", "first_no"]
+__all__ = ["AFTER_READING", "BEFORE_READING", "OF_MESSAGES", "OF_WAITS", "first_no", "held_in_transaction"]

@@ -1,4 +1,4 @@
-"""Log lines: structlog, for a person on a terminal and as JSON otherwise, always on stderr.
+"""Log lines: structlog, for an operator on a terminal and as JSON otherwise, always on stderr.
 
 Messages are constant and keys known, so that lines can be searched: one canonical line per cycle and one per change of
 a write, made from the record that was stored. Values come from facts and records, which hold no secret.
@@ -63,7 +63,7 @@ class Unhurried(TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Whether a person reads it."""
+        """Whether an operator reads it."""
         return self._tty
 
     def fileno(self) -> int:
@@ -89,7 +89,7 @@ class Unhurried(TextIOBase):
 
 class Worded(TextIOBase):
     """Stderr for all that is not the log's own, where a program reads it: a library's warning, a traceback, a word for
-    a person. Each line becomes a line of the log, so that the stream is JSON to its end."""
+    an operator. Each line becomes a line of the log, so that the stream is JSON to its end."""
 
     def __init__(self, beneath: TextIO) -> None:
         self._beneath, self._begun = beneath, ""
@@ -114,7 +114,7 @@ class Worded(TextIOBase):
 def configure(*, verbose: bool = False, telling: bool = False) -> None:
     """Sets up logging for this process, once, at the start of a command. All that goes to stderr, a library's warning
     and a traceback too, goes through one door from then on, which keeps nobody waiting. ``telling``: what a command
-    prints there is for a person, whatever it goes to."""
+    prints there is for an operator, whatever it goes to."""
     stream = sys.stderr = _unhurried(sys.stderr)
     if not telling and not stream.isatty() and isinstance(stream, Unhurried):
         sys.stderr = cast("TextIO", Worded(stream))

@@ -83,7 +83,7 @@ def command_of(topic: str) -> str:
 
 def note_of(record: Mapping[str, Json], on: frozenset[str], wanted: Wanted | None = None) -> Note | None:
     """What a record has to say to somebody who asked for these topics: what a rule says in its own words, anything else
-    by its kind, or by its reason. ``wanted``: what the write does and spends of which a person is asked."""
+    by its kind, or by its reason. ``wanted``: what the write does and spends of which an operator is asked."""
     kind, reason = str(record.get("kind")), str(record.get("reason") or "")
     event, why = record.get("event"), str(record.get("why") or "")
     if kind == "confirmed" and record.get("action") == MESSAGE and MESSAGE in on:
@@ -220,10 +220,10 @@ def _told(key: Key, group: Group) -> str:
     return "\n".join((head, *lines))
 
 
-LOOK_EVERY_S = 2.0
+ASK_EVERY_S = 2.0
 ASKING = ("waiting", "needs_human")
-"""Kinds of records that ask a person for a decision."""
-RECORDS_A_LOOK = 2_000
+"""Kinds of records that ask an operator for a decision."""
+RECORDS_AT_ONCE = 2_000
 ALARMS_MAX = 1_000
 OTHERS_S = 60.0
 """So long what another worker of a fleet is to tell of is kept: whoever has its partner by then tells of it. It may
@@ -290,8 +290,8 @@ class Outbox:
         self._read_up_to = self._stored({chain: head.seq for chain, head in self._ledger.heads().items()})
         self._save(self._read_up_to)
 
-    def look(self) -> None:
-        """Reads what is new, and sends what is due. Never raises: the next look tries again."""
+    def tell_news(self) -> None:
+        """Reads what is new, and sends what is due. Never raises: the next poll tries again."""
         now = self._seconds()
         try:
             self._read(now)
@@ -310,8 +310,8 @@ class Outbox:
             self._save({**self._read_up_to, **kept})
 
     def _run(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_S):
-            self.look()
+        while not self._stop.wait(ASK_EVERY_S):
+            self.tell_news()
 
     def _read(self, now: float) -> None:
         while self._heard:
@@ -320,7 +320,7 @@ class Outbox:
                 if note.topic in one.on:
                     one.digest.add(note, now)
         self._others = [(since, record) for since, record in self._others if not self._settled(record, since, now)]
-        for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_A_LOOK)):
+        for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_AT_ONCE)):
             if not self._settled(record, now, now):
                 self._others.append((now, record))
             self._read_up_to[str(record["chain"])] = cast(int, record["seq"])
@@ -338,7 +338,7 @@ class Outbox:
         return True
 
     def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
-        """What the write does and spends about which a record asks a person."""
+        """What the write does and spends about which a record asks an operator."""
         number = record.get("write") if record.get("kind") in ASKING else None
         write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
         return None if write is None else wanted_of(self._ledger, write)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from worker.cli.check import Checked, blocks, checked, summary
-from worker.engine.looks import EngineSettings, Settings
+from worker.engine.views import EngineSettings, Settings
 from worker.guards import Limits
 from worker.model.rules import Surge
 from worker.rules.registry import BUILT_IN_REGISTRY

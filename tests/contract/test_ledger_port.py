@@ -30,7 +30,7 @@ from tests.unit.ledger.examples import (
 from worker.engine.ports import Ledger
 from worker.ledger.log import hash_of
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, Commit, DaemonStatus, LogFilter, PartnerMemory
+from worker.model.commits import Commit, DaemonStatus, Hold, LogFilter, PartnerMemory
 from worker.model.errors import StateConflict
 from worker.model.facts import PartnerId, WriteId
 
@@ -94,7 +94,7 @@ def test_a_conflict_leaves_nothing_of_a_commit(port: Ledger) -> None:
 
 def test_a_brake_lets_nothing_be_recorded_and_is_handed_back(port: Ledger) -> None:
     (write,) = port.apply(Commit(at=NOW, plans=(plan(),)))
-    brake = Brake(reason="spend", why="used up")
+    brake = Hold(reason="spend", why="used up")
 
     assert record(port, to_sending(write, after(1)), lambda _: brake, amount=None) is brake
     assert port.write(write.id) == write

@@ -28,14 +28,14 @@ from worker.ledger.ownership import Membership
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import replicas
-from worker.model.commits import Brake, Commit, LogFilter, PartnerMemory, Sending, SendingView
+from worker.model.commits import Commit, Hold, LogFilter, PartnerMemory, Sending, SendingView
 from worker.model.errors import OwnershipLost, StateConflict
 from worker.model.exchange import LEASE, Owner, Taken
 from worker.model.facts import PartnerId, RuleId
 from worker.model.writes import Write
 
 _numbers = count(1)
-HALTED = Brake(reason="halt", why="a look first")
+HALTED = Hold(reason="halt", why="a look first")
 
 
 @pytest.fixture
@@ -258,10 +258,10 @@ def test_in_no_order_is_anything_sent_against_a_halt_that_has_returned(url: str,
         (write,) = planned(sender, plan(key(partner=partner)))
         rule = RuleId(partner)  # of this order alone: the halts of the others stay
 
-        def braked(view: SendingView) -> Brake | None:
+        def as_no(view: SendingView) -> Hold | None:
             return HALTED if any(halt.rule == rule for halt in view.halts) else None
 
-        sending = Sending(move=to_sending(write, after(1)), check=braked, amount=None)
+        sending = Sending(move=to_sending(write, after(1)), check=as_no, amount=None)
         return (
             (sender, lambda ledger: ledger.record_sending(sending)),
             (operator, lambda ledger: ledger.append_halt(rule=rule, because="a look first", by="ann", at=NOW)),

@@ -11,8 +11,8 @@ import pytest
 from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
 from worker.cli.common import engine_settings
 from worker.config import read_config
-from worker.engine.looks import EngineSettings
 from worker.engine.operators import approved, rejected
+from worker.engine.views import EngineSettings
 from worker.model.commits import Commit
 from worker.model.facts import PartnerId, RuleId
 from worker.model.writes import Write

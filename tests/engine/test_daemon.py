@@ -320,7 +320,7 @@ def test_a_look_is_due_when_the_list_may_be_asked_again_so_that_none_waits_and_n
         here.fault("slow", "GET", "^/events/", times=1000, delay_s=0.4)
         await here.clock.sleep(4)
         for _ in range(20):
-            await daemon._looks(cast("AsyncIOScheduler", due), PARTNER)
+            await daemon._poll(cast("AsyncIOScheduler", due), PARTNER)
             assert due.at is not None
             left = due.at - here.clock.now()
             assert timedelta(0) < left <= here.settings.interval

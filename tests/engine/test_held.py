@@ -90,12 +90,12 @@ rules:
         assert "task.failed, adplatform.connected" in here.only.why
         assert here.effects() == []
         await here.kill()
-        here.settings = replace(here.settings, unvouched={}, unvouched_facts={})
+        here.settings = replace(here.settings, unconfirmed={}, unconfirmed_facts={})
         here.start()
         await here.until(lambda: here.states() == ["confirmed"], "sent once it is vouched for", MINUTE)
 
-    lacking: dict[str, Any] = {"unvouched": {"pause": ("task.failed",)}}
-    lacking |= {"unvouched_facts": {"adplatform": ("adplatform.connected",)}}
+    lacking: dict[str, Any] = {"unconfirmed": {"pause": ("task.failed",)}}
+    lacking |= {"unconfirmed_facts": {"adplatform": ("adplatform.connected",)}}
     with town(tmp_path, world(happening("e1")), rules, **lacking) as (_, play):
         play(script)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import Town, happening, town, world
-from worker.model.commits import Brake, Commit, Record, Sending
+from worker.model.commits import Commit, Hold, Record, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.writes import Write
 from worker.rules.load import read_rules
@@ -138,7 +138,7 @@ def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be_store
         here.set("e1", status="cancelled")
         sent, full = here.ledger.record_sending, False
 
-        def record_sending(sending: Sending) -> Brake | None:
+        def record_sending(sending: Sending) -> Hold | None:
             nonlocal full
             full = True
             return sent(sending)
@@ -167,7 +167,7 @@ def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(tmp_pa
         await here.run(10)
         sent, found = here.ledger.record_sending, list[Write]()
 
-        def record_sending(sending: Sending) -> Brake | None:
+        def record_sending(sending: Sending) -> Hold | None:
             brake = sent(sending)
             if not found:
                 lost = move(sending.move.after, "unknown", at=here.clock.now(), reason="takeover", why="found so")

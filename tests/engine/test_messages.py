@@ -193,7 +193,7 @@ rules:
         here.set("e1", status="cancelled")
         for _ in range(20):
             await here.run(3)
-            box.look()
+            box.tell_news()
         (told,) = [body["message"] for body in hall.bodies]
         assert "call the hall" in told
         assert "to all who ask" not in told

@@ -165,7 +165,7 @@ def test_what_a_default_nobody_vouched_for_would_hold_is_named(tmp_path: Path) -
         assert rows(found) == [("e1", "pause", "planned", "assumption")]
         assert "task.succeeded" in found.rows[0].why
 
-    with town(tmp_path, world(happening("e1")), unvouched={"pause": ("task.succeeded",)}) as (_, play):
+    with town(tmp_path, world(happening("e1")), unconfirmed={"pause": ("task.succeeded",)}) as (_, play):
         play(script)
 
 

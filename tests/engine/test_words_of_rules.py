@@ -73,7 +73,7 @@ class Telling:
         """The worker works, and the outbox looks every 3 seconds."""
         for _ in range(round(seconds / 3)):
             await self._town.run(3)
-            self._outbox.look()
+            self._outbox.tell_news()
 
 
 def test_what_many_events_have_to_say_is_one_message_and_is_said_once(tmp_path: Path) -> None:

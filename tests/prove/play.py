@@ -14,8 +14,8 @@ from typing import Any
 from tests.prove.stories import LAG_MAX_S, LATE_MAX_S, STORY_S, Step, Story
 from tests.virtual import EPOCH, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
-from worker.engine.looks import EngineSettings
 from worker.engine.operators import Word, approved, rejected, resolved
+from worker.engine.views import EngineSettings
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict
 from worker.model.writes import Write

@@ -25,7 +25,7 @@ from worker.rules.load import read_rules
 
 CHANGES = 8
 """How many things have changed since the worker ended, so that there is something to plan."""
-LOOKS_MAX = 4
+POLLS_MAX = 4
 """How many looks the worker may take to read, and to read back, what a plan has at once."""
 SHORT = 5
 LONG = int(os.environ.get("WORLDS", "100"))
@@ -84,7 +84,7 @@ async def both(here: Town) -> Counter[str]:
     here.loop.put_back(moment)
     here.start()
     state = here.worker.states[PARTNER]
-    for look in range(LOOKS_MAX):
+    for look in range(POLLS_MAX):
         await here.clock.sleep(here.settings.interval.total_seconds() if look else 0)
         await here.worker.cycle.run(state)
         await here.worker.cycle.drain(state)

@@ -19,7 +19,7 @@ from tests.worlds import QUICK, Notebook, Town, rule_set, world
 from worker.engine.operators import Word, approved, rejected, resolved
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
-from worker.model.commits import Brake, Commit, Move, Sending
+from worker.model.commits import Commit, Hold, Move, Sending
 from worker.model.exchange import Message
 from worker.model.writes import Write
 from worker.sandbox.faults import Fault, Match
@@ -143,7 +143,7 @@ class MortalLedger(SqlLedger):
             fate.at(after)
         return made
 
-    def record_sending(self, sending: Sending) -> Brake | None:
+    def record_sending(self, sending: Sending) -> Hold | None:
         """The attempt's record, with a death before and after it."""
         self.trial.fate.alive()
         if not self.trial.concerns(sending.move.after):

@@ -16,7 +16,7 @@ from tests.reference.spelling import code, flow, sentence, table
 from tests.reference.words import EXIT_CODES, LOG_FIELDS, TEST_KEYS, WRITE_FIELDS
 from worker.api.assumptions import ASSUMPTIONS, SETTLE
 from worker.api.probe import JUDGES
-from worker.engine.looks import PARTNER_FACTS_EVERY
+from worker.engine.views import PARTNER_FACTS_EVERY
 from worker.ledger.log import FIELDS
 from worker.model.actions import ACTIONS, Action, Param
 from worker.model.commits import KINDS, REASONS

@@ -16,7 +16,7 @@ from worker.engine.operators import Word, approved, rejected, resolved
 from worker.engine.planning import edits_of
 from worker.model.rules import RuleSet
 from worker.model.writes import FINAL, State, Write
-from worker.writes.evidence import Evidence, Looked
+from worker.writes.evidence import Evidence, TargetRead
 from worker.writes.life import MOVES, Settling, advance
 
 FILE: Final = ROOT / "docs" / "operating.md"
@@ -42,7 +42,7 @@ def _resolved(write: Write, *, applied: bool) -> State:
 
 def also_by_itself() -> frozenset[tuple[State, State]]:
     """Moves that a command makes and that also come without one: a read shows the effect after all, a rule is gone."""
-    look = Looked(began=2.0, evidence=Evidence(says="there", why="seen"))
+    look = TargetRead(began=2.0, evidence=Evidence(says="there", why="seen"))
     shown = advance(a_write(state="needs_human"), Settling(ended=1.0), look, a_policy(), (NOW, 3.0)).move
     waits = replace(a_write(state="waiting"), attempt=0, rules=(RULE,))
     gone = [one.change for one in edits_of(RuleSet(), [waits], {}, NOW)]

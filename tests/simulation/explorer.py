@@ -1,6 +1,6 @@
 """A second judge of another kind: every order of what can happen to one write, counted and not drawn.
 
-The writes are real ones and move through `looked` and `advance`; around them stands the smallest world that can hurt
+The writes are real ones and move through `read_of` and `advance`; around them stands the smallest world that can hurt
 them. An effect may come at once, late, or never, whatever was answered; the process may die; a replica may be given up
 while its attempt is still leaving; reads may fail or come late; somebody may change the target, or settle a write and
 be right; a pause may overtake a run. Two orders that come to the same are followed once, so all orders up to a length
@@ -19,7 +19,7 @@ from worker.model.actions import ACTIONS
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 from worker.model.facts import Fact, WriteId
 from worker.model.writes import UNSETTLED, State, Write
-from worker.writes.evidence import looked
+from worker.writes.evidence import read_of
 from worker.writes.life import (
     MOVES,
     Attempted,
@@ -280,7 +280,7 @@ class _Walk:
 
     def _read(self, world: World, place: int, fact: Fact, began: float) -> World:
         others = [life.write for life in world.lives]
-        look = looked(world.lives[place].write, fact, others, began=began, running=False, event_answered=True)
+        look = read_of(world.lives[place].write, fact, others, began=began, running=False, event_answered=True)
         return self._take(world, place, look)
 
     def _may_send(self, world: World, place: int) -> bool:

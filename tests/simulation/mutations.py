@@ -194,8 +194,8 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.engine.execute:Executor._recorded",
             (
-                "    brake = self._ledger.record_sending(sending)\n",
-                "    try: brake = self._ledger.record_sending(sending)\n    except SendingUnmarked: brake = None\n",
+                "    held = self._ledger.record_sending(sending)\n",
+                "    try: held = self._ledger.record_sending(sending)\n    except SendingUnmarked: held = None\n",
             ),
         ),
         shown_by=(at("many at once", "mark", "disk full"),),
@@ -331,7 +331,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="no cap on writes",
         why="the number of writes in an hour is not looked at",
-        applied=flaw(f"{GUARDS}:brake_in_transaction", ("len(view.sent_last_hour) >= limits.writes_per_hour", "False")),
+        applied=flaw(f"{GUARDS}:held_in_transaction", ("len(view.sent_last_hour) >= limits.writes_per_hour", "False")),
         shown_by=(plain("few an hour"),),
     ),
     Mutant(
@@ -371,7 +371,7 @@ _ALL: tuple[Mutant, ...] = (
         name="unknown closes an episode",
         why="a condition that cannot be told is taken for false",
         applied=flaw(
-            "worker.engine.episodes:glance_at_condition",
+            "worker.engine.episodes:decide_condition",
             ("if judgement.truth is Truth.UNKNOWN:", "if False:"),
             ("if judgement.truth is Truth.FALSE:", "if judgement.truth is not Truth.TRUE:"),
         ),
@@ -455,7 +455,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="overtaken and forgotten",
         why="an opposite write that a pause had overtaken lands after it, and the pause is not sent anew",
-        applied=flaw(f"{LIFE}:_after_look", ('look.overtook == "landed"', "False")),
+        applied=flaw(f"{LIFE}:_after_read", ('read.overtook == "landed"', "False")),
         shown_by=(at("overtaken", "write", "504 after 8 s, applied after 11 s"),),
     ),
     Mutant(
@@ -474,7 +474,7 @@ _ALL: tuple[Mutant, ...] = (
         name="presence is not believed",
         why="a read that shows the effect confirms nothing",
         applied=flaw(
-            f"{LIFE}:_after_look", ('if look.evidence.says == "there":\n        done', "if False:\n        done")
+            f"{LIFE}:_after_read", ('if read.evidence.says == "there":\n        done', "if False:\n        done")
         ),
         shown_by=(plain("pause"),),
     ),
@@ -496,7 +496,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="approval is not asked",
         why="what should wait for a person goes off",
-        applied=flaw("worker.engine.looks:mode_of", ("    return ", "    return 'live' or ")),
+        applied=flaw("worker.engine.views:mode_of", ("    return ", "    return 'live' or ")),
         shown_by=(plain("approve"),),
     ),
     Mutant(
@@ -542,7 +542,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="given up at the first absence",
         why="a write ends as skipped before settle is over, and its effect lands",
-        applied=gives_up("look.evidence.says == 'not_there'", "no_longer_holds"),
+        applied=gives_up("read.evidence.says == 'not_there'", "no_longer_holds"),
         shown_by=(at("boost", "write", "504 applied after 8 s"),),
     ),
     Mutant(
@@ -570,7 +570,7 @@ _ALL: tuple[Mutant, ...] = (
             "worker.engine.episodes:while_true",
             (
                 "    if not memory.open:\n",
-                "    if not memory.open or (memory.fired and glimpse.rule.priority == 3 and memory.episode < 2):\n",
+                "    if not memory.open or (memory.fired and view.rule.priority == 3 and memory.episode < 2):\n",
             ),
         ),
         shown_by=(plain("edited"),),
@@ -593,9 +593,9 @@ _ALL: tuple[Mutant, ...] = (
         applied=several(
             flaw(
                 "worker.engine.episodes:_enforced",
-                ("    acted = within(moments, glimpse.now, cooldown)", "    acted = []"),
+                ("    acted = within(moments, view.now, cooldown)", "    acted = []"),
             ),
-            flaw("worker.engine.looks:pace_brake", ("    cooldown = rule.cooldown\n", "    cooldown = None\n")),
+            flaw("worker.engine.views:held_by_pace", ("    cooldown = rule.cooldown\n", "    cooldown = None\n")),
         ),
         shown_by=(plain("enforce"),),
     ),
@@ -654,7 +654,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a week that is over at once",
         why="budgets are sent beyond the limit of a week",
         applied=flaw(
-            "worker.guards:spend_brake", ("_within(counted, now, WEEK)", "_within(counted, now, HOUR / 3600)")
+            "worker.guards:held_by_spend", ("_within(counted, now, WEEK)", "_within(counted, now, HOUR / 3600)")
         ),
         shown_by=(plain("dear week"),),
     ),
@@ -670,7 +670,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="one event takes it all",
         why="budgets are sent beyond the limit of an event",
-        applied=flaw("worker.guards:spend_brake", ("of_event, limit.per_event,", "of_event, None,")),
+        applied=flaw("worker.guards:held_by_spend", ("of_event, limit.per_event,", "of_event, None,")),
         shown_by=(plain("dear event"),),
     ),
     Mutant(
@@ -683,24 +683,24 @@ _ALL: tuple[Mutant, ...] = (
         name="as often as it likes",
         why="a rule acts on an event more often than its limit a day",
         applied=flaw(
-            "worker.engine.looks:pace_brake", ("    if limit is not None and len(recent)", "    if limit and False")
+            "worker.engine.views:held_by_pace", ("    if limit is not None and len(recent)", "    if limit and False")
         ),
         shown_by=(plain("seldom"),),
     ),
     Mutant(
         name="at once",
         why="a condition that has to last is acted on at the first look",
-        applied=flaw("worker.engine.looks:pace_brake", ("    if rule.hold_for is not None and", "    if False and")),
+        applied=flaw("worker.engine.views:held_by_pace", ("    if rule.hold_for is not None and", "    if False and")),
         shown_by=(plain("patient"),),
     ),
     Mutant(
         name="since the first time",
         why="how long a condition has lasted is counted through times when it was false",
         applied=flaw(
-            "worker.engine.looks:pace_brake",
+            "worker.engine.views:held_by_pace",
             (
-                "    rule, now = glimpse.rule, glimpse.now\n",
-                "    rule, now = glimpse.rule, glimpse.now\n    since = since and min(since, now.replace(second=7))\n",
+                "    rule, now = view.rule, view.now\n",
+                "    rule, now = view.rule, view.now\n    since = since and min(since, now.replace(second=7))\n",
             ),
         ),
         shown_by=(plain("patient"),),
@@ -709,7 +709,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a silence is none",
         why="what changed while nobody looked for an hour is sent without a person's word",
         applied=flaw(
-            "worker.engine.looks:silence_before",
+            "worker.engine.views:silence_before",
             (
                 'looked < memory.after_gap_at:\n        return "gap"',
                 "looked < memory.after_gap_at:\n        return None",
@@ -726,7 +726,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a restored ledger asks nobody",
         why="what is true at the first look after a loss is sent without a person's word",
-        applied=flaw("worker.engine.looks:silence_before", ('return "restored"', "return None")),
+        applied=flaw("worker.engine.views:silence_before", ('return "restored"', "return None")),
         shown_by=(plain("restored"),),
     ),
     Mutant(
@@ -772,7 +772,7 @@ _ALL: tuple[Mutant, ...] = (
         name="unconfirmed though seen",
         why="what the service accepted ends as unconfirmed by the very read that shows it",
         applied=flaw(
-            f"{LIFE}:_after_look",
+            f"{LIFE}:_after_read",
             ('write, "confirmed", at=now', 'write, "unconfirmed" if write.state == "applied" else "confirmed", at=now'),
         ),
         shown_by=(plain("set back"),),
@@ -781,10 +781,10 @@ _ALL: tuple[Mutant, ...] = (
         name="presence is believed late",
         why="a read that shows the effect counts only once settle is over",
         applied=flaw(
-            f"{LIFE}:_after_look",
+            f"{LIFE}:_after_read",
             (
-                'if look.evidence.says == "there":\n        done',
-                'if look.evidence.says == "there" and look.began - settling.ended >= 12.0:\n        done',
+                'if read.evidence.says == "there":\n        done',
+                'if read.evidence.says == "there" and read.began - settling.ended >= 12.0:\n        done',
             ),
         ),
         shown_by=(at("set back", "write", "429 applied"),),
@@ -879,7 +879,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="an undo asks the condition",
         why="an undo, which has no rule, is held as one whose rule is gone",
-        applied=flaw("worker.engine.preflight:still_holds", ("    if write.by_person:\n", "    if False:\n")),
+        applied=flaw("worker.engine.preflight:still_holds", ("    if write.by_operator:\n", "    if False:\n")),
         shown_by=(plain("undone"),),
     ),
     Mutant(
@@ -907,7 +907,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a rule's halt before the reads only",
         why="a halt of one rule is not read in the transaction that records the attempt",
         applied=flaw(
-            f"{GUARDS}:brake_in_transaction",
+            f"{GUARDS}:held_in_transaction",
             ("halts=view.halts", "halts=tuple(one for one in view.halts if one.rule is None)"),
         ),
         shown_by=(plain("one rule halted"),),
@@ -957,7 +957,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="nobody lives long enough",
         why="an unknown write reaches no person where the worker is started again and again",
-        applied=flaw("worker.writes.life:_looked_for_long", ("    ", "    return False\n    ")),
+        applied=flaw("worker.writes.life:_read_for_long", ("    ", "    return False\n    ")),
         shown_by=(Try(scene="restless", named=(("write", 0, "cut before"),)),),
     ),
     Mutant(
@@ -1071,8 +1071,8 @@ _ALL: tuple[Mutant, ...] = (
         name="an undo for every look",
         why="a rule puts back the same firing again, as long as it stands",
         applied=flaw(
-            "worker.engine.episodes:glance_at_condition",
-            ("memory.after < _comes_after(glimpse)", "memory.after <= _comes_after(glimpse) and memory.fired"),
+            "worker.engine.episodes:decide_condition",
+            ("memory.after < _comes_after(view)", "memory.after <= _comes_after(view) and memory.fired"),
         ),
         shown_by=(plain("puts back"),),
     ),

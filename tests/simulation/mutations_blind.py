@@ -224,8 +224,8 @@ _BLIND: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.writes.life:_counted",
             (
-                ("return replace(settling, absent=0, last_read=look.began if last is None else max(last, look.began))"),
-                ("return replace(settling, last_read=look.began if last is None else max(last, look.began))"),
+                ("return replace(settling, absent=0, last_read=read.began if last is None else max(last, read.began))"),
+                ("return replace(settling, last_read=read.began if last is None else max(last, read.began))"),
             ),
         ),
         shown_by=(Try(scene="boost", named=(("write", 0, "503 clean"), ("read", 15, "fields missing"))),),
@@ -258,7 +258,7 @@ _BLIND: tuple[Mutant, ...] = (
             "setup and fails for the event; the setup counts as absent and is created twice"
         ),
         applied=flaw(
-            "worker.engine.settle:Settler.weigh",
+            "worker.engine.settle:Settler.reconcile",
             (
                 ("answered = isinstance(event, Known) and event.trace is not None and event.trace.began >= began"),
                 "answered = event is not None and event.trace is not None and event.trace.began >= began",
@@ -308,8 +308,8 @@ _BLIND: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.writes.life:_undone",
             (
-                ("        and look.began - settling.ended - settling.late_s >= policy.settle.total_seconds()\n    )"),
-                "        and look.began >= settling.ended\n    )",
+                ("        and read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()\n    )"),
+                "        and read.began >= settling.ended\n    )",
             ),
         ),
         tested_by="tests/unit/writes/test_overtaking.py::test_a_read_that_may_lag_sends_nothing_anew",
@@ -318,7 +318,7 @@ _BLIND: tuple[Mutant, ...] = (
         name="a halt is read before the pre-flight, and not again with the record",
         why="halt returns while a pre-flight is under way; the write is recorded as sending after it",
         applied=flaw(
-            "worker.guards:brake_in_transaction",
+            "worker.guards:held_in_transaction",
             ("for guard in (halted, target_free):", "for guard in (target_free,):"),
         ),
         shown_by=(plain("one rule halted"),),
@@ -327,8 +327,8 @@ _BLIND: tuple[Mutant, ...] = (
         name="the limit of a rule for a day is counted for each event",
         why="per_rule_per_day: 1 and two events: both are written to",
         applied=flaw(
-            "worker.engine.looks:pace_brake",
-            ("recent = within(glimpse.of_rule(), now, DAY)", "recent = within(glimpse.sendings, now, DAY)"),
+            "worker.engine.views:held_by_pace",
+            ("recent = within(view.of_rule(), now, DAY)", "recent = within(view.sendings, now, DAY)"),
         ),
         tested_by=(
             "tests/unit/engine/test_waits.py::test_a_rule_fires_for_as_many_events_a_day_as_it_may_an"
@@ -387,7 +387,7 @@ _BLIND: tuple[Mutant, ...] = (
         name="spend.per_day is compared with what was sent for the same event",
         why="per_day: 1000; three events with 500 each within a day: 1500 are sent",
         applied=flaw(
-            "worker.guards:spend_brake",
+            "worker.guards:held_by_spend",
             (
                 "or _passed(mine, _within(counted, now, DAY), limit.per_day,",
                 "or _passed(mine, _within(of_event, now, DAY), limit.per_day,",
@@ -414,18 +414,18 @@ _BLIND: tuple[Mutant, ...] = (
         name="an unknown look begins `for` anew",
         why="for: 10m, and one read fails every few minutes: the rule never fires",
         applied=flaw(
-            "worker.engine.episodes:glance_at_condition",
+            "worker.engine.episodes:decide_condition",
             (
                 (
-                    '            return Glance(memory=memory, held=Brake(reason="fact_unknown",'
+                    '            return RuleResult(memory=memory, held=Hold(reason="fact_unknown",'
                     " why=judgement.why))\n"
-                    "        return Glance(memory=memory)"
+                    "        return RuleResult(memory=memory)"
                 ),
                 (
                     "            waiting = replace(memory, true_since=None)\n"
-                    '            return Glance(memory=waiting, held=Brake(reason="fact_unknown",'
+                    '            return RuleResult(memory=waiting, held=Hold(reason="fact_unknown",'
                     " why=judgement.why))\n"
-                    "        return Glance(memory=memory)"
+                    "        return RuleResult(memory=memory)"
                 ),
             ),
         ),
@@ -620,7 +620,7 @@ _BLIND: tuple[Mutant, ...] = (
             "and it is acted on a second time without a word of a person's"
         ),
         applied=flaw(
-            "worker.engine.looks:silence_before",
+            "worker.engine.views:silence_before",
             (
                 "if memory.restored_at is not None and (looked is None or looked < memory.restored_at):",
                 ("if memory.restored_at is not None and looked is not None and looked < memory.restored_at:"),

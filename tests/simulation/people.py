@@ -9,7 +9,6 @@ from tests.simulation.disk import Disk
 from tests.simulation.loop import SimLoop
 from tests.twin import BASE_URLS
 from tests.worlds import rule_set
-from worker.engine.looks import EngineSettings
 from worker.engine.operators import (
     WITHOUT_EFFECT,
     Word,
@@ -22,6 +21,7 @@ from worker.engine.operators import (
     spoken,
     undo_of,
 )
+from worker.engine.views import EngineSettings
 from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore, moved
 from worker.model.commits import Commit

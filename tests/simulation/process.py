@@ -25,8 +25,8 @@ from worker.api.exchanges import ReadResponse
 from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.daemon import Daemon
-from worker.engine.looks import EngineSettings
 from worker.engine.ports import CycleReport, Fleet, Parts, ServersClock
+from worker.engine.views import EngineSettings
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import SERVICE

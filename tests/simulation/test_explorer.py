@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.explorer import LAST_BYTE, Found, Step, explore
 from worker.model.exchange import Accepted, Refused, Uncertain
 from worker.model.writes import Write
-from worker.writes.evidence import Looked
+from worker.writes.evidence import TargetRead
 from worker.writes.life import (
     MOVES,
     Attempted,
@@ -97,19 +97,19 @@ def _accepted_is_refused(event: Input) -> Input:
 
 
 def _any_read_is_absence(event: Input) -> Input:
-    if isinstance(event, Looked) and event.evidence.says == "cannot_tell":
+    if isinstance(event, TargetRead) and event.evidence.says == "cannot_tell":
         return replace(event, evidence=replace(event.evidence, says="not_there", third=None))
     return event
 
 
 def _presence_is_missed(event: Input) -> Input:
-    if isinstance(event, Looked) and event.evidence.says == "there":
+    if isinstance(event, TargetRead) and event.evidence.says == "there":
         return replace(event, evidence=replace(event.evidence, says="not_there"))
     return event
 
 
 def _nothing_overtaken(event: Input) -> Input:
-    return replace(event, overtook=None) if isinstance(event, Looked) else event
+    return replace(event, overtook=None) if isinstance(event, TargetRead) else event
 
 
 def _takes(change: Any) -> Step:  # noqa: ANN401 - of an input
@@ -123,7 +123,7 @@ def _young_reads(
     write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
 ) -> Next:
     """A read counts from when it came, not from when it began."""
-    event = replace(event, began=at[1]) if isinstance(event, Looked) else event
+    event = replace(event, began=at[1]) if isinstance(event, TargetRead) else event
     return advance(write, known, event, policy, at)
 
 

@@ -38,7 +38,7 @@ from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.engine import daemon
-from worker.engine.looks import EngineSettings
+from worker.engine.views import EngineSettings
 from worker.guards import Limits
 from worker.model.facts import PartnerId
 from worker.model.rules import RuleSet, SpendLimits, Surge

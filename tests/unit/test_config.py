@@ -152,7 +152,7 @@ def test_the_shipped_config_is_the_defaults() -> None:
     shipped, plain = load_config(SHIPPED), read("")
     for key in ("api", "credentials", "partners", "mode", "poll", "requests", "safety", "stop_within", "web"):
         assert getattr(shipped, key) == getattr(plain, key), key
-    assert shipped.vouched == frozenset()
+    assert shipped.confirmed == frozenset()
     assert shipped.embedded
 
 
@@ -232,8 +232,8 @@ def test_assumptions_are_checked_and_told_at_their_key() -> None:
 
 
 def test_what_is_written_is_vouched_for() -> None:
-    assert read("safety: {settle: 2m}\nassumptions: {boost.body: null}").vouched == {"safety.settle", "boost.body"}
-    assert read("safety: {max_attempts: 2}").vouched == frozenset()
+    assert read("safety: {settle: 2m}\nassumptions: {boost.body: null}").confirmed == {"safety.settle", "boost.body"}
+    assert read("safety: {max_attempts: 2}").confirmed == frozenset()
 
 
 def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:

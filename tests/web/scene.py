@@ -25,7 +25,7 @@ from worker.model.facts import Json
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
 from worker.system import SystemClock
-from worker.web.app import LOOK_EVERY_S, PageServer, application
+from worker.web.app import ASK_EVERY_S, PageServer, application
 from worker.web.door import Key, Keys, digest
 from worker.web.metrics import Meter
 from worker.web.pages import PageParts
@@ -101,7 +101,7 @@ class FixedClock:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        await asyncio.sleep(0.02 if seconds == LOOK_EVERY_S else 0)  # a stream is quicker here, and no storm
+        await asyncio.sleep(0.02 if seconds == ASK_EVERY_S else 0)  # a stream is quicker here, and no storm
 
 
 @dataclass(frozen=True)

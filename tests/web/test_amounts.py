@@ -199,8 +199,8 @@ def test_who_is_asked_by_a_message_reads_the_same(waits: Scene) -> None:
         told=lambda *_: None,
     )
     outbox.begin()
-    outbox.look()
-    outbox.look()
+    outbox.tell_news()
+    outbox.tell_news()
     (message,) = told
     assert f"write 1: boost of e1, spends 500 EUR, {FIRST}: " in message.body
     assert f"write 3: run of e3, {NO_AMOUNT}, PAUSED -> RUNNING: " in message.body

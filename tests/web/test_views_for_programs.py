@@ -16,7 +16,7 @@ from tests.virtual import EPOCH
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, FixedClock, Scene, copied, scene
 from worker.cli.page import RuleTestRun
 from worker.model.errors import NotSafe
-from worker.web.app import LOOK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers, json_path
+from worker.web.app import ASK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers, json_path
 from worker.web.pages import PAGES, link
 from worker.web.views import SeenByTests
 
@@ -154,7 +154,7 @@ def test_news_is_told_once_and_a_silence_is_a_comment() -> None:
 
 def test_a_stream_ends_by_itself() -> None:
     clock = Ticking(EPOCH)
-    assert len(said(Watchers(lambda: "1", clock), 10_000)) == STREAM_FOR_S / LOOK_EVERY_S
+    assert len(said(Watchers(lambda: "1", clock), 10_000)) == STREAM_FOR_S / ASK_EVERY_S
 
 
 def test_a_ledger_that_cannot_be_read_ends_the_stream_and_no_more() -> None:

@@ -1,7 +1,7 @@
 """What the service's document leaves open and the worker has to assume: one register of named keys with defaults.
 
 A key that the operator writes into the config is a fact; a default is a guess, and in live mode against the real
-service no write may lean on one. So each key says where the document is silent and what depends on it: `check`,
+service no write may depend on one. So each key says where the document is silent and what depends on it: `check`,
 `probe`, `run` and the docs all speak from this table. A new open point needs a
 row here and nothing else.
 

@@ -15,7 +15,7 @@ from worker.cli.output import Format, counted, going_on, print_json, print_table
 from worker.cli.plan import after_of
 from worker.cli.test import bench_of
 from worker.config import Config
-from worker.engine.explaining import last_look
+from worker.engine.explaining import last_poll
 from worker.engine.operators import Word
 from worker.engine.playing import Bench
 from worker.engine.replay import Difference, Kind, Recording, Replay, Replayed, Said, differences
@@ -43,7 +43,7 @@ class Tested:
     until: datetime
     begins: datetime | None = None
     shown_from: datetime | None = None
-    replayed: Replayed = field(default_factory=lambda: Replayed(writes=(), unseen={}, looks=0))
+    replayed: Replayed = field(default_factory=lambda: Replayed(writes=(), unseen={}, polls=0))
     before: int = 0
     found: tuple[Difference, ...] = ()
 
@@ -79,7 +79,7 @@ def backtest(
     if output == "json":
         print_json({"partners": {one.partner: _summary(one) for one in tested}, "writes": list(_rows(tested))})
         return
-    rows = [_for_a_person(one.partner, found) for one in tested for found in _worth_showing(one.found)]
+    rows = [_for_operator(one.partner, found) for one in tested for found in _worth_showing(one.found)]
     if rows:
         print_table("backtest", TABLE, ([row[name] for name in TABLE] for row in rows))
     else:
@@ -98,7 +98,7 @@ def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: Partner
     shown_from = begins if since is None or recorded is None else max(since, recorded)
     if begins is None or shown_from is None:
         return Tested(partner=partner, until=utc_now())
-    known = [last_look(ledger, partner), begins, *(one.planned_at for one in made)]
+    known = [last_poll(ledger, partner), begins, *(one.planned_at for one in made)]
     until = max(at for at in known if at is not None)
     tolerance = max(2 * config.poll.interval, timedelta(seconds=10))
     recording = Recording(
@@ -167,7 +167,7 @@ def _rows(tested: Sequence[Tested]) -> Iterator[Json]:
             }
 
 
-def _for_a_person(partner: PartnerId, found: Difference) -> dict[str, Json]:
+def _for_operator(partner: PartnerId, found: Difference) -> dict[str, Json]:
     key, intent = found.write.key, found.write.intent
     side = found.would if found.would is not None else found.made
     return {
@@ -197,7 +197,7 @@ def _summary(one: Tested) -> dict[str, Json]:
         "begins": spelled(one.begins),
         "shown_from": spelled(one.shown_from),
         "until": spelled(one.until),
-        "looks": one.replayed.looks,
+        "looks": one.replayed.polls,
         "before": one.before,
         **_counts(one),
         "not_recorded": [
@@ -207,7 +207,7 @@ def _summary(one: Tested) -> dict[str, Json]:
 
 
 def _say(one: Tested) -> None:
-    """What a person must know beside the rows."""
+    """What an operator must know beside the rows."""
     if one.begins is None or one.shown_from is None:
         say(f"{one.partner}: no observations are recorded")
         return

@@ -14,14 +14,14 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unvouched_lines
+from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unconfirmed_lines
 from worker.cli.output import Format, counted, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
 from worker.config.models import SchemaOf
 from worker.config.models import schema as schema_of
 from worker.engine.checking import EVENTS, Estimate, estimate, few, ping_pongs, quarrels
-from worker.engine.looks import EngineSettings
+from worker.engine.views import EngineSettings
 from worker.model.errors import Code, InputErrors, NotFound, Problem, UsageError
 from worker.model.facts import Json
 from worker.model.rules import Rule
@@ -68,8 +68,8 @@ def check(
     broken = any(problem.severity == "error" for problem in found)
     assumed: tuple[str, ...] = ()
     if config is not None and not broken:
-        vouched = (f"confirmed by you: {key}" for key in sorted(config.vouched))
-        assumed = (*vouched, *unvouched_lines(config, (rule for one in looked for rule in one.rules)))
+        confirmed = (f"confirmed by you: {key}" for key in sorted(config.confirmed))
+        assumed = (*confirmed, *unconfirmed_lines(config, (rule for one in looked for rule in one.rules)))
     estimates, rules = [one.estimate for one in looked if not broken], sum(len(one.rules) for one in looked)
     if output == "json":
         print_json(

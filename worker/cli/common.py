@@ -15,7 +15,7 @@ import typer
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.output import counted, say
 from worker.config import Config, load_config, read_config
-from worker.engine.looks import EngineSettings, Settings, unvouched_for
+from worker.engine.views import EngineSettings, Settings, unconfirmed_for
 from worker.guards import Limits
 from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, on_a_server, unread
 from worker.model.actions import ACTIONS
@@ -37,7 +37,7 @@ SHOWN_MAX = 5
 LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 
 
-# What a config means, to the engine and to a person: read here, so that no two commands can read it differently.
+# What a config means, to the engine and to an operator: read here, so that no two commands can read it differently.
 
 
 def exposed_files(config: Config) -> tuple[Problem, ...]:
@@ -87,10 +87,10 @@ def engine_settings(config: Config) -> EngineSettings:
     """What the config means for the engine."""
     safety = config.safety
     assumptions = assumptions_of(config)
-    vouched = assumptions.confirmed | config.vouched
+    confirmed = assumptions.confirmed | config.confirmed
     by_action = {name: row.assumptions for name, row in ACTIONS.items()}
-    unvouched = {} if config.local else _left(by_action, vouched)
-    unvouched_facts = {} if config.local else _left(_by_fact(assumptions), vouched)
+    unconfirmed = {} if config.local else _left(by_action, confirmed)
+    unconfirmed_facts = {} if config.local else _left(_by_fact(assumptions), confirmed)
     return EngineSettings(
         deciding=Settings(
             mode=config.mode,
@@ -112,10 +112,10 @@ def engine_settings(config: Config) -> EngineSettings:
         confirm_within=safety.confirm_within,
         max_attempts=safety.max_attempts,
         ask=safety.on_unknown == "ask",
-        ask_spending=not config.local and "safety.settle" not in vouched,
+        ask_spending=not config.local and "safety.settle" not in confirmed,
         toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
-        unvouched=unvouched,
-        unvouched_facts=unvouched_facts,
+        unconfirmed=unconfirmed,
+        unconfirmed_facts=unconfirmed_facts,
         requests_per_minute=config.requests.per_minute,
         page_size=config.poll.page_size,
         only_partners=frozenset(config.partners) if config.partners is not None else None,
@@ -143,19 +143,19 @@ def _by_fact(assumptions: Assumptions) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _left(leaning: Mapping[str, tuple[str, ...]], vouched: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
-    """What of it nobody vouches for, without those that lean on nothing such."""
-    left = {name: tuple(key for key in keys if key not in vouched) for name, keys in leaning.items()}
+def _left(leaning: Mapping[str, tuple[str, ...]], confirmed: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+    """What of it nobody confirms, without those that depend on nothing such."""
+    left = {name: tuple(key for key in keys if key not in confirmed) for name, keys in leaning.items()}
     return {name: keys for name, keys in left.items() if keys}
 
 
-def unvouched_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
-    """What these rules need confirmed before their writes go off, each with the line that would vouch for it as it is
+def unconfirmed_lines(config: Config, rules: Iterable[Rule]) -> tuple[str, ...]:
+    """What these rules need confirmed before their writes go off, each with the line that would confirm it as it is
     taken now; nothing against the sandbox and loopback."""
     settings, values = engine_settings(config), assumptions_of(config).values
     needed_by: dict[str, list[str]] = {}
     for rule in rules:
-        steps = [unvouched_for(step.action, rule, settings) for step in rule.do if rule.enabled]
+        steps = [unconfirmed_for(step.action, rule, settings) for step in rule.do if rule.enabled]
         for key in dict.fromkeys(key for keys in steps for key in keys):
             needed_by.setdefault(key, []).append(rule.id)
     lines = [

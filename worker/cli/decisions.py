@@ -68,7 +68,7 @@ OfRule = Annotated[
 Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the log.")]
 
 
-# Approve, reject, resolve: a person decides what waits or needs one.
+# Approve, reject, resolve: an operator decides what waits or needs one.
 
 
 @app.command("approve")
@@ -140,14 +140,14 @@ def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, u
 
 
 def reject_writes(config: Config, chosen: Sequence[int] | str, word: Word) -> list[str]:
-    """Drops writes of which nothing is known to have been sent, or that a person gives up."""
+    """Drops writes of which nothing is known to have been sent, or that an operator gives up."""
     with operators_ledger(config) as ledger:
         writes = _writes_in(ledger, config, chosen, "waiting", "planned", "needs_human")
         return _decided(ledger, [rejected(one, because=word.because, by=word.by, now=word.at) for one in writes])
 
 
 def resolve_writes(config: Config, ids: Sequence[int], word: Word, *, applied: bool) -> list[str]:
-    """A person's verdict on writes that only a person can settle."""
+    """An operator's verdict on writes that only an operator can settle."""
     settings = engine_settings(config)
     with operators_ledger(config) as ledger:
         moves = [
@@ -208,7 +208,7 @@ def _say(lines: Iterable[str]) -> None:
         say(line)
 
 
-# Again: what ended without effect is reopened, so that the next true look tries once more.
+# Again: what ended without effect is reopened, so that the next true poll tries once more.
 
 
 @app.command("again")
@@ -253,7 +253,7 @@ def again(
 
 def _without_effect(write: Write) -> Write:
     life = f"campaign-worker log --write {write.id} shows"
-    if write.by_person:
+    if write.by_operator:
         hint = f"campaign-worker undo plans another one; {life} what it was for"
         raise NotFound(f"write {write.id} is an undo, which no look decides on; nothing was changed", hint=hint)
     if write.state not in WITHOUT_EFFECT:
@@ -329,7 +329,7 @@ def undo(
 
 def _undoable(write: Write) -> Write:
     """Raises `NotFound` for a write that cannot be undone, with what to do. Only of an end without effect is it said
-    that there was none: one that a person must settle may have had one, whatever this ledger knows of it."""
+    that there was none: one that an operator must settle may have had one, whatever this ledger knows of it."""
     life = f"campaign-worker log --write {write.id}"
     if may_have_effect(write):
         return write

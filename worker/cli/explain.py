@@ -43,7 +43,7 @@ VALUE_SHOWN_MAX = 100
 TRUTHS = {"true": "true", "false": "not true", "unknown": "unknown"}
 
 
-# for a person
+# for an operator
 
 
 def lines_of(found: RuleExplained, now: datetime, at: datetime) -> Iterator[str]:

@@ -234,14 +234,14 @@ def _row(record: dict[str, Json], *, whole: bool) -> list[Json]:
 
 
 def _why(record: dict[str, Json]) -> str:
-    """Why; and by whom, where it was a person."""
+    """Why; and by whom, where it was an operator."""
     by = "" if record["by"] == WORKER else f"(by {record['by']})"
     return f"{record['why'] or ''} {by}".strip()
 
 
 def exchanged(record: Mapping[str, Json]) -> Iterator[str]:
-    """What a record says of the wire, in lines for a person: the request, the answer, the read. Who is asked whether a
-    write took effect must know what was sent, and by which request id the service knows it."""
+    """What a record says of the wire, in lines for an operator: the request, the answer, the read. Who is asked whether
+    a write took effect must know what was sent, and by which request id the service knows it."""
     request, response, evidence = record.get("request"), record.get("response"), record.get("evidence")
     if isinstance(request, Mapping):
         yield f"{request.get('method')} {request.get('url')}"
@@ -262,7 +262,7 @@ def _request_id(answer: Mapping[str, Json]) -> str:
 
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
-    """Records for ever. The next look starts after the newest records of the last, whether they matched or not."""
+    """Records for ever. The next poll starts after the newest records of the last, whether they matched or not."""
     if output in ("json", "csv"):
         say(f"--follow prints records as they come: {output} has an end, so jsonl is printed")
         output = "jsonl"
@@ -293,7 +293,7 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
 
 
 def heads_of(texts: Iterable[str] | None) -> list[Head]:
-    """The heads that a person gives. Raises `UsageError`."""
+    """The heads that an operator gives. Raises `UsageError`."""
     try:
         return [Head.parse(text) for text in texts or ()]
     except ValueError as error:

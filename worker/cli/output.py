@@ -1,4 +1,4 @@
-"""How commands print data: a table for a person, JSON for a script, nothing else on stdout."""
+"""How commands print data: a table for an operator, JSON for a script, nothing else on stdout."""
 
 import json
 import os
@@ -67,10 +67,10 @@ def print_line(value: Mapping[str, Json]) -> None:
 
 
 def print_table(title: str, names: Sequence[str], rows: Iterable[Sequence[Json]]) -> None:
-    """A table for a person; values are shown as text, never as markup or as orders to a terminal.
+    """A table for an operator; values are shown as text, never as markup or as orders to a terminal.
 
     Where a terminal has little room the sentences fold; then what says nothing is left out; then times lose their year.
-    Where that is not enough, each row is a block of lines: what a person types into the next command is whole at any
+    Where that is not enough, each row is a block of lines: what an operator types into the next command is whole at any
     width.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
@@ -155,7 +155,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def say(message: str) -> None:
-    """A line for a person, on stderr."""
+    """A line for an operator, on stderr."""
     print(printable(message), file=sys.stderr)
 
 

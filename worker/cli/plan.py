@@ -17,7 +17,7 @@ from worker.cli.common import (
     config_of,
     ledger_url,
     strangers,
-    unvouched_lines,
+    unconfirmed_lines,
 )
 from worker.cli.explain import shown
 from worker.cli.output import PROGRESS_EVERY_S, Format, counted, print_json, print_table, say
@@ -61,7 +61,7 @@ def plan(
     ids = [one.id for one in rules.rules]
     if rule is not None and rule not in ids:
         raise NotFound(f"no rule '{rule}'{meant(rule, ids)}", hint="`campaign-worker check` lists what does not load")
-    for line in unvouched_lines(config, rules.rules):
+    for line in unconfirmed_lines(config, rules.rules):
         say(line)
     within = None if wait else WITHIN
     looked_at, found = asyncio.run(_rehearsed(config, rules, event=event, partner=partner, within=within))
@@ -79,7 +79,7 @@ def plan(
         source = "service" if looked_at is None else "ledger"
         print_json({"source": source, "partners": _partners(found), "writes": [_row(row) for row in rows]})
     elif rows:
-        print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_a_person, rows)))
+        print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_operator, rows)))
 
 
 async def _rehearsed(
@@ -141,7 +141,7 @@ def _row(row: Row) -> dict[str, Json]:
     }
 
 
-def _for_a_person(row: Row) -> dict[str, Json]:
+def _for_operator(row: Row) -> dict[str, Json]:
     known = f"write {row.id}: " if row.id is not None else ""
     until = f" until {row.until:%Y-%m-%d %H:%M:%S} UTC" if row.until is not None else ""
     held = "" if row.request is not None else f"{row.reason}{until}: "
@@ -173,7 +173,7 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
 
 
 def _say(one: Rehearsed, rows: Sequence[Row], looked_at: datetime | None, config: Config) -> None:
-    """What a person must know beside the rows."""
+    """What an operator must know beside the rows."""
     sent = [row for row in rows if row.request is not None]
     age = None if looked_at is None else clock_of(config).now() - looked_at
     source = "read just now" if age is None else "as the running daemon saw them"

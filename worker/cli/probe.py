@@ -56,7 +56,7 @@ def told_as_json(found: Probed, config: Config) -> dict[str, Json]:
                 "value": values.get(one.key, one.value),
                 "seen": one.seen,
                 "line": one.line,
-                "vouched": one.key in config.vouched,
+                "vouched": one.key in config.confirmed,
             }
             for one in found.findings
         ],
@@ -64,7 +64,7 @@ def told_as_json(found: Probed, config: Config) -> dict[str, Json]:
 
 
 def told_as_tables(found: Probed) -> None:
-    """Everything for a person, and on stderr how it came out."""
+    """Everything for an operator, and on stderr how it came out."""
     resources: list[list[Json]] = []
     for one in found.resources:
         gaps = ", ".join(f"{name}: {why}" for name, why in one.gaps.items())

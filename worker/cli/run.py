@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from worker.api.transport import ready_the_kernel
-from worker.cli.common import config_of, duration, exposed_files, ledger_url, unvouched_lines
+from worker.cli.common import config_of, duration, exposed_files, ledger_url, unconfirmed_lines
 from worker.cli.output import say
 from worker.cli.signals import leave_process_1, stopping
 from worker.cli.wiring import FolderSource, running_daemon, state_dir
@@ -69,7 +69,7 @@ async def _run(config: Config, ends: timedelta | None) -> None:
     for number in numbers:
         loop.add_signal_handler(number, asked.set)
     source = None if files_of(config.ledger, config.folder) is None else FolderSource(config)
-    for line in () if source is None else unvouched_lines(config, (await source.load()).rules):
+    for line in () if source is None else unconfirmed_lines(config, (await source.load()).rules):
         say(line)
     beside = Beside(config)
     async with running_daemon(config, source, reporter=beside, tell=beside.tell, meter=beside.meter) as daemon:
@@ -152,7 +152,7 @@ class Beside:
         logger().info(message, **keys)
 
     def alarm(self, message: str, **keys: object) -> None:
-        """Something that a person should look at; who asked to be told is."""
+        """Something that an operator should look at; who asked to be told is."""
         logger().warning(message, **keys)
         if self._outbox is not None:
             self._outbox.alarm(message, keys)

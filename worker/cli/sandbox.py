@@ -87,7 +87,7 @@ def tell_dialect(name: str) -> None:
 
 STORY_S = 66.0
 LONGEST = timedelta(seconds=112)
-LOOK_EVERY_S = 0.5
+ASK_EVERY_S = 0.5
 SETTLE = "8s"
 COLOURS: Mapping[str, str] = {
     "fired": "cyan",
@@ -192,7 +192,7 @@ async def _played(config: Config, stage: Show) -> Twin:
         shown = stack.enter_context(stage.console.status("signing in"))
         running = asyncio.ensure_future(daemon.run(lasting=LONGEST))
         while not running.done():
-            await stage.clock.sleep(LOOK_EVERY_S)
+            await stage.clock.sleep(ASK_EVERY_S)
             books = service.books.summary()
             shown.update(f"{stage.at_s:4.0f}s  sent {books['writes_sent']}, effects {books['effects']}")
             if told or (stage.at_s > STORY_S and not _open(config)):

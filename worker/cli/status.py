@@ -168,13 +168,13 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
     return str(refused) if refused else unhealthy(found, now, interval)
 
 
-# for a person
+# for an operator
 
 
 def _print(found: Mapping[str, Json], now: datetime) -> None:
     running, config = bool(found["running"]), _mapping(found["config"])
     rows = [["daemon", _daemon(found, now)]]
-    if config["mode"] is not None:  # what a person who wonders about silence needs first
+    if config["mode"] is not None:  # what an operator who wonders about silence needs first
         more = "" if running else ", from the next start"
         if config["changed"]:
             more = "; the file says otherwise by now, which counts from the next start"

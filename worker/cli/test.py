@@ -95,8 +95,8 @@ def rule_tests(
     else:
         _print(done, unseen)
     failed = sum(1 for one in done if not one.ran.passed)
-    looks = sum(one.ran.looks for one in done)
-    say(f"{counted(len(done), 'test')}, {failed} failed, {looks} polls" if done else "there are no rule tests here")
+    polls = sum(one.ran.polls for one in done)
+    say(f"{counted(len(done), 'test')}, {failed} failed, {polls} polls" if done else "there are no rule tests here")
     if failed or not done:
         raise typer.Exit(1)
 
@@ -272,7 +272,7 @@ def _test_json(one: _Timed) -> dict[str, Json]:
         "file": one.file,
         "line": one.line,
         "passed": one.ran.passed,
-        "looks": one.ran.looks,
+        "looks": one.ran.polls,
         "took_ms": round(one.took_s * 1000),
         "fired": [str(rule) for rule in sorted(one.ran.fired)],
         "held_back": [str(rule) for rule in sorted(one.ran.held_back)],

@@ -23,10 +23,10 @@ from worker.cli.trial import USUAL, Bounds, try_out
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
-from worker.engine.explaining import last_look
-from worker.engine.looks import sendings_reach
+from worker.engine.explaining import last_poll
 from worker.engine.ports import Fleet, Parts, RulesInUse, ServersClock
 from worker.engine.rehearsal import Memory, Rehearsal, Remembered
+from worker.engine.views import sendings_reach
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
@@ -62,7 +62,7 @@ class LogNotifier:
     message is lost by no restart, and no mail server holds a rule up."""
 
     async def hand_over(self, message: Message) -> None:
-        """One line, at the level of what a person should see."""
+        """One line, at the level of what an operator should see."""
         logger().warning(
             "message",
             text=message.text,
@@ -268,7 +268,7 @@ def _require_no_replica(url: str) -> None:
 async def rehearsing(
     config: Config, rules: RuleSet, *, event: str | None, partner: str | None, within: timedelta | None
 ) -> AsyncIterator[tuple[tuple[Rehearsal, ...], datetime | None]]:
-    """A rehearsal of each partner, and the time of the last look where that is gone by: beside a running daemon, and
+    """A rehearsal of each partner, and the time of the last poll where that is gone by: beside a running daemon, and
     for a minute after it. Else the service is read, for so long after its list is there; None: to the end.
 
     Raises `NotSafe` where the daemon would not start either, and `UsageError` for missing credentials.
@@ -280,8 +280,8 @@ async def rehearsing(
         beside = any(one.alive for one in stored.replicas()) if place is None else holder(place) is not None
         _require_service(stored, config)
         known = tuple(PartnerId(name) for name in stored.known("partner"))
-        looks = [at for one in known if (at := last_look(stored, one)) is not None]
-    looked_at = max(looks, default=None)
+        polls = [at for one in known if (at := last_poll(stored, one)) is not None]
+    looked_at = max(polls, default=None)
     if not beside and (looked_at is None or clock.now() - looked_at > STILL_SO):
         looked_at = None
     async with AsyncExitStack() as stack:

@@ -286,7 +286,7 @@ class Requests(Section):
 
 
 class SurgeLimit(Section):
-    """How many events a rule may fire for before a person is asked."""
+    """How many events a rule may fire for before an operator is asked."""
 
     events: Count = Field(default=25, description="distinct events")
     within: Duration = Field(default=timedelta(minutes=10), description="the window they are counted in")
@@ -335,7 +335,7 @@ class Safety(Section):
 
 
 class Observations(Section):
-    """What the looks leave behind in the ledger."""
+    """What the polls leave behind in the ledger."""
 
     keep: Span = Field(
         default=timedelta(days=8),
@@ -586,7 +586,7 @@ class Config(Section):
     def hash(self) -> str:
         """The same for all files that say the same, whatever their order, comments and defaults. Vouched for is what is
         written, also where it is the default."""
-        said = {"config": self.model_dump(mode="json"), "vouched": sorted(self._vouched_beside)}
+        said = {"config": self.model_dump(mode="json"), "vouched": sorted(self._confirmed_beside)}
         return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
@@ -596,7 +596,7 @@ class Config(Section):
 
     @property
     def local(self) -> bool:
-        """The service is the twin or on this machine: defaults nobody vouched for are enough."""
+        """The service is the twin or on this machine: defaults nobody confirmed are enough."""
         return is_local(self.api.base_url)
 
     @property
@@ -605,12 +605,12 @@ class Config(Section):
         return self.api.media_url or media_of(self.api.base_url)
 
     @property
-    def vouched(self) -> frozenset[str]:
-        """The assumptions that the operator vouches for; ``safety.settle`` is one where it is written."""
-        return frozenset(self.assumptions) | self._vouched_beside
+    def confirmed(self) -> frozenset[str]:
+        """The assumptions that the operator confirms; ``safety.settle`` is one where it is written."""
+        return frozenset(self.assumptions) | self._confirmed_beside
 
     @property
-    def _vouched_beside(self) -> frozenset[str]:
+    def _confirmed_beside(self) -> frozenset[str]:
         return frozenset({"safety.settle"} if "settle" in self.safety.model_fields_set else ())
 
     @property

@@ -1,7 +1,7 @@
 """Rules with ``on_change``: a remembered value, a pending change, and one firing per change.
 
 The first value seen is the baseline and never fires. Another value is pending; a return drops it. It is judged at the
-first look at which ``for``, ``cooldown`` and ``limit`` let it go, and is the baseline from then on, fired or not: a
+first poll of which ``for``, ``cooldown`` and ``limit`` let it go, and is the baseline from then on, fired or not: a
 state that was seen once is a state. What costs a request per event is forgotten while the rest of ``when`` is false, so
 that reading eagerly and reading lazily decide alike. What is unknown, unreadable or not computed yet is no value: it
 keeps everything as it was.
@@ -10,20 +10,20 @@ keeps everything as it was.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from worker.engine.episodes import at_brake, ends_of, told_by
-from worker.engine.looks import (
+from worker.engine.episodes import ends_of, held_by_times, told_by
+from worker.engine.views import (
     REOBSERVED,
     Candidate,
     End,
-    Glance,
-    Glimpse,
+    RuleResult,
+    RuleView,
     approval,
-    pace_brake,
+    held_by_pace,
     reobserves,
     waits_again,
 )
 from worker.model.actions import ACTIONS, UNDO, WAIT
-from worker.model.commits import Baseline, Brake, RuleMemory
+from worker.model.commits import Baseline, Hold, RuleMemory
 from worker.model.facts import FactKey, Json, Known, Observation, record_of
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
@@ -126,7 +126,7 @@ def fields_of(write: Write) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What this look shows of the watched facts, before the condition is judged.
+    """What this poll shows of the watched facts, before the condition is judged.
 
     ``values`` and ``watches`` are by key text; ``memory`` has compared them; ``ends`` are unsent writes of a change
     that was taken back.
@@ -139,7 +139,7 @@ class Watched:
 
     @property
     def complete(self) -> bool:
-        """Whether every remembered value has been seen at this look."""
+        """Whether every remembered value has been seen at this poll."""
         return self.memory.baselines.keys() <= self.values.keys()
 
     @property
@@ -154,18 +154,18 @@ class Watched:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The pending values that this look could not see: they may be gone again."""
+        """The pending values that this poll could not see: they may be gone again."""
         return tuple(sorted(self.memory.pending.keys() - self.values.keys()))
 
 
-def watch(glimpse: Glimpse) -> Watched:
+def watch(view: RuleView) -> Watched:
     """Sees the watched values and compares them with what is remembered."""
-    values, watches, resolved = _seen(glimpse)
-    memory = _kept(glimpse.memory, watches) if resolved else glimpse.memory
-    memory, ends = _settled(glimpse, memory, values, watches)
-    memory = _compared(glimpse, memory, values)
+    values, watches, resolved = _seen(view)
+    memory = _kept(view.memory, watches) if resolved else view.memory
+    memory, ends = _settled(view, memory, values, watches)
+    memory = _compared(view, memory, values)
     if memory.baselines:
-        memory = replace(memory, looked_at=glimpse.now)
+        memory = replace(memory, looked_at=view.now)
     return Watched(values=values, watches=watches, memory=memory, ends=ends)
 
 
@@ -194,40 +194,40 @@ def change_facts(watched: Watched) -> dict[str, Json]:
     return {"previous": previous, "added": added, "removed": removed}
 
 
-def glance_at_change(glimpse: Glimpse, watched: Watched) -> Glance:
-    """What one look does to a rule with ``on_change``."""
-    glance = _glance(glimpse, watched)
-    return told_by(glimpse, glance) if glimpse.rule.at is not None else glance
+def decide_change(view: RuleView, watched: Watched) -> RuleResult:
+    """What one poll does to a rule with ``on_change``."""
+    result = _result(view, watched)
+    return told_by(view, result) if view.rule.at is not None else result
 
 
-def _glance(glimpse: Glimpse, watched: Watched) -> Glance:
-    truth = glimpse.judgement.truth
+def _result(view: RuleView, watched: Watched) -> RuleResult:
+    truth = view.judgement.truth
     if truth is Truth.FALSE:
-        watched = _closed(glimpse, watched)
+        watched = _closed(view, watched)
     memory = watched.memory
     if not memory.pending:
         forced = None if watched.complete else memory.forced
-        return Glance(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
+        return RuleResult(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
     asked = watched.asked
-    brake = at_brake(glimpse, memory) or pace_brake(glimpse, memory.pending_since)
-    if brake is not None and asked:
-        return Glance(memory=replace(memory, pending_unheld_since=None), held=brake, ends=watched.ends)
+    held = held_by_times(view, memory) or held_by_pace(view, memory.pending_since)
+    if held is not None and asked:
+        return RuleResult(memory=replace(memory, pending_unheld_since=None), held=held, ends=watched.ends)
     if truth is Truth.FALSE or not asked:
-        watched = _closed(glimpse, watched)
-        return Glance(memory=_consumed(watched), ends=watched.ends)
-    unheld = replace(memory, pending_unheld_since=memory.pending_unheld_since or glimpse.now)
+        watched = _closed(view, watched)
+        return RuleResult(memory=_consumed(watched), ends=watched.ends)
+    unheld = replace(memory, pending_unheld_since=memory.pending_unheld_since or view.now)
     if truth is Truth.UNKNOWN or watched.unseen:
-        why = glimpse.judgement.why if truth is Truth.UNKNOWN else f"not readable now: {', '.join(watched.unseen)}"
-        return Glance(memory=unheld, held=Brake(reason="fact_unknown", why=why), ends=watched.ends)
-    if reobserves(memory, glimpse.settings):
-        return Glance(memory=_consumed(watched), held=REOBSERVED, ends=watched.ends)
-    return Glance(memory=unheld, candidate=_candidate(glimpse, watched), ends=watched.ends)
+        why = view.judgement.why if truth is Truth.UNKNOWN else f"not readable now: {', '.join(watched.unseen)}"
+        return RuleResult(memory=unheld, held=Hold(reason="fact_unknown", why=why), ends=watched.ends)
+    if reobserves(memory, view.settings):
+        return RuleResult(memory=_consumed(watched), held=REOBSERVED, ends=watched.ends)
+    return RuleResult(memory=unheld, candidate=_candidate(view, watched), ends=watched.ends)
 
 
-def _closed(glimpse: Glimpse, watched: Watched) -> Watched:
+def _closed(view: RuleView, watched: Watched) -> Watched:
     """A definite false ends the episode, and what is not read while it is so is forgotten."""
     memory = watched.memory
-    kept = {key for key, one in watched.watches.items() if not one.costly or _still_read(glimpse, one)}
+    kept = {key for key, one in watched.watches.items() if not one.costly or _still_read(view, one)}
     pending = {key: value for key, value in memory.pending.items() if key in kept}
     memory = replace(
         memory,
@@ -240,32 +240,32 @@ def _closed(glimpse: Glimpse, watched: Watched) -> Watched:
         before_firing={},
         waited=None,
         asked=memory.asked if pending else None,
-        looked_at=glimpse.now,
+        looked_at=view.now,
     )
-    return replace(watched, memory=memory, ends=ends_of(glimpse))
+    return replace(watched, memory=memory, ends=ends_of(view))
 
 
-def _still_read(glimpse: Glimpse, watch: Watch) -> bool:
+def _still_read(view: RuleView, watch: Watch) -> bool:
     """Whether the rest of the condition, without the fact and what is remembered of it, can be true."""
-    when, scope = glimpse.rule.when, glimpse.scope
+    when, scope = view.rule.when, view.scope
     facts = {key: fact for key, fact in scope.observation.facts.items() if key.name != watch.fact}
     without = replace(scope, observation=replace(scope.observation, facts=facts), extra={})
     return when is None or when.judge(without).truth is not Truth.FALSE
 
 
-def _seen(glimpse: Glimpse) -> tuple[dict[str, Json], dict[str, Watch], bool]:
-    """The values that this look could see, the watches by key text, and whether all their parameters are known."""
+def _seen(view: RuleView) -> tuple[dict[str, Json], dict[str, Watch], bool]:
+    """The values that this poll could see, the watches by key text, and whether all their parameters are known."""
     values: dict[str, Json] = {}
     watches: dict[str, Watch] = {}
     resolved = True
-    for one in glimpse.rule.on_change:
-        key = glimpse.scope.keys.get(one.fact)
+    for one in view.rule.on_change:
+        key = view.scope.keys.get(one.fact)
         if key is None:
             resolved = False
             continue
         text = watch_key(key, one)
         watches[text] = one
-        fact = glimpse.scope.observation.get(key)
+        fact = view.scope.observation.get(key)
         value = normalised(fact, one) if isinstance(fact, Known) else None
         if value is not None:
             values[text] = value
@@ -285,12 +285,12 @@ def _kept(memory: RuleMemory, watches: Mapping[str, Watch]) -> RuleMemory:
 
 
 def _settled(
-    glimpse: Glimpse, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]
+    view: RuleView, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]
 ) -> tuple[RuleMemory, tuple[End, ...]]:
     """What became of the last firing: sent, ended, or unsent and perhaps no longer needed."""
     if not memory.open:
         return memory, ()
-    writes = glimpse.last_firing
+    writes = view.last_firing
     sent = [write for write in writes if write.sent]
     if sent:
         baselines = {
@@ -305,7 +305,7 @@ def _settled(
     if not changed or any(key not in values or values[key] != base.value for key, base in changed.items()):
         return memory, ()
     why = "the watched value is back where it was before the change"
-    unsent = [write for write in (*glimpse.sequence, *glimpse.joined) if write.state in UNSENT]
+    unsent = [write for write in (*view.sequence, *view.joined) if write.state in UNSENT]
     ends = tuple(End(write=write, reason="no_longer_holds", why=why) for write in unsent)
     return replace(memory, open=False, fired=False, baselines={**memory.baselines, **before}, before_firing={}), ends
 
@@ -327,24 +327,24 @@ def _with_own(base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> J
     return value if own and not watch.by else {**base, **own}
 
 
-def _compared(glimpse: Glimpse, memory: RuleMemory, values: Mapping[str, Json]) -> RuleMemory:
+def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json]) -> RuleMemory:
     baselines = dict(memory.baselines)
     pending = dict(memory.pending)
     since = memory.pending_since
     for key, value in values.items():
         base = baselines.get(key)
         if base is None:
-            baselines[key] = Baseline(value=value, seen_at=glimpse.now)
+            baselines[key] = Baseline(value=value, seen_at=view.now)
         elif value == base.value:
             pending.pop(key, None)
         elif pending.get(key) != value:
             pending[key] = value
-            since = glimpse.now
-    memory = replace(memory, baselines=baselines, pending=pending, forced=glimpse.after or memory.forced)
+            since = view.now
+    memory = replace(memory, baselines=baselines, pending=pending, forced=view.after or memory.forced)
     if not pending:
         return replace(memory, pending_since=None, pending_unheld_since=None, asked=None)
-    if since is None or since > glimpse.now or glimpse.after is not None:
-        since = glimpse.now
+    if since is None or since > view.now or view.after is not None:
+        since = view.now
     return replace(memory, pending_since=since)
 
 
@@ -374,10 +374,10 @@ def _consumed(watched: Watched) -> RuleMemory:
     )
 
 
-def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
-    memory, now = watched.memory, glimpse.now
+def _candidate(view: RuleView, watched: Watched) -> Candidate:
+    memory, now = watched.memory, view.now
     consumed = _consumed(watched)
-    forced = approval(memory.forced, glimpse.settings) or _overdue(glimpse, memory) or waits_again(memory)
+    forced = approval(memory.forced, view.settings) or _overdue(view, memory) or waits_again(memory)
     fired = replace(
         consumed,
         open=True,
@@ -385,16 +385,16 @@ def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
         episode=memory.episode + 1,
         fired_at=now,
         before_firing=_base(memory),
-        do_hash=glimpse.rule.do_hash,
+        do_hash=view.rule.do_hash,
         waited=forced.reason if forced is not None else None,
         asked=None,
     )
     names = ", ".join(sorted({watched.watches[key].fact for key in memory.pending}))
     return Candidate(
-        glimpse=glimpse,
+        view=view,
         episode=memory.episode + 1,
         reason="change",
-        why=f"{names} changed; {glimpse.judgement.why}",
+        why=f"{names} changed; {view.judgement.why}",
         fired=fired,
         dropped=consumed,
         extra=change_facts(watched),
@@ -402,10 +402,10 @@ def _candidate(glimpse: Glimpse, watched: Watched) -> Candidate:
     )
 
 
-def _overdue(glimpse: Glimpse, memory: RuleMemory) -> Brake | None:
-    """A change that only something unknown kept for too long goes to a person, not off at an odd hour."""
+def _overdue(view: RuleView, memory: RuleMemory) -> Hold | None:
+    """A change that only something unknown kept for too long goes to an operator, not off at an odd hour."""
     since = memory.pending_unheld_since
-    if since is None or glimpse.now - since <= glimpse.settings.gap:
+    if since is None or view.now - since <= view.settings.gap:
         return None
-    why = f"it was kept for longer than {glimpse.settings.gap} because its condition or a value was unknown"
-    return Brake(reason="gap", why=why)
+    why = f"it was kept for longer than {view.settings.gap} because its condition or a value was unknown"
+    return Hold(reason="gap", why=why)

@@ -13,13 +13,13 @@ from math import ceil
 from typing import TypeAlias
 
 from worker.engine.episodes import READ_WITHIN
-from worker.engine.looks import PARTNER_FACTS_EVERY, EngineSettings, names_read
 from worker.engine.planning import Standing, loses
+from worker.engine.views import PARTNER_FACTS_EVERY, EngineSettings, names_read
 from worker.model.actions import ACTIONS
 from worker.model.errors import Code, Problem
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
-from worker.reading.pacing import facts_per_look, look_s
+from worker.reading.pacing import facts_per_poll, poll_s
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
@@ -88,7 +88,7 @@ class Estimate:
 
     @property
     def sentence(self) -> str:
-        """The estimate for a person: what these rules cost, or how often what they name is read."""
+        """The estimate for an operator: what these rules cost, or how often what they name is read."""
         with_so_many = f"with {_counted(self.events, 'event')} a partner (--events N)"
         if self.round is None or self.needed <= self.budget:
             return f"{with_so_many}: at most {self.needed:.0f} of the {self.budget} requests a minute that are allowed"
@@ -155,12 +155,12 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     pages = settings.pages(events)
     timed = [rule for rule in enabled if rule.at is not None and not rule.on_change and rule.hold_for is None]
     reads = _reads([rule for rule in enabled if rule not in timed], registry, interval)
-    room = facts_per_look(settings.requests_per_minute, interval, pages)
-    every = timedelta(seconds=look_s(settings.requests_per_minute, interval, pages + room))
+    room = facts_per_poll(settings.requests_per_minute, interval, pages)
+    every = timedelta(seconds=poll_s(settings.requests_per_minute, interval, pages + room))
 
     def rotation(count: float) -> timedelta | None:
-        looks = ceil(count * events / room)
-        return timedelta(seconds=ceil(looks * every.total_seconds())) if count else None
+        polls = ceil(count * events / room)
+        return timedelta(seconds=ceil(polls * every.total_seconds())) if count else None
 
     return Estimate(
         events=events,

@@ -66,7 +66,7 @@ class Cycle(Stage):
         complete = news is not None and news.listing.complete
         took_s = self._clock.monotonic() - began
         if complete:
-            state.look_s = took_s
+            state.poll_s = took_s
         return CycleReport(
             partner=state.partner,
             events=news.in_sight if news is not None else 0,
@@ -89,7 +89,7 @@ class Cycle(Stage):
         with suppress(LedgerUnwritable):
             for write in self._ledger.open_writes(state.partner):
                 with suppress(LedgerUnwritable):
-                    self._settler.glance(state, (write,))
+                    self._settler.confirm_seen(state, (write,))
         return str(problem)
 
     async def drain(self, state: PartnerState) -> None:
@@ -105,7 +105,7 @@ class Cycle(Stage):
         state.waited = {write.key.event for write in writes if write.waits and write.held_until is None}
         for write in writes:
             try:
-                self._settler.glance(state, (write,))
+                self._settler.confirm_seen(state, (write,))
                 if write.state == "sending" and write.id not in state.running:
                     self._settler.found_sending(state, write)
                 elif write.id not in state.running and self._needs_tending(state, write):
@@ -120,7 +120,8 @@ class Cycle(Stage):
         self._defect({"write": int(write.id), "state": write.state}, defect)
 
     def _needs_tending(self, state: PartnerState, write: Write) -> bool:
-        """What waits for a person or for a brake is looked at less and less often; looks at its event still count."""
+        """What waits for an operator or for a limit is looked at less and less often; looks at its event still
+        count."""
         if write.state in ("waiting", "sending"):
             return False
         rests = write.state in ("planned", "needs_human")

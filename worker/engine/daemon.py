@@ -1,4 +1,4 @@
-"""When to look: one job a partner on APScheduler, none overlapping, missed ones run once.
+"""When to poll: one job a partner on APScheduler, none overlapping, missed ones run once.
 
 The only importer of apscheduler. The daemon starts nothing before it has been quiet for one interval (a process that
 was restarted must not read sooner than the floor allows), takes up edited rules as a whole or not at all, and on a stop
@@ -18,22 +18,22 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.looks import modes_said
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
 from worker.engine.ports import BEAT_S, NOTHING_PUBLISHED, RELOAD_EVERY, CycleReport, Fleet, Parts, ServersClock
 from worker.engine.state import PartnerState
+from worker.engine.views import modes_said
 from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, OwnershipLost, StateConflict, WorkerError
 from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
 
 FAILING_AFTER = timedelta(minutes=1)
-"""A look that failed is nothing: the next one comes in seconds. When none gets through for so long, nothing is decided
+"""A poll that failed is nothing: the next one comes in seconds. When none gets through for so long, nothing is decided
 for the partner, and somebody who watches no figures is told, once, and once that it is over."""
 
 # Takes what lasts out of the garbage collector's way.
 #
-# After a first look at a partner, its events, facts and memories are some hundred thousand objects that stay for as
+# After a first poll of a partner, its events, facts and memories are some hundred thousand objects that stay for as
 # long as the process does. A full collection would go through all of them again and again, 50 ms and more with ten
 # thousand events, in which everything else waits; and it would find nothing, because what is replaced of them is freed
 # at once.
@@ -84,7 +84,7 @@ JOB_OPTIONS = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
 SAID_EVERY = timedelta(seconds=1)
 """How often at the most the daemon saves what it says of itself."""
 SILENT_FOR = 3
-"""So many intervals after its last word the daemon says that it is alive, where no look has said so."""
+"""So many intervals after its last word the daemon says that it is alive, where no poll has said so."""
 UNWRITABLE_FOR = timedelta(seconds=5)
 """So long another process may hold the ledger, or its disk be full, before anybody is told."""
 
@@ -148,7 +148,7 @@ class Daemon:
         self._identities = Identities(parts)
         self._held: dict[PartnerId, str] = {}
         self._since = parts.clock.now()
-        self._first_looks: set[tuple[PartnerId, str]] = set()
+        self._first_polls: set[tuple[PartnerId, str]] = set()
         self._met = 0
         self._cycle_ms: int | None = None
         self._said_at, self._unsaid = float("-inf"), False
@@ -227,7 +227,7 @@ class Daemon:
             named = await self._partners_now()
         except WorkerError as problem:
             self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
-            return  # who they are stays as it was; their own looks say what else is wrong
+            return  # who they are stays as it was; their own polls say what else is wrong
         self._named = named
         if self._fleet is None:
             await self._identities.ask(named)
@@ -254,7 +254,7 @@ class Daemon:
                 self._polls[partner].cancel()  # whoever has it next asks the same
         for partner in renewed.found:
             scheduler.add_job(
-                self._looks,
+                self._poll,
                 Every(self._settings.interval),
                 args=(scheduler, partner),
                 id=f"cycle {partner}",
@@ -329,8 +329,8 @@ class Daemon:
                 self._reporter.alarm("partner_held", partner=partner, error=why, hint=hint)
         self._held = held
 
-    async def _looks(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
-        """One look, or as many as follow each other at once. The next is due when the list may be asked again, which is
+    async def _poll(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
+        """One poll, or as many as follow each other at once. The next is due when the list may be asked again, which is
         an interval after its answer: one that began sooner would wait for that, and the one after it for longer."""
         polling = asyncio.current_task()
         if polling is not None:
@@ -346,7 +346,7 @@ class Daemon:
                 scheduler.modify_job(f"cycle {partner}", next_run_time=self._wall() + timedelta(seconds=left_s))
 
     async def _cycles(self, partner: PartnerId) -> None:
-        """One look; and another at once after one that took longer than the interval, because the list is long."""
+        """One poll; and another at once after one that took longer than the interval, because the list is long."""
         while await self._one_cycle(partner):
             pass
 
@@ -361,13 +361,13 @@ class Daemon:
             report = await self._cycle.run(state)
         except asyncio.CancelledError:
             if self._stop.is_set() or state.left:
-                return False  # the looks under way are ended; whoever is next sees what they would have
+                return False  # the polls under way are ended; whoever is next sees what they would have
             raise
         except WorkerError as problem:
             state.last_error = str(problem)
             self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
             return False
-        except Exception as defect:  # noqa: BLE001 - a defect in one partner's look stops no other, and is seen
+        except Exception as defect:  # noqa: BLE001 - a defect in one partner's poll stops no other, and is seen
             state.last_error = self._scrubbed(repr(defect))
             self._reporter.alarm("cycle_failed", partner=partner, error=state.last_error, hint="this is a defect")
             return False
@@ -385,9 +385,9 @@ class Daemon:
 
     def _keep_what_lasts(self, report: CycleReport) -> None:
         """Of looks at one partner under one rule set only the first makes much that lasts."""
-        look = (report.partner, self._rules.current.hash)
-        self._met += 0 if look in self._first_looks else report.events
-        self._first_looks.add(look)
+        poll = (report.partner, self._rules.current.hash)
+        self._met += 0 if poll in self._first_polls else report.events
+        self._first_polls.add(poll)
         if self._met >= WORTH_IT:
             self._met = 0
             keep()
@@ -517,7 +517,7 @@ class Daemon:
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
     def _say(self) -> None:
-        """Saves the status soon. It holds all partners, so of many of them not every look is worth a commit."""
+        """Saves the status soon. It holds all partners, so of many of them not every poll is worth a commit."""
         if self._clock.monotonic() - self._said_at >= SAID_EVERY.total_seconds():
             self._save_status()
         else:
@@ -557,7 +557,7 @@ class Daemon:
 
     async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:
         """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now, and where
-        they are overdue, it is woken. And that the daemon is alive is said also while a look takes long."""
+        they are overdue, it is woken. And that the daemon is alive is said also while a poll takes long."""
         while not self._stop.is_set():
             await self._clock.sleep(self._settings.interval.total_seconds())
             now = self._wall()
@@ -581,11 +581,11 @@ class Daemon:
         await self._clock.sleep(lasting.total_seconds())
         self._stop.set()
 
-    async def _look_on(self, fleet: Fleet, scheduler: AsyncIOScheduler, state: PartnerState) -> None:
+    async def _poll_on(self, fleet: Fleet, scheduler: AsyncIOScheduler, state: PartnerState) -> None:
         """Watches a partner on that cannot be given back before what is in flight there has ended."""
         while state.in_flight and state.partner in fleet.owned:
             await self._clock.sleep(max(BEAT_S, self._settings.interval.total_seconds() - self._listed_for_s(state)))
-            await self._looks(scheduler, state.partner)
+            await self._poll(scheduler, state.partner)
 
     async def _finish(self, scheduler: AsyncIOScheduler) -> None:
         """Awaits what is in flight, up to ``stop_within``; what is then still open is unknown at the next start."""
@@ -596,14 +596,14 @@ class Daemon:
         for task in others:
             task.cancel()
         fleet, busy = self._fleet, [state for state in self._partners if state.in_flight]
-        looks = [asyncio.ensure_future(self._look_on(fleet, scheduler, one)) for one in busy if fleet is not None]
+        polls = [asyncio.ensure_future(self._poll_on(fleet, scheduler, one)) for one in busy if fleet is not None]
         if flying:
             limit = asyncio.ensure_future(self._clock.sleep(self._settings.stop_within.total_seconds()))
             ended = asyncio.ensure_future(asyncio.wait(flying))
             await asyncio.wait([limit, ended], return_when=asyncio.FIRST_COMPLETED)
             limit.cancel()
-        for look in looks:
-            look.cancel()
+        for poll in polls:
+            poll.cancel()
         self._record("stopped", f"pid {self._pid}")
         self._save_status()
         if self._fleet is not None:

@@ -1,6 +1,6 @@
 """`decide`: from rules, memory and what was seen to the new memory and the writes to plan. Pure.
 
-One pass over one partner's events at one moment. It glances at every (rule, event), lets standing wishes and priorities
+One pass over one partner's events at one moment. It judges every (rule, event), lets standing wishes and priorities
 sort out the candidates, counts surges over all of them, and only then plans. The daemon, `plan`, the rule tests and the
 simulation call this very function; what it gives is recorded in one transaction or not at all.
 """
@@ -10,22 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from worker.engine.changes import Watched, change_facts, glance_at_change, overlaid, watch
-from worker.engine.episodes import closed, ends_of, glance_at_condition, glance_at_times, looks_now, momentary, not_now
-from worker.engine.looks import (
-    Candidate,
-    End,
-    Glance,
-    Glimpse,
-    Look,
-    Settings,
-    looking,
-    products_off,
-    quiet,
-    rested,
-    silence_before,
-    to_note,
-)
+from worker.engine.changes import Watched, change_facts, decide_change, overlaid, watch
+from worker.engine.episodes import closed, decide_condition, decide_times, due_now, ends_of, momentary, not_now
 from worker.engine.planning import (
     Planner,
     Standing,
@@ -40,7 +26,21 @@ from worker.engine.planning import (
     wait_over,
     wishes_in_force,
 )
-from worker.model.commits import EPISODE_JUMP, Brake, Commit, Move, Record, RuleMemory
+from worker.engine.views import (
+    Candidate,
+    End,
+    PollView,
+    RuleResult,
+    RuleView,
+    Settings,
+    active_rules,
+    products_off,
+    quiet,
+    rested,
+    silence_before,
+    to_note,
+)
+from worker.model.commits import EPISODE_JUMP, Commit, Hold, Move, Record, RuleMemory
 from worker.model.facts import EventId, FactKey, RuleId, WriteId
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Plan, Write
@@ -61,25 +61,25 @@ class Decision:
     commit: Commit
     memories: Mapping[tuple[EventId, RuleId], RuleMemory]
     judged: Mapping[tuple[EventId, RuleId], Judgement]
-    held: Mapping[tuple[EventId, RuleId], Brake]
+    held: Mapping[tuple[EventId, RuleId], Hold]
     scope: Callable[[EventId, Rule], Scope]
     events: Sequence[EventId] = ()
     looked_at: tuple[EventId, ...] = ()
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
 
 
-def decide(rules: RuleSet, look: Look, settings: Settings) -> Decision:
+def decide(rules: RuleSet, poll: PollView, settings: Settings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
-    active, off = looking(rules, look.partner, _products_off(look))
-    run = _Pass(look=look, settings=settings, rules=active)
-    for event in look.observations:
+    active, off = active_rules(rules, poll.partner, _products_off(poll))
+    run = _Pass(poll=poll, settings=settings, rules=active)
+    for event in poll.observations:
         run.unknown(event, [rule for rule in rules.rules if rule.id in off], off)
-    return run.planned(rules, [one for event in look.observations for one in run.event(event)])
+    return run.planned(rules, [one for event in poll.observations for one in run.event(event)])
 
 
-def _products_off(look: Look) -> frozenset[str]:
+def _products_off(poll: PollView) -> frozenset[str]:
     """Which of the partner's products are off: it is one fact, which every observation carries."""
-    for observation in look.observations.values():
+    for observation in poll.observations.values():
         return products_off(observation.get(FactKey(name="partner")))
     return frozenset()
 
@@ -87,19 +87,19 @@ def _products_off(look: Look) -> frozenset[str]:
 class _Pass:
     """The state of one pass: what was remembered, held and ended so far."""
 
-    def __init__(self, *, look: Look, settings: Settings, rules: Sequence[Rule]) -> None:
-        self._look = look
+    def __init__(self, *, poll: PollView, settings: Settings, rules: Sequence[Rule]) -> None:
+        self._poll = poll
         self._settings = settings
         self._rules = rules
         self._writes: dict[EventId, list[Write]] = {}
-        for write in look.writes:
+        for write in poll.writes:
             self._writes.setdefault(write.key.event, []).append(write)
         self._memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._stored: dict[tuple[EventId, RuleId], RuleMemory] = {}
         self._judged: dict[tuple[EventId, RuleId], Judgement] = {}
-        self._held: dict[tuple[EventId, RuleId], Brake] = {}
+        self._held: dict[tuple[EventId, RuleId], Hold] = {}
         self._records: list[Record] = []
-        self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {pair: [*of] for pair, of in look.missed.items()}
+        self._missed: dict[tuple[RuleId, datetime], list[EventId]] = {pair: [*of] for pair, of in poll.missed.items()}
         self._ended: dict[WriteId, Move] = {}
         self._messages: list[Plan] = []
         self._fired: Counter[RuleId] = Counter()
@@ -112,13 +112,13 @@ class _Pass:
             self._judged[(event, rule.id)] = Judgement(truth=Truth.UNKNOWN, why=off[rule.id], unknown=unknown)
 
     def event(self, event: EventId) -> list[Candidate]:
-        """Glances at one event with every rule that is to; the candidates that fire."""
-        rules = self._look.only.get(event, self._rules)
+        """Judges one event with every rule that is to; the candidates that fire."""
+        rules = self._poll.only.get(event, self._rules)
         writes = self._writes.get(event, [])
         candidates: list[Candidate] = []
         ends: list[End] = []
         for rule in rules:
-            candidate, ended = self._glance(rule, event)
+            candidate, ended = self._result(rule, event)
             ends.extend(ended)
             if candidate is not None:
                 candidates.append(candidate)
@@ -132,53 +132,51 @@ class _Pass:
         standing = standing_wishes(rules, memories, open_writes, self._settings)
 
         def put_back(other: Standing) -> bool:
-            return wish_ended(self._look.on_target(event, other.wish.target), other.rule.id, other.episode)
+            return wish_ended(self._poll.on_target(event, other.wish.target), other.rule.id, other.episode)
 
         winners, losers = judge_conflicts(candidates, standing, put_back)
-        for candidate, brake in losers:
-            self._hold(candidate.glimpse, candidate.dropped, brake)
+        for candidate, held in losers:
+            self._hold(candidate.view, candidate.dropped, held)
         self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)], put_back)
-        self._fired.update(one.glimpse.rule.id for one in winners)
+        self._fired.update(one.view.rule.id for one in winners)
         return winners
 
     def planned(self, rules: RuleSet, winners: Sequence[Candidate]) -> Decision:
         """The decision, with a plan for every firing."""
-        wanted = [write for write in self._look.writes if write.id not in self._ended]
-        planner = Planner(look=self._look, rules=rules, settings=self._settings, writes=wanted)
-        planner.plan(sorted(winners, key=lambda one: (one.event, precedence(one.glimpse.rule))))
+        wanted = [write for write in self._poll.writes if write.id not in self._ended]
+        planner = Planner(poll=self._poll, rules=rules, settings=self._settings, writes=wanted)
+        planner.plan(sorted(winners, key=lambda one: (one.event, precedence(one.view.rule))))
         for candidate in winners:
-            self._remember(candidate.glimpse, candidate.fired)
+            self._remember(candidate.view, candidate.fired)
         return self._decision(planner)
 
-    def _remember(self, glimpse: Glimpse, memory: RuleMemory) -> None:
+    def _remember(self, view: RuleView, memory: RuleMemory) -> None:
         """Keeps the memory; it is stored if it says more than when the rule was last looked at."""
         key = (memory.event, memory.rule)
-        known = self._look.memories.get(key)
+        known = self._poll.memories.get(key)
         if known is None:
-            self._remember_new(glimpse, memory)
+            self._remember_new(view, memory)
             return
         self._memories[key] = memory
-        ordinary = known.looked_at is not None and glimpse.after is None
+        ordinary = known.looked_at is not None and view.after is None
         if memory != known and not (ordinary and replace(memory, looked_at=known.looked_at) == known):
             self._stored[key] = memory
 
-    def _remember_new(self, glimpse: Glimpse, memory: RuleMemory) -> None:
+    def _remember_new(self, view: RuleView, memory: RuleMemory) -> None:
         """The same of a pair of which nothing is stored: it goes on so while it is quiet. After a silence, one that
         cannot be told yet has to know of the silence later."""
         key = (memory.event, memory.rule)
-        if glimpse.after is not None and memory.looked_at != glimpse.now:
-            self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=glimpse.after)
+        if view.after is not None and memory.looked_at != view.now:
+            self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=view.after)
         elif memory.looked_at is not None:
             self._memories[key] = memory
-            if glimpse.rule.at is not None or memory != replace(
-                glimpse.memory, looked_at=memory.looked_at, forced=None
-            ):
+            if view.rule.at is not None or memory != replace(view.memory, looked_at=memory.looked_at, forced=None):
                 self._stored[key] = memory
 
     def _decision(self, planner: Planner) -> Decision:
         """Everything, as one commit."""
         commit = Commit(
-            at=self._look.now,
+            at=self._poll.now,
             records=(*self._records, *self._times_missed(), *planner.records),
             memory=tuple(self._stored.values()),
             moves=(*self._ended.values(), *planner.moves),
@@ -190,112 +188,112 @@ class _Pass:
             judged=self._judged,
             held=self._held,
             scope=self.scope,
-            events=tuple(self._look.observations),
-            looked_at=to_note(self._look, [rule.id for rule in self._rules], self._settings.gap),
-            missed=self._missed if self._look.more else {},
+            events=tuple(self._poll.observations),
+            looked_at=to_note(self._poll, [rule.id for rule in self._rules], self._settings.gap),
+            missed=self._missed if self._poll.more else {},
         )
 
     def _times_missed(self) -> Iterator[Record]:
         """One record for each time that was missed, however many events it would have been for."""
-        for (rule, time), events in self._missed.items() if not self._look.more else ():
+        for (rule, time), events in self._missed.items() if not self._poll.more else ():
             named = ", ".join(events)
             yield Record(
-                at=self._look.now,
+                at=self._poll.now,
                 kind="held",
                 reason="missed",
                 why=f"the time {time:%Y-%m-%dT%H:%M}Z went by, and is left: {len(events)} events ({named})",
-                partner=self._look.partner,
+                partner=self._poll.partner,
                 rule=rule,
             )
 
     def scope(self, event: EventId, rule: Rule) -> Scope:
         """What the rule was given to look at."""
-        return self._looking(rule, event)[0].scope
+        return self._viewed(rule, event)[0].scope
 
-    def _looking(self, rule: Rule, event: EventId) -> tuple[Glimpse, Watched | None]:
-        """What the rule is given to look at, and what this look shows of what it watches."""
-        glimpse = self._glimpse(rule, event, self._writes.get(event, []))
+    def _viewed(self, rule: Rule, event: EventId) -> tuple[RuleView, Watched | None]:
+        """What the rule is given to look at, and what this poll shows of what it watches."""
+        view = self._view(rule, event, self._writes.get(event, []))
         if not rule.on_change:
-            return glimpse, None
-        watched = watch(glimpse)
-        wait = next((write.intent.context for write in glimpse.sequence if write.waits), {})
+            return view, None
+        watched = watch(view)
+        wait = next((write.intent.context for write in view.sequence if write.waits), {})
         extra = change_facts(watched) or {name: wait[name] for name in CHANGE if name in wait}
-        return replace(glimpse, scope=replace(glimpse.scope, extra=extra)), watched
+        return replace(view, scope=replace(view.scope, extra=extra)), watched
 
-    def _glance(self, rule: Rule, event: EventId) -> tuple[Candidate | None, tuple[End, ...]]:
-        """One rule's glance at one event: what may fire, with its values computed, and what it does not want now."""
-        glimpse, watched = self._looking(rule, event)
-        over = wait_over(glimpse)
-        if over is None and not looks_now(rule, glimpse.memory, glimpse.now):
-            glimpse = replace(glimpse, judgement=not_now(rule))
+    def _result(self, rule: Rule, event: EventId) -> tuple[Candidate | None, tuple[End, ...]]:
+        """One rule's decision at one event: what may fire, with its values computed, and what it does not want now."""
+        view, watched = self._viewed(rule, event)
+        over = wait_over(view)
+        if over is None and not due_now(rule, view.memory, view.now):
+            view = replace(view, judgement=not_now(rule))
         else:
             if rule.when is not None:
-                glimpse = replace(glimpse, judgement=rule.when.judge(glimpse.scope))
-            self._judged[(event, rule.id)] = glimpse.judgement
-        glance = _looked_at(glimpse, watched)
-        self._messages.extend(later_messages(glimpse, glimpse.memory))
-        if over is not None and momentary([rule]) and glimpse.judgement.truth is Truth.FALSE:
-            glance = replace(glance, memory=closed(glance.memory, glimpse.now), ends=ends_of(glimpse))
-        if glance.missed is not None:
-            self._missed.setdefault((rule.id, glance.missed), []).append(event)
-        candidate, held = glance.candidate, glance.held
+                view = replace(view, judgement=rule.when.judge(view.scope))
+            self._judged[(event, rule.id)] = view.judgement
+        result = _decided(view, watched)
+        self._messages.extend(later_messages(view, view.memory))
+        if over is not None and momentary([rule]) and view.judgement.truth is Truth.FALSE:
+            result = replace(result, memory=closed(result.memory, view.now), ends=ends_of(view))
+        if result.missed is not None:
+            self._missed.setdefault((rule.id, result.missed), []).append(event)
+        candidate, held = result.candidate, result.held
         if candidate is not None or held is None:
             try:
-                candidate = after_wait(glimpse, glance.memory, over) if candidate is None else computed(candidate)
+                candidate = after_wait(view, result.memory, over) if candidate is None else computed(candidate)
             except NotComputable as error:
-                candidate, held = None, Brake(reason="fact_unknown", why=str(error))
+                candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:
-            self._hold(glimpse, glance.memory, held)
+            self._hold(view, result.memory, held)
         else:
-            self._remember(glimpse, glance.memory)
-        return candidate, glance.ends
+            self._remember(view, result.memory)
+        return candidate, result.ends
 
-    def _glimpse(self, rule: Rule, event: EventId, writes: list[Write]) -> Glimpse:
+    def _view(self, rule: Rule, event: EventId, writes: list[Write]) -> RuleView:
         """What the rule is given to look at, before its condition is judged."""
-        look = self._look
-        first = EPISODE_JUMP if look.memory.restored_at is not None else 0
-        known = look.memories.get((event, rule.id)) or quiet(look, event, rule, first)
-        known = known and rested(look.memory, known)
-        memory = known or RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=first)
+        poll = self._poll
+        first = EPISODE_JUMP if poll.memory.restored_at is not None else 0
+        known = poll.memories.get((event, rule.id)) or quiet(poll, event, rule, first)
+        known = known and rested(poll.memory, known)
+        memory = known or RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []
-        seen = look.observations[event]
+        seen = poll.observations[event]
         observation = seen
         if running:
-            observation = overlaid(seen, running, rule, lambda: look.ended(event, rule.id, memory.episode))
-        return Glimpse(
+            observation = overlaid(seen, running, rule, lambda: poll.ended(event, rule.id, memory.episode))
+        return RuleView(
             rule=rule,
             memory=memory,
-            scope=Scope(observation=observation, keys=keys_for(rule, observation, look.now), now=look.now),
+            scope=Scope(observation=observation, keys=keys_for(rule, observation, poll.now), now=poll.now),
             judgement=Judgement(truth=Truth.TRUE, why="no condition"),
-            now=look.now,
+            now=poll.now,
             settings=self._settings,
             writes=own,
             joined=tuple(write for write in writes if write.key.rule != rule.id and rule.id in write.rules),
-            sendings=look.sendings.get((event, rule.id), ()),
+            sendings=poll.sendings.get((event, rule.id), ()),
             of_rule=lambda: self._acted(rule.id),
-            after=silence_before(look.memory, known, event, look.now + self._settings.gap),
-            episode_writes=lambda episode: look.ended(event, rule.id, episode),
-            target_writes=lambda target: look.on_target(event, target),
-            undo=lambda undone: look.undo(event, rule, undone),
+            after=silence_before(poll.memory, known, event, poll.now + self._settings.gap),
+            episode_writes=lambda episode: poll.ended(event, rule.id, episode),
+            target_writes=lambda target: poll.on_target(event, target),
+            undo=lambda undone: poll.undo(event, rule, undone),
         )
 
     def _acted(self, rule: RuleId) -> list[datetime]:
         """When the rule acted, for any event; now for each of its firings of which nothing was sent yet."""
-        look = self._look
+        poll = self._poll
         if rule not in self._acted_before:
-            sent = {event: times for (event, of_rule), times in look.sendings.items() if of_rule == rule}
+            sent = {event: times for (event, of_rule), times in poll.sendings.items() if of_rule == rule}
             unsent = {
                 write.key.event
-                for write in look.writes
+                for write in poll.writes
                 if write.key.rule == rule and write.state in UNSENT and not self._begun(write, sent)
             }
-            self._acted_before[rule] = [at for times in sent.values() for at in times] + [look.now] * len(unsent)
-        return self._acted_before[rule] + [look.now] * self._fired[rule]
+            self._acted_before[rule] = [at for times in sent.values() for at in times] + [poll.now] * len(unsent)
+        return self._acted_before[rule] + [poll.now] * self._fired[rule]
 
     def _begun(self, write: Write, sent: Mapping[EventId, Sequence[datetime]]) -> bool:
         """Whether something of the firing that planned a write was sent."""
-        memory = self._look.memories.get((write.key.event, write.key.rule))
+        memory = self._poll.memories.get((write.key.event, write.key.rule))
         fired_at = memory.fired_at if memory is not None and memory.episode == write.key.episode else None
         return any(at >= (fired_at or write.planned_at) for at in sent.get(write.key.event, ()))
 
@@ -325,20 +323,20 @@ class _Pass:
                 )
 
     def _end(self, end: End) -> None:
-        self._ended[end.write.id] = move(end.write, "skipped", at=self._look.now, reason=end.reason, why=end.why)
+        self._ended[end.write.id] = move(end.write, "skipped", at=self._poll.now, reason=end.reason, why=end.why)
 
-    def _hold(self, glimpse: Glimpse, memory: RuleMemory, brake: Brake) -> None:
+    def _hold(self, view: RuleView, memory: RuleMemory, held: Hold) -> None:
         """Remembers what holds the firing; a record is made only when the reason changes."""
-        self._held[(memory.event, memory.rule)] = brake
-        if memory.held != brake.reason:
-            self._records.append(_held_record(glimpse, memory, brake, self._look.now))
-        self._remember(glimpse, replace(memory, held=brake.reason))
+        self._held[(memory.event, memory.rule)] = held
+        if memory.held != held.reason:
+            self._records.append(_held_record(view, memory, held, self._poll.now))
+        self._remember(view, replace(memory, held=held.reason))
 
 
-def _looked_at(glimpse: Glimpse, watched: Watched | None) -> Glance:
+def _decided(view: RuleView, watched: Watched | None) -> RuleResult:
     if watched is not None:
-        return glance_at_change(glimpse, watched)
-    return glance_at_condition(glimpse) if glimpse.rule.at is None else glance_at_times(glimpse)
+        return decide_change(view, watched)
+    return decide_condition(view) if view.rule.at is None else decide_times(view)
 
 
 def _wanting(write: Write, memories: Mapping[RuleId, RuleMemory]) -> list[RuleId]:
@@ -346,15 +344,15 @@ def _wanting(write: Write, memories: Mapping[RuleId, RuleMemory]) -> list[RuleId
     return [rule for rule in write.rules if rule in memories and memories[rule].open and memories[rule].fired]
 
 
-def _held_record(glimpse: Glimpse, memory: RuleMemory, brake: Brake, now: datetime) -> Record:
-    until = f" until {brake.until:%Y-%m-%dT%H:%M:%SZ}" if brake.until is not None else ""
+def _held_record(view: RuleView, memory: RuleMemory, held: Hold, now: datetime) -> Record:
+    until = f" until {held.until:%Y-%m-%dT%H:%M:%SZ}" if held.until is not None else ""
     return Record(
         at=now,
         kind="held",
-        reason=brake.reason,
-        why=brake.why + until,
+        reason=held.reason,
+        why=held.why + until,
         partner=memory.partner,
         event=memory.event,
-        rule=glimpse.rule.id,
+        rule=view.rule.id,
         episode=memory.episode or None,
     )

@@ -13,13 +13,13 @@ from zlib import crc32
 
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import derived
-from worker.engine.episodes import JUST_AFTER, next_look
-from worker.engine.looks import DAY, ENFORCE_COOLDOWN, Look, asks_sendings, looking, sendings_reach, under
+from worker.engine.episodes import JUST_AFTER, next_poll
 from worker.engine.observe import EventByEvent, News
 from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
 from worker.engine.ports import Parts
 from worker.engine.state import PartnerState
+from worker.engine.views import DAY, ENFORCE_COOLDOWN, PollView, active_rules, asks_sendings, sendings_reach, under
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable, WorkerError
 from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of
@@ -70,10 +70,10 @@ class Decider(EventByEvent):
 
     def _judged(
         self, state: PartnerState, news: News, writes: tuple[Write, ...]
-    ) -> tuple[Look, Decision, "Screen", PartnerMemory]:
+    ) -> tuple[PollView, Decision, "Screen", PartnerMemory]:
         """What is decided, with the commit that is to be stored. Stores nothing."""
         rules, now, before = self._rules.current, news.at, state.memory
-        active, off = looking(rules, state.partner, state.products_off)
+        active, off = active_rules(rules, state.partner, state.products_off)
         screen = self._screen(rules, active)
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
         memory = under(ours, [rule.id for rule in screen.rules], now)
@@ -81,8 +81,8 @@ class Decider(EventByEvent):
         reopen = reopened_by(edits, state.memories)
         edited = {one.write.id: one.change.after for one in edits}
         standing = tuple(one for write in writes if not (one := edited.get(write.id, write)).final)
-        look = self._look(state, news, memory, screen, standing, reopen)
-        decision = decide(rules, look, self._settings.deciding)
+        poll = self._poll_view(state, news, memory, screen, standing, reopen)
+        decision = decide(rules, poll, self._settings.deciding)
         store = news.store or memory is not ours
         commit = replace(
             decision.commit,
@@ -91,15 +91,15 @@ class Decider(EventByEvent):
             partner=memory if store else None,
             moves=in_one(edits, decision.commit.moves),
         )
-        return look, replace(decision, commit=commit), screen, memory
+        return poll, replace(decision, commit=commit), screen, memory
 
     def _decided_on(
         self, state: PartnerState, news: News, writes: tuple[Write, ...]
     ) -> tuple[Decision, tuple[Write, ...]]:
-        look, decision, screen, memory = self._judged(state, news, writes)
+        poll, decision, screen, memory = self._judged(state, news, writes)
         commit, undecided = decision.commit, state.undecided.difference(news.events)
         state.stored.under(self._rules.current, state.known_facts())
-        state.stored.looked(memory, news.at, complete=news.listing.complete)
+        state.stored.polled(memory, news.at, complete=news.listing.complete)
         events = (
             {*news.events, OF_PARTNER} if news.more else state.stored.seen.keys() - undecided if undecided else None
         )
@@ -107,10 +107,13 @@ class Decider(EventByEvent):
         if self._decided is not None:
             self._decided(decision)
         _take(state, commit.memory)
-        state.shut, state.missed = looking(self._rules.current, state.partner, state.products_off)[1], decision.missed
+        state.shut, state.missed = (
+            active_rules(self._rules.current, state.partner, state.products_off)[1],
+            decision.missed,
+        )
         state.undecided = undecided
         state.memory = memory if commit.partner is not None else replace(memory, listed_at=state.memory.listed_at)
-        self._note_due(state, look, decision, screen, writes)
+        self._note_due(state, poll, decision, screen, writes)
         changed = commit.plans or commit.moves
         return decision, self._ledger.open_writes(state.partner) if changed else writes
 
@@ -120,8 +123,8 @@ class Decider(EventByEvent):
             self._read_memories(state)
 
     def _taken_up(self, state: PartnerState) -> tuple[Write, ...]:
-        """The open writes. Memory that a person has reopened in the ledger (`again`) since the last look is read anew,
-        and what a commit may have stored that was reported as failed."""
+        """The open writes. Memory that an operator has reopened in the ledger (`again`) since the last poll is read
+        anew, and what a commit may have stored that was reported as failed."""
         standing = self._ledger.standing(state.partner, state.read_up_to)
         if standing.reopened or state.stored.trial is not None:
             self._read_memories(state)
@@ -132,7 +135,7 @@ class Decider(EventByEvent):
         _take(state, self._ledger.all_rule_memories(state.partner))
         state.due.clear()
 
-    def _look(
+    def _poll_view(
         self,
         state: PartnerState,
         news: News,
@@ -140,7 +143,7 @@ class Decider(EventByEvent):
         screen: "Screen",
         writes: tuple[Write, ...],
         reopen: dict[tuple[EventId, RuleId], RuleMemory],
-    ) -> Look:
+    ) -> PollView:
         rules, now, partner = screen.rules, news.at, state.partner
         memories = ChainMap(reopen, state.memories) if reopen else state.memories
         observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in news.events}
@@ -148,7 +151,7 @@ class Decider(EventByEvent):
             then = state.stored.past_asked(rules, now, self._settings.deciding.gap)
             observations = derived(observations, self._ledger, then)
         reach = sendings_reach(rules) if observations and asks_sendings(rules) else None
-        return Look(
+        return PollView(
             partner=partner,
             now=now,
             memory=memory,
@@ -168,9 +171,9 @@ class Decider(EventByEvent):
         )
 
     def _note_due(
-        self, state: PartnerState, look: Look, decision: Decision, screen: "Screen", writes: Iterable[Write]
+        self, state: PartnerState, poll: PollView, decision: Decision, screen: "Screen", writes: Iterable[Write]
     ) -> None:
-        """Notes when the events are due again: at once where this look has changed anything, or a write is open."""
+        """Notes when the events are due again: at once where this poll has changed anything, or a write is open."""
         commit = decision.commit
         lively = {
             *(write.key.event for write in writes),
@@ -178,11 +181,11 @@ class Decider(EventByEvent):
             *(plan.key.event for plan in commit.plans),
             *(change.after.key.event for change in commit.moves),
         }
-        for event, observation in look.observations.items():
+        for event, observation in poll.observations.items():
             if event in lively:
                 state.due.pop(event, None)
             else:
-                state.due[event] = screen.due(observation, state.memories, look.sendings, look.now)
+                state.due[event] = screen.due(observation, state.memories, poll.sendings, poll.now)
 
     def _screen(self, rules: RuleSet, active: list[Rule]) -> "Screen":
         """Partners with the same rules share one."""
@@ -190,7 +193,7 @@ class Decider(EventByEvent):
             self._screened, self._screens = rules, {}
         ids = tuple(rule.id for rule in active)
         if ids not in self._screens:
-            self._screens[ids] = Screen(active, self._settings.looked_at_again)
+            self._screens[ids] = Screen(active, self._settings.decided_again)
         return self._screens[ids]
 
 
@@ -211,7 +214,7 @@ class Screen:
     """The rules that look at one partner, and which of them have anything to do with an event.
 
     Most have not: nothing is remembered of the pair, and the condition is false. Where nothing but the truth of its
-    condition matters to a rule, a look at such a pair changes nothing and stores nothing. So the conditions of those
+    condition matters to a rule, a poll of such a pair changes nothing and stores nothing. So the conditions of those
     are judged together (`worker.rules.evaluate`), and only the others are decided on. ``again``: how soon every event
     is decided on again, whatever was learnt.
     """
@@ -246,15 +249,15 @@ class Screen:
 
 # When the clock alone can next change what a rule decides about an event. Pure.
 #
-# A look at the same facts with the same memory decides the same, but for what the clock does. So after a look that
-# changed nothing, every look until the next of these moments would change nothing either:
+# A poll of the same facts with the same memory decides the same, but for what the clock does. So after a poll that
+# changed nothing, every poll until the next of these moments would change nothing either:
 #
 # - ``for`` runs out; ``cooldown`` (of ``repeat: enforce`` also the built-in one) runs out; an attempt leaves the 24
 #   hours of ``limit``. These are times already known.
 # - A condition that names ``now`` turns. A comparison that is linear in ``now`` (``event.start_date_time - now <
 #   duration('7d')``) turns at most once, so its turn is found by halving; one that takes only the date, hour or minute
-#   of ``now`` turns at full hours, quarters of them or minutes only; for anything else every look is made.
-# - A time of ``at`` comes, or one that waits for facts is over; while any other is not dealt with, every look is made.
+#   of ``now`` turns at full hours, quarters of them or minutes only; for anything else every poll is made.
+# - A time of ``at`` comes, or one that waits for facts is over; while any other is not dealt with, every poll is made.
 # - The default ``runtime_in_days`` of ``budget_range`` drops by a day, or a ``today`` becomes another day: each asks
 #   for its fact by another key.
 #
@@ -351,11 +354,11 @@ def next_due(
     between: tuple[datetime, datetime],
 ) -> datetime:
     """The first moment after ``between[0]``, and at most ``between[1]``, at which the clock may change the decision.
-    ``memory``: what the last look left, and ``sendings``: when first attempts of the pair were made."""
+    ``memory``: what the last poll left, and ``sendings``: when first attempts of the pair were made."""
     now, horizon = between
     if clock.restless:
         return now
-    at = next_look(rule, memory, now)
+    at = next_poll(rule, memory, now)
     if at == now:
         return now
     times = [

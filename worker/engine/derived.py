@@ -166,8 +166,8 @@ def who_set(doings: Iterable[Doing], writes: Iterable[Write], now_is: Mapping[st
 
 
 def told(ledger: ReadableLedger, records: Iterable[Mapping[str, Json]]) -> Iterator[dict[str, Json]]:
-    """Records for a person: of each change of an event's field with the ``maker``, the number of the write of ours that
-    made it or None, and in words. The records themselves, which are chained, do not say it."""
+    """Records for an operator: of each change of an event's field with the ``maker``, the number of the write of ours
+    that made it or None, and in words. The records themselves, which are chained, do not say it."""
     events: dict[tuple[str, str], dict[int, WriteId | None]] = {}
     for record in records:
         facts, partner, event = record.get("facts"), record.get("partner"), record.get("event")

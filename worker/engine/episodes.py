@@ -9,21 +9,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.engine.looks import (
+from worker.engine.views import (
     ENFORCE_COOLDOWN,
     REOBSERVED,
     Candidate,
     End,
-    Glance,
-    Glimpse,
+    RuleResult,
+    RuleView,
     approval,
-    pace_brake,
+    held_by_pace,
     reobserves,
     waits_again,
     within,
 )
 from worker.model.actions import ACTIONS
-from worker.model.commits import Brake, RuleMemory
+from worker.model.commits import Hold, RuleMemory
 from worker.model.facts import Known
 from worker.model.rules import Judgement, Rule, Truth
 from worker.model.writes import ENDED, UNSENT, Intent, Write
@@ -33,28 +33,28 @@ from worker.writes.evidence import already_so, fact_name, target_value
 from worker.writes.intents import NotComputable, plan_steps, reads_back
 
 BAD_ENDS = frozenset({"rejected", "refused", "unconfirmed"})
-"""Ends after which ``enforce`` stops, as it does after a person's reject: the service or a guard said no, or reads
+"""Ends after which ``enforce`` stops, as it does after an operator's reject: the service or a guard said no, or reads
 never agreed. A write that was cancelled for another reason (an edited rule, a stronger wish) was nobody's no."""
 
 
-def glance_at_condition(glimpse: Glimpse) -> Glance:
-    """What one look does to a rule without ``on_change``."""
-    memory, judgement = glimpse.memory, glimpse.judgement
+def decide_condition(view: RuleView) -> RuleResult:
+    """What one poll does to a rule without ``on_change``."""
+    memory, judgement = view.memory, view.judgement
     if judgement.truth is Truth.UNKNOWN:
         if memory.open and not memory.fired:
-            return Glance(memory=memory, held=Brake(reason="fact_unknown", why=judgement.why))
-        return Glance(memory=memory)
+            return RuleResult(memory=memory, held=Hold(reason="fact_unknown", why=judgement.why))
+        return RuleResult(memory=memory)
     if judgement.truth is Truth.FALSE:
-        return Glance(memory=closed(memory, glimpse.now), ends=ends_of(glimpse))
-    if memory.open and memory.after < _comes_after(glimpse):
-        anew = while_true(replace(glimpse, memory=closed(memory, glimpse.now)))
-        return replace(anew, ends=ends_of(glimpse, f"rule {glimpse.rule.after} has fired and written anew"))
-    return while_true(glimpse)
+        return RuleResult(memory=closed(memory, view.now), ends=ends_of(view))
+    if memory.open and memory.after < _comes_after(view):
+        anew = while_true(replace(view, memory=closed(memory, view.now)))
+        return replace(anew, ends=ends_of(view, f"rule {view.rule.after} has fired and written anew"))
+    return while_true(view)
 
 
-def _comes_after(glimpse: Glimpse) -> int:
+def _comes_after(view: RuleView) -> int:
     """What tells the firing of another rule that this one comes after; 0 where it comes after none."""
-    fact = glimpse.scope.fact(WRITE) if glimpse.rule.after is not None else None
+    fact = view.scope.fact(WRITE) if view.rule.after is not None else None
     value = fact.value if isinstance(fact, Known) else None
     first = value.get("first") if isinstance(value, Mapping) else None
     return first if isinstance(first, int) else 0
@@ -76,91 +76,93 @@ def closed(memory: RuleMemory, now: datetime) -> RuleMemory:
     )
 
 
-def ends_of(glimpse: Glimpse, why: str = "") -> tuple[End, ...]:
-    """The writes that a closing episode ends: those not sent, and those for a person whose absence is proved."""
-    why = why or f"the condition no longer holds: {glimpse.judgement.why}"
+def ends_of(view: RuleView, why: str = "") -> tuple[End, ...]:
+    """The writes that a closing episode ends: those not sent, and those for an operator whose absence is proved."""
+    why = why or f"the condition no longer holds: {view.judgement.why}"
     return tuple(
         End(write=write, reason="no_longer_holds", why=why)
-        for write in (*glimpse.writes, *glimpse.joined)
+        for write in (*view.writes, *view.joined)
         if (write.state in UNSENT and write.key.item != ENDED) or (write.state == "needs_human" and write.absent_proved)
     )
 
 
-def while_true(glimpse: Glimpse) -> Glance:
-    now, memory = glimpse.now, replace(glimpse.memory, looked_at=glimpse.now)
+def while_true(view: RuleView) -> RuleResult:
+    now, memory = view.now, replace(view.memory, looked_at=view.now)
     if not memory.open:
-        memory = replace(memory, open=True, fired=False, episode=memory.episode + 1, after=_comes_after(glimpse))
-    if glimpse.after is not None:
-        memory = replace(memory, true_since=now, forced=glimpse.after)
+        memory = replace(memory, open=True, fired=False, episode=memory.episode + 1, after=_comes_after(view))
+    if view.after is not None:
+        memory = replace(memory, true_since=now, forced=view.after)
     elif memory.true_since is None or memory.true_since > now:
         memory = replace(memory, true_since=now)
     if memory.fired:
-        return _enforced(glimpse, memory) if glimpse.rule.repeat == "enforce" else Glance(memory=memory)
-    return _paced(glimpse, memory, memory, "condition", glimpse.judgement.why)
+        return _enforced(view, memory) if view.rule.repeat == "enforce" else RuleResult(memory=memory)
+    return _paced(view, memory, memory, "condition", view.judgement.why)
 
 
 def _paced(
-    glimpse: Glimpse, memory: RuleMemory, firing: RuleMemory, reason: Literal["condition", "drift"], why: str
-) -> Glance:
+    view: RuleView, memory: RuleMemory, firing: RuleMemory, reason: Literal["condition", "drift"], why: str
+) -> RuleResult:
     """The firing, unless a key of the rule or a silence before holds it."""
     since = memory.true_since if reason == "condition" else None
-    brake = pace_brake(glimpse, since) or (REOBSERVED if reobserves(memory, glimpse.settings) else None)
-    if brake is not None:
-        return Glance(memory=memory, held=brake)
-    forced = approval(memory.forced, glimpse.settings) or waits_again(memory)
+    held = held_by_pace(view, since) or (REOBSERVED if reobserves(memory, view.settings) else None)
+    if held is not None:
+        return RuleResult(memory=memory, held=held)
+    forced = approval(memory.forced, view.settings) or waits_again(memory)
     candidate = Candidate(
-        glimpse=glimpse,
+        view=view,
         episode=firing.episode,
         reason=reason,
         why=why,
         fired=replace(
             firing,
             fired=True,
-            fired_at=glimpse.now,
+            fired_at=view.now,
             held=None,
-            do_hash=glimpse.rule.do_hash,
+            do_hash=view.rule.do_hash,
             waited=forced.reason if forced is not None else None,
             asked=None,
         ),
         dropped=memory,
         forced=forced,
     )
-    return Glance(memory=memory, candidate=candidate)
+    return RuleResult(memory=memory, candidate=candidate)
 
 
-def _enforced(glimpse: Glimpse, memory: RuleMemory) -> Glance:
+def _enforced(view: RuleView, memory: RuleMemory) -> RuleResult:
     """The target may have drifted: open the next episode, unless something says to leave it alone."""
-    so = _as_wanted(glimpse)
+    so = _as_wanted(view)
     if so is True:
-        return Glance(memory=replace(memory, stopped=None, cleared=memory.episode, forced=None, waited=None, held=None))
+        return RuleResult(
+            memory=replace(memory, stopped=None, cleared=memory.episode, forced=None, waited=None, held=None)
+        )
     if so is None:
-        return Glance(memory=memory)
-    writes = glimpse.last_firing or _shared(glimpse)
+        return RuleResult(memory=memory)
+    writes = view.last_firing or _shared(view)
     if any(not write.final for write in writes):
-        return Glance(memory=memory)
+        return RuleResult(memory=memory)
     bad = _bad_end(writes) if memory.cleared < memory.episode else None
     if bad is not None:
         why = f"the last write ended as {bad.state}: {bad.why}; enforcing stops until the wanted value is read once"
         stopped = replace(memory, stopped=bad.state)
-        return Glance(memory=stopped, held=Brake(reason="drift", why=why))
-    cooldown = glimpse.rule.cooldown or ENFORCE_COOLDOWN
-    moments = [at for at in (memory.fired_at, *glimpse.sendings) if at is not None]
-    acted = within(moments, glimpse.now, cooldown)
+        return RuleResult(memory=stopped, held=Hold(reason="drift", why=why))
+    cooldown = view.rule.cooldown or ENFORCE_COOLDOWN
+    moments = [at for at in (memory.fired_at, *view.sendings) if at is not None]
+    acted = within(moments, view.now, cooldown)
     if acted:
         last = acted[-1]
         why = f"acted at {last:%H:%M:%S}, cooldown {duration_text(cooldown)}"
-        brake = Brake(reason="cooldown", why=why, until=last + cooldown)
-        return Glance(memory=memory, held=brake)
+        held = Hold(reason="cooldown", why=why, until=last + cooldown)
+        return RuleResult(memory=memory, held=held)
     again = replace(memory, episode=memory.episode + 1)
-    return _paced(glimpse, memory, again, "drift", "the target no longer has the wanted value")
+    return _paced(view, memory, again, "drift", "the target no longer has the wanted value")
 
 
-def _shared(glimpse: Glimpse) -> tuple[Write, ...]:
+def _shared(view: RuleView) -> tuple[Write, ...]:
     """What came of a firing that has planned nothing of its own, because other rules' writes stood for its wishes, once
     those are final: of each target the newest of them."""
-    rule, found = glimpse.rule, list[Write]()
-    for target in sorted({one.intent.target for one in plan_steps(rule, glimpse.scope, {})}):
-        others = (one for one in glimpse.target_writes(target) if one.key.rule != rule.id and rule.id in one.rules)
+    rule, found = view.rule, list[Write]()
+    for target in sorted({one.intent.target for one in plan_steps(rule, view.scope, {})}):
+        others = (one for one in view.target_writes(target) if one.key.rule != rule.id and rule.id in one.rules)
         found.extend(tuple(others)[-1:])
     return tuple(found)
 
@@ -172,23 +174,23 @@ def _bad_end(writes: tuple[Write, ...]) -> Write | None:
 _REJECTED = ("cancelled", "person")
 
 
-def _as_wanted(glimpse: Glimpse) -> bool | None:
+def _as_wanted(view: RuleView) -> bool | None:
     """Whether every target of the rule has the wanted value now; None where any cannot be told."""
     try:
-        planned = plan_steps(glimpse.rule, glimpse.scope, {})
+        planned = plan_steps(view.rule, view.scope, {})
     except NotComputable:
         return None
     if any(one.fault for one in planned):
         return None
-    answers = [_so(glimpse, one.intent) for one in planned if reads_back(one.intent, one.item)]
+    answers = [_so(view, one.intent) for one in planned if reads_back(one.intent, one.item)]
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) else True
 
 
-def _so(glimpse: Glimpse, intent: Intent) -> bool | None:
+def _so(view: RuleView, intent: Intent) -> bool | None:
     """An event without campaigns has nothing to pause, so that is no drift."""
-    fact = glimpse.scope.fact(fact_name(intent))
+    fact = view.scope.fact(fact_name(intent))
     if ACTIONS[intent.action].null_is_so and target_value(intent, fact) == (True, None):
         return True
     return already_so(intent, fact)
@@ -211,7 +213,7 @@ JUST_AFTER = timedelta(microseconds=1)
 """How long a time waits for facts that were not known when it came."""
 
 
-def looks_now(rule: Rule, memory: RuleMemory, now: datetime) -> bool:
+def due_now(rule: Rule, memory: RuleMemory, now: datetime) -> bool:
     """Whether the condition of a rule is looked at now: always, but for one with ``at``."""
     return rule.at is None or bool(rule.on_change) or rule.hold_for is not None or due(rule, memory, now) is not None
 
@@ -231,7 +233,7 @@ def may_be_due(rule: Rule, now: datetime) -> bool:
 
 def may_ask(rule: Rule, memory: RuleMemory | None, now: datetime) -> bool:
     """Whether facts are read for a rule now: not for one whose time was dealt with."""
-    return memory is None or looks_now(rule, memory, now)
+    return memory is None or due_now(rule, memory, now)
 
 
 def due(rule: Rule, memory: RuleMemory, now: datetime) -> datetime | None:
@@ -247,7 +249,7 @@ def _lacked_facts(memory: RuleMemory, time: datetime) -> bool:
     return memory.held == "fact_unknown" and memory.looked_at is not None and memory.looked_at >= time
 
 
-def next_look(rule: Rule, memory: RuleMemory | None, now: datetime) -> datetime | None:
+def next_poll(rule: Rule, memory: RuleMemory | None, now: datetime) -> datetime | None:
     """When the clock alone may next change what a rule with ``at`` decides; now, while a time is not dealt with. One
     that lacks facts waits for them until it is too late."""
     if rule.at is None:
@@ -263,32 +265,32 @@ def next_look(rule: Rule, memory: RuleMemory | None, now: datetime) -> datetime 
     return over if coming is None else min(coming, over)
 
 
-def glance_at_times(glimpse: Glimpse) -> Glance:
-    """What one look does to a rule with ``at`` and without ``on_change``."""
-    memory = _carried_out(glimpse)
-    time = _new_time(glimpse.rule, memory, glimpse.now)
+def decide_times(view: RuleView) -> RuleResult:
+    """What one poll does to a rule with ``at`` and without ``on_change``."""
+    memory = _carried_out(view)
+    time = _new_time(view.rule, memory, view.now)
     if time is None:
-        return _between(glimpse, memory)
-    before = _left_over(glimpse.rule, memory, time)
+        return _between(view, memory)
+    before = _left_over(view.rule, memory, time)
     if before is not None:
-        told = glance_at_times(replace(glimpse, memory=replace(memory, at_time=before, held=None)))
+        told = decide_times(replace(view, memory=replace(memory, at_time=before, held=None)))
         return replace(told, missed=told.missed or before)
-    if due(glimpse.rule, memory, glimpse.now) is None:
-        return _missed(glimpse, memory, time)
-    if glimpse.judgement.truth is Truth.UNKNOWN:
-        seen = replace(memory, looked_at=glimpse.now, forced=glimpse.after or memory.forced)
-        return Glance(memory=seen, held=Brake(reason="fact_unknown", why=glimpse.judgement.why))
-    if glimpse.judgement.truth is Truth.FALSE:
-        return Glance(memory=replace(closed(memory, glimpse.now), at_time=time), ends=ends_of(glimpse))
+    if due(view.rule, memory, view.now) is None:
+        return _missed(view, memory, time)
+    if view.judgement.truth is Truth.UNKNOWN:
+        seen = replace(memory, looked_at=view.now, forced=view.after or memory.forced)
+        return RuleResult(memory=seen, held=Hold(reason="fact_unknown", why=view.judgement.why))
+    if view.judgement.truth is Truth.FALSE:
+        return RuleResult(memory=replace(closed(memory, view.now), at_time=time), ends=ends_of(view))
     begun = memory.open and not memory.fired
-    glance = while_true(replace(glimpse, memory=memory if begun else replace(memory, open=False, fired=False)))
-    if glance.held is REOBSERVED:
-        return replace(glance, memory=_dealt_with(glance.memory, time))
-    if glance.candidate is None:
-        return glance
-    fired = replace(glance.candidate.fired, at_time=time)
-    dropped = _dealt_with(glance.candidate.dropped, time)
-    return replace(glance, candidate=replace(glance.candidate, fired=fired, dropped=dropped))
+    result = while_true(replace(view, memory=memory if begun else replace(memory, open=False, fired=False)))
+    if result.held is REOBSERVED:
+        return replace(result, memory=_dealt_with(result.memory, time))
+    if result.candidate is None:
+        return result
+    fired = replace(result.candidate.fired, at_time=time)
+    dropped = _dealt_with(result.candidate.dropped, time)
+    return replace(result, candidate=replace(result.candidate, fired=fired, dropped=dropped))
 
 
 def _left_over(rule: Rule, memory: RuleMemory, time: datetime) -> datetime | None:
@@ -299,30 +301,30 @@ def _left_over(rule: Rule, memory: RuleMemory, time: datetime) -> datetime | Non
     return before if _lacked_facts(memory, before) and not _lacked_facts(memory, time) else None
 
 
-def at_brake(glimpse: Glimpse, memory: RuleMemory) -> Brake | None:
+def held_by_times(view: RuleView, memory: RuleMemory) -> Hold | None:
     """What holds a pending change until a time comes; None at a time, and for a rule without ``at``."""
-    times = glimpse.rule.at
-    if times is None or due(glimpse.rule, memory, glimpse.now) is not None:
+    times = view.rule.at
+    if times is None or due(view.rule, memory, view.now) is not None:
         return None
-    coming = times.next(glimpse.now)
-    return Brake(reason="at", why=f"it waits for its time, {times.source} {times.timezone}", until=coming)
+    coming = times.next(view.now)
+    return Hold(reason="at", why=f"it waits for its time, {times.source} {times.timezone}", until=coming)
 
 
-def told_by(glimpse: Glimpse, glance: Glance) -> Glance:
-    """A look at a change under ``at``: the time that it dealt with, or that went by."""
-    time = _new_time(glimpse.rule, glance.memory, glimpse.now)
+def told_by(view: RuleView, result: RuleResult) -> RuleResult:
+    """A poll of a change under ``at``: the time that it dealt with, or that went by."""
+    time = _new_time(view.rule, result.memory, view.now)
     if time is None:
-        return glance
-    if due(glimpse.rule, glimpse.memory, glimpse.now) is None:
-        lost = time if glance.memory.pending and glimpse.memory.looked_at is not None else None
-        return replace(glance, memory=replace(glance.memory, at_time=time), missed=lost)
-    if glance.candidate is not None:
-        fired = replace(glance.candidate.fired, at_time=time)
-        dropped = replace(glance.candidate.dropped, at_time=time)
-        return replace(glance, candidate=replace(glance.candidate, fired=fired, dropped=dropped))
-    if glance.held is not None and glance.held is not REOBSERVED:
-        return glance
-    return replace(glance, memory=replace(glance.memory, at_time=time))
+        return result
+    if due(view.rule, view.memory, view.now) is None:
+        lost = time if result.memory.pending and view.memory.looked_at is not None else None
+        return replace(result, memory=replace(result.memory, at_time=time), missed=lost)
+    if result.candidate is not None:
+        fired = replace(result.candidate.fired, at_time=time)
+        dropped = replace(result.candidate.dropped, at_time=time)
+        return replace(result, candidate=replace(result.candidate, fired=fired, dropped=dropped))
+    if result.held is not None and result.held is not REOBSERVED:
+        return result
+    return replace(result, memory=replace(result.memory, at_time=time))
 
 
 def not_now(rule: Rule) -> Judgement:
@@ -339,31 +341,33 @@ def _new_time(rule: Rule, memory: RuleMemory, now: datetime) -> datetime | None:
     return time
 
 
-def _carried_out(glimpse: Glimpse) -> RuleMemory:
+def _carried_out(view: RuleView) -> RuleMemory:
     """The memory, with an episode closed whose writes are all final."""
-    memory = glimpse.memory
-    over = memory.open and memory.fired and all(write.final for write in glimpse.last_firing)
+    memory = view.memory
+    over = memory.open and memory.fired and all(write.final for write in view.last_firing)
     return replace(memory, open=False, fired=False) if over else memory
 
 
-def _between(glimpse: Glimpse, memory: RuleMemory) -> Glance:
-    """A look between two times: only with ``for`` does it see anything."""
-    now, truth = glimpse.now, glimpse.judgement.truth
+def _between(view: RuleView, memory: RuleMemory) -> RuleResult:
+    """A poll between two times: only with ``for`` does it see anything."""
+    now, truth = view.now, view.judgement.truth
     memory = replace(memory, looked_at=now, forced=None, held=None)
-    if glimpse.rule.hold_for is None or truth is Truth.UNKNOWN:
-        return Glance(memory=memory)
+    if view.rule.hold_for is None or truth is Truth.UNKNOWN:
+        return RuleResult(memory=memory)
     if truth is Truth.FALSE:
-        return Glance(memory=replace(closed(memory, now)), ends=ends_of(glimpse))
-    since = memory.true_since if memory.true_since is not None and glimpse.after is None else now
-    return Glance(memory=replace(memory, true_since=since))
+        return RuleResult(memory=replace(closed(memory, now)), ends=ends_of(view))
+    since = memory.true_since if memory.true_since is not None and view.after is None else now
+    return RuleResult(memory=replace(memory, true_since=since))
 
 
-def _missed(glimpse: Glimpse, memory: RuleMemory, time: datetime) -> Glance:
+def _missed(view: RuleView, memory: RuleMemory, time: datetime) -> RuleResult:
     """A time that went by. Of those that went by before the rule was ever looked at, or while it rested, nothing is
     told."""
-    known = glimpse.memory.looked_at is not None
-    left = _dealt_with(replace(memory, looked_at=glimpse.now, forced=None), time)
-    return Glance(memory=left if not memory.fired else replace(memory, at_time=time), missed=time if known else None)
+    known = view.memory.looked_at is not None
+    left = _dealt_with(replace(memory, looked_at=view.now, forced=None), time)
+    return RuleResult(
+        memory=left if not memory.fired else replace(memory, at_time=time), missed=time if known else None
+    )
 
 
 def _dealt_with(memory: RuleMemory, time: datetime) -> RuleMemory:

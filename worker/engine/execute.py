@@ -1,6 +1,6 @@
 """One attempt of one write: guards, fresh facts, the record, the request, the outcome.
 
-Order is everything here. The `sending` row is on disk before the first byte leaves; halts and brakes are read in the
+Order is everything here. The `sending` row is on disk before the first byte leaves; halts and limits are read in the
 transaction that records it; a process that slept in between does not send. What the service answered is recorded as
 soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.episodes import momentary
-from worker.engine.looks import policy_for, unvouched_for
 from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import let_go, wait_before
@@ -20,6 +19,7 @@ from worker.engine.ports import Parts, Stage
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, met_429, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
+from worker.engine.views import policy_for, unconfirmed_for
 from worker.guards import (
     AFTER_READING,
     BEFORE_READING,
@@ -29,10 +29,10 @@ from worker.guards import (
     No,
     Situation,
     added_by,
-    brake_in_transaction,
-    braked,
+    as_no,
     credentials,
     first_no,
+    held_in_transaction,
     out_of_date,
     too_old,
 )
@@ -53,8 +53,8 @@ RECORD_AGAIN = timedelta(seconds=1)
 """How soon an outcome that the ledger could not take is recorded again."""
 HELD_AGAIN = timedelta(seconds=10)
 """The longest that a write which its fresh facts held waits for its next pre-flight."""
-BRAKED_AGAIN = timedelta(seconds=60)
-"""The same for a write that a brake held: what lets it go is time, or a person."""
+LIMITED_AGAIN = timedelta(seconds=60)
+"""The same for a write that a limit held: what lets it go is time, or an operator."""
 THROTTLED_AGAIN = timedelta(minutes=10)
 """The same for a write whose pre-flight met a 429: each try costs the partner a back-off. Where no burst is granted,
 one that needs many reads may never get through, and must not keep lists and pauses of dead events waiting."""
@@ -170,8 +170,8 @@ class Executor(Stage):
         situation = self._situation(state, write, earlier_in_do(write, episode), view)
         guards = OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING
         no = self._asking.objection(state, write) or first_no(guards, situation)
-        rest = BRAKED_AGAIN if no is None or no.until is not None else None
-        no = no or self._braked_already(state, situation, view)
+        rest = LIMITED_AGAIN if no is None or no.until is not None else None
+        no = no or self._held_already(state, situation, view)
         ready = Ready(write=write, fresh=UNASKED, situation=situation, view=view, held=no)
         if no is not None and no.reason == "wait":
             return ready
@@ -193,7 +193,7 @@ class Executor(Stage):
             raise _Stopped
         if write.message:
             if held is not None:
-                raise _Stopped(rest=BRAKED_AGAIN)
+                raise _Stopped(rest=LIMITED_AGAIN)
             return before
         rules = self._asking.rules(state, write)
         async with self._preflight.together(state, write, rules) as places:
@@ -208,10 +208,10 @@ class Executor(Stage):
             if no is not None and no.reason == "no_longer_holds" and write.state == "planned" and momentary(rules):
                 no = replace(no, way="skip")
             if no is not None:
-                again = BRAKED_AGAIN if write.intent.stops else THROTTLED_AGAIN
+                again = LIMITED_AGAIN if write.intent.stops else THROTTLED_AGAIN
                 raise _Stopped(no, again if met_429(fresh.facts) else HELD_AGAIN)
             if held is not None:
-                raise _Stopped(rest=BRAKED_AGAIN)
+                raise _Stopped(rest=LIMITED_AGAIN)
             if fresh.in_time:
                 await self._service.ready_to_write(write.key.partner, places, by=fresh.young_until)
             if not self._preflight.still(fresh.facts):
@@ -237,14 +237,14 @@ class Executor(Stage):
         amount, limits = added_by(ready.situation, ready.view.booked, [*sent, request.body]), self._limits(current)
         sending = Sending(
             move=self._sending(state, replace(ready, write=current), request),
-            check=lambda view: brake_in_transaction(current, amount, limits, self._clock.now(), view),
+            check=lambda view: held_in_transaction(current, amount, limits, self._clock.now(), view),
             amount=amount,
             late_s=self._settings.late_s,
         )
         state.in_flight.add(write.id)
-        brake = self._ledger.record_sending(sending)
-        if brake is not None:
-            raise _Stopped(braked(ready.situation, brake), BRAKED_AGAIN)
+        held = self._ledger.record_sending(sending)
+        if held is not None:
+            raise _Stopped(as_no(ready.situation, held), LIMITED_AGAIN)
         return sending.move.after, request, not_after
 
     def _doubt(self, state: PartnerState, write: Write) -> No | None:
@@ -259,16 +259,16 @@ class Executor(Stage):
         why = "the service refused the credentials, and another write of the partner is trying them now"
         return No(way="hold", reason="credentials", why=why)
 
-    def _braked_already(self, state: PartnerState, before: Situation, view: SendingView) -> No | None:
-        """A brake that is on now: nothing is read for a write that could not be sent. What it would add is only known
+    def _held_already(self, state: PartnerState, before: Situation, view: SendingView) -> No | None:
+        """A limit that is on now: nothing is read for a write that could not be sent. What it would add is only known
         here where its target was read before; the transaction of the sending has the last word in any case."""
         write, now = before.write, before.now
         key = fact_key(write.intent)
         seen = state.merged(write.key.event).get(key, UNREAD)
         known = isinstance(seen, Known) and ACTIONS[write.intent.action].budget == "own"
         amount = added_by(replace(before, facts={key.name: seen}), view.booked) if known else None
-        brake = brake_in_transaction(write, amount, self._limits(write), now, view)
-        return braked(before, brake) if brake is not None else None
+        held = held_in_transaction(write, amount, self._limits(write), now, view)
+        return as_no(before, held) if held is not None else None
 
     def _limits(self, write: Write) -> Limits:
         """The config's limits, and those of the rules that the write stands for."""
@@ -326,7 +326,7 @@ class Executor(Stage):
                 return
             except LedgerUnwritable:
                 if step.settling is not None:
-                    state.settling[sending.id] = step.settling  # looks count as evidence from here on all the same
+                    state.settling[sending.id] = step.settling  # polls count as evidence from here on all the same
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
         self._remember(state, told.after, step.settling)
 
@@ -350,7 +350,7 @@ class Executor(Stage):
 
     async def _wait(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], no: No) -> None:
         """A wait rests until it is over. Then its rule's facts are read, and it is held without an end, which tells the
-        next look to plan what comes after it."""
+        next poll to plan what comes after it."""
         left_s = (no.until - self._clock.now()).total_seconds() if no.until is not None else 0.0
         if left_s > 0.0:
             self._object(state, write, no)
@@ -368,9 +368,9 @@ class Executor(Stage):
         state.rest(write, self._clock.monotonic(), first, max(first, longest.total_seconds()))
 
     def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
-        """The pre-flight's own look at an unknown write: one that says anything but *not there* ends the attempt."""
+        """The pre-flight's own poll of an unknown write: one that says anything but *not there* ends the attempt."""
         target, event = fresh.named.get(fact_name(write.intent)), fresh.named.get("event")
-        return self._settler.weigh(state, write, target, event) == "send"
+        return self._settler.reconcile(state, write, target, event) == "send"
 
     def _sending(self, state: PartnerState, ready: Ready, request: WriteRequest) -> Move:
         fact = ready.fresh.named.get(fact_name(ready.write.intent))
@@ -423,7 +423,7 @@ class Executor(Stage):
             halts=view.halts,
             on_target=busy,
             earlier=earlier,
-            unvouched=unvouched_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
+            unconfirmed=unconfirmed_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
             credentials_until=state.memory.denied_until,
             put_back_by=put_back_by(write, others),
         )

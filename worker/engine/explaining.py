@@ -1,6 +1,6 @@
 """Why each rule did or did not fire for one event: the daemon's own `decide` on what the ledger holds, taken apart.
 
-Nothing was stored for this. Facts, memory and writes are the ledger's as of the last look, and the daemon would decide
+Nothing was stored for this. Facts, memory and writes are the ledger's as of the last poll, and the daemon would decide
 the same; of an earlier time it has the facts, and the log's own word of what fired then and what was held.
 """
 
@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import EVENTS, PastAsked, derived, of_all
-from worker.engine.looks import Look, Settings, sendings_reach
 from worker.engine.ports import ReadableLedger
+from worker.engine.views import PollView, Settings, sendings_reach
 from worker.guards import as_of_now
 from worker.model.commits import OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
@@ -187,7 +187,7 @@ class EventExplained:
     rules: tuple[RuleExplained, ...]
 
 
-def last_look(ledger: ReadableLedger, partner: PartnerId) -> datetime | None:
+def last_poll(ledger: ReadableLedger, partner: PartnerId) -> datetime | None:
     """The newest complete list that the ledger knows of."""
     said = ledger.status()
     partners = said.body.get("partners") if said is not None else None
@@ -202,7 +202,7 @@ def last_look(ledger: ReadableLedger, partner: PartnerId) -> datetime | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked. ``at``: an earlier time than the last look. ``only``: one rule. ``rules``: None where their folder
+    """What is asked. ``at``: an earlier time than the last poll. ``only``: one rule. ``rules``: None where their folder
     does not load; then each is told as the ledger knows it."""
 
     partner: PartnerId
@@ -216,7 +216,7 @@ class Question:
 
 def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     """Every rule of the folder, and every rule that the ledger remembers for the partner, by id."""
-    looked_at = last_look(ledger, asked.partner)
+    looked_at = last_poll(ledger, asked.partner)
     at = asked.at or looked_at or asked.now
     memory = ledger.partner_memory(asked.partner) or PartnerMemory(partner=asked.partner)
     memories = {one.rule: one for one in ledger.rule_memories(asked.partner, asked.event)}
@@ -224,7 +224,7 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     loaded = {} if asked.rules is None else {rule.id: rule for rule in asked.rules.rules}
     halts = ledger.halts(asked.now)
     of_event = ledger.writes(event=asked.event, partner=asked.partner)
-    look = Look(
+    poll = PollView(
         partner=asked.partner,
         now=at,
         memory=memory,
@@ -232,7 +232,7 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
         memories={(asked.event, rule): one for rule, one in memories.items()},
         writes=tuple(one for one in of_event if not one.final),
     )
-    judged = _judged(ledger, asked, asked.rules, look) if asked.rules is not None else None
+    judged = _judged(ledger, asked, asked.rules, poll) if asked.rules is not None else None
     writes = [as_of_now(one, halts) for one in of_event if not one.final or _of_last(one, memories)]
     known = {*loaded, *memory.rules, *memories, *(rule for rule, _ in words)}
     return EventExplained(
@@ -264,27 +264,27 @@ class _Judged(NamedTuple):
     decision: Decision
 
 
-def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, look: Look) -> _Judged:
+def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, poll: PollView) -> _Judged:
     """Of an earlier time there is no memory: what fired and was held then is told by the log."""
-    partner, event, until = asked.partner, asked.event, look.now + MILLISECOND
+    partner, event, until = asked.partner, asked.event, poll.now + MILLISECOND
     seen = ledger.observed(partner, event) if asked.at is None else ledger.observed_at(partner, event, until)
-    facts = {one.key: _as_of(one, look.now) for one in seen if not one.key.name.startswith("#")}
+    facts = {one.key: _as_of(one, poll.now) for one in seen if not one.key.name.startswith("#")}
     if any(EVENTS.name in rule.names for rule in rules.rules):
         listed = {one.event: one.fact for one in ledger.history(partner, until).start if one.key == EVENT}
-        facts[EVENTS] = of_all({one: fact for one, fact in listed.items() if one not in look.memory.gone}, look.now)
+        facts[EVENTS] = of_all({one: fact for one, fact in listed.items() if one not in poll.memory.gone}, poll.now)
     then = PastAsked(rules=rules.rules, now=until, gap=asked.settings.gap)
-    look = replace(
-        look,
+    poll = replace(
+        poll,
         observations=derived({event: Observation(partner=partner, event=event, facts=facts)}, ledger, then),
         looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
-        sendings=ledger.first_sendings(partner, look.now - sendings_reach(rules.rules)),
+        sendings=ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
         ended=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
         on_target=lambda event, target: ledger.target_writes(partner, event, target),
     )
     past = asked.at is not None
     if past:
-        look = replace(look, memory=PartnerMemory(partner=partner), memories={}, writes=(), sendings={})
-    return _Judged(asked, look.now, past, decide(rules, look, asked.settings))
+        poll = replace(poll, memory=PartnerMemory(partner=partner), memories={}, writes=(), sendings={})
+    return _Judged(asked, poll.now, past, decide(rules, poll, asked.settings))
 
 
 def _of_last(write: Write, memories: Mapping[RuleId, RuleMemory]) -> bool:
@@ -340,7 +340,7 @@ def _explained(
         return told
     if not known.enabled:
         return replace(told, standing="disabled")
-    if not known.looks_at(judged.asked.partner):
+    if not known.applies_to(judged.asked.partner):
         return replace(told, standing="not_for_partner")
     return _stands(told, known, judged)
 
@@ -348,7 +348,7 @@ def _explained(
 def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
     """How the condition is, and what holds the rule where it is true."""
     pair = (judged.asked.event, rule.id)
-    judgement, brake = judged.decision.judged.get(pair), judged.decision.held.get(pair)
+    judgement, held = judged.decision.judged.get(pair), judged.decision.held.get(pair)
     scope = judged.decision.scope(judged.asked.event, rule)
     if rule.when is not None and judgement is None:
         judgement = rule.when.judge(scope)  # a rule with `at`, between its times
@@ -362,7 +362,7 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
     )
     if told.standing == "false":
         return told
-    if rule.on_change and not scope.extra and brake is None:
+    if rule.on_change and not scope.extra and held is None:
         told = replace(told, standing="unchanged")
     if judged.past:
         last = max((one for one in (told.fired, told.held) if one is not None), key=lambda one: one.at, default=None)
@@ -370,10 +370,10 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
             return told
         standing: Standing = "held" if last.kind == "held" else told.standing
         return replace(told, standing=standing, since=last.at, reason=last.reason, why=last.why)
-    if brake is not None:
-        since = told.held.at if told.held is not None and told.held.reason == brake.reason else judged.at
+    if held is not None:
+        since = told.held.at if told.held is not None and told.held.reason == held.reason else judged.at
         standing = "unknown" if told.standing == "unknown" else "held"
-        return replace(told, standing=standing, since=since, reason=brake.reason, why=brake.why, until=brake.until)
+        return replace(told, standing=standing, since=since, reason=held.reason, why=held.why, until=held.until)
     if told.standing == "true" and any(
         one.kind == "fired" and one.rule == rule.id for one in judged.decision.commit.records
     ):

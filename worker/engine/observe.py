@@ -16,14 +16,14 @@ from zlib import crc32
 
 from worker.engine.derived import with_writes
 from worker.engine.episodes import may_ask, may_be_due
-from worker.engine.looks import PARTNER_FACTS_EVERY, looking, names_read
 from worker.engine.ports import Listing, Stage, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
+from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
 from worker.model.commits import PartnerMemory, Record
 from worker.model.errors import WorkerError
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Trace, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
-from worker.reading.pacing import Want, choose, delays, facts_per_look
+from worker.reading.pacing import Want, choose, delays, facts_per_poll
 from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days, worth_keeping
 
 ACCOUNT = frozenset({"permissions", "features"})
@@ -209,7 +209,7 @@ class Reader(EventByEvent):
         self, state: PartnerState, poll: _Poll, news: News, events: Sequence[EventId]
     ) -> AsyncIterator[News]:
         """News of so many events as can be decided on without holding up anybody for long."""
-        rules = self._looking(state)
+        rules = self._active(state)
         at_once = max(1, PAIRS_AT_ONCE // max(1, len(rules)))
         for first in range(0, len(events), at_once):
             if len(events) > at_once:
@@ -223,7 +223,7 @@ class Reader(EventByEvent):
     async def read_facts(self, state: PartnerState, in_sight: AbstractSet[EventId], room: int) -> set[EventId]:
         """Reads per-event facts while room is left: parameters first, then what they give the key to. The events of
         which something else is known now."""
-        rules, tried, changed = self._looking(state), set[tuple[EventId, FactKey]](), set[EventId]()
+        rules, tried, changed = self._active(state), set[tuple[EventId, FactKey]](), set[EventId]()
         for turn in range(ROUNDS):
             wants = [
                 want
@@ -324,7 +324,7 @@ class Reader(EventByEvent):
         """Facts of the whole partner: those that rules name, the partner record that guards every write, and what the
         account may do, once and again when the partner's record has changed. Whether any says something else now."""
         changed: list[FactKey] = []
-        named = {name for rule in self._looking(state) for name in rule.names} & self._settings.shared
+        named = {name for rule in self._active(state) for name in rule.names} & self._settings.shared
         for key in [PARTNER, *(FactKey(name=name) for name in sorted((named | ACCOUNT) - {PARTNER.name}))]:
             old = state.shared.get(key)
             if self._still_good(key, old, named=key.name in named, anew=PARTNER in changed):
@@ -347,9 +347,9 @@ class Reader(EventByEvent):
         every = self._settings.interval if named else PARTNER_FACTS_EVERY
         return self._clock.monotonic() - old.trace.began < every.total_seconds()
 
-    def _looking(self, state: PartnerState) -> list[Rule]:
+    def _active(self, state: PartnerState) -> list[Rule]:
         """The rules that look at this partner now."""
-        return looking(self._rules.current, state.partner, state.products_off)[0]
+        return active_rules(self._rules.current, state.partner, state.products_off)[0]
 
     def _room(self, state: PartnerState, poll: _Poll, listing: Listing) -> int:
         """How many facts are still to be read in this poll. Those due while the list was read have been. Rather one too
@@ -357,7 +357,7 @@ class Reader(EventByEvent):
         return max(1, ceil(self._facts_per_poll(state, listing) - poll.facts))
 
     def _facts_per_poll(self, state: PartnerState, listing: Listing) -> float:
-        return facts_per_look(self._service.budget(state.partner), self._settings.interval, listing.pages)
+        return facts_per_poll(self._service.budget(state.partner), self._settings.interval, listing.pages)
 
     def _expect(self, state: PartnerState, listing: Listing, in_sight: AbstractSet[EventId]) -> None:
         """Finds out anew how soon changes are seen; now and then, because it takes all wanted facts together."""
@@ -369,7 +369,7 @@ class Reader(EventByEvent):
         state.expected_until = now + EXPECTED_EVERY.total_seconds()
 
     def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
-        """A silence longer than ``gap.longer_than`` makes every first look after it a look with care. A last list that
+        """A silence longer than ``gap.longer_than`` makes every first poll after it a poll with care. A last list that
         is stamped as far in the future says nothing of how long it was."""
         if memory.listed_at is None or abs(began - memory.listed_at) <= self._settings.deciding.gap:
             return memory

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.derived import attributed
-from worker.engine.looks import EngineSettings, policy_for
 from worker.engine.planning import reopened, with_remembered
 from worker.engine.ports import ReadableLedger
+from worker.engine.views import EngineSettings, policy_for
 from worker.model.actions import AFTER
 from worker.model.commits import WORKER, MemoryChange, Move, Record, RuleMemory, of_write
 from worker.model.errors import NotFound, WorkerError
@@ -34,7 +34,7 @@ NO_REASON = "no reason given"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A person's word: why, who, and when."""
+    """An operator's word: why, who, and when."""
 
     because: str
     by: str
@@ -42,8 +42,9 @@ class Word:
 
 
 def resolved(write: Write, word: Word, *, applied: bool, settings: EngineSettings, late_s: float = 0.0) -> Move:
-    """The move of a ``resolve``: confirmed by a person, or planned again for exactly one more attempt. ``late_s``: how
-    late a byte of an attempt may leave; until then nobody can know that it did not take effect. Raises `NotFound`."""
+    """The move of a ``resolve``: confirmed by an operator, or planned again for exactly one more attempt. ``late_s``:
+    how late a byte of an attempt may leave; until then nobody can know that it did not take effect. Raises
+    `NotFound`."""
     until = write.changed_at + timedelta(seconds=max(late_s, settings.late_s))
     if not applied and word.at < until:
         raise NotFound(
@@ -82,7 +83,8 @@ def _decided(write: Write, kind: str, change: Move, by: str, facts: Mapping[str,
 
 
 def after_restore(write: Write, *, by: str, now: datetime, moved_to: str = "") -> Move:
-    """The move of a write that was open in a ledger that a person accepts as restored, or takes to another service."""
+    """The move of a write that was open in a ledger that an operator accepts as restored, or takes to another
+    service."""
     change = restored(write, at=now, moved_to=moved_to)
     return replace(change, records=tuple(replace(record, by=by) for record in change.records))
 
@@ -106,13 +108,13 @@ def reopening(writes: Iterable[Write], memories: Memories) -> list[MemoryChange]
 
 
 def spoken(write: Write, kind: str, word: Word) -> Record:
-    """The record of a person's word about a write."""
+    """The record of an operator's word about a write."""
     reason = "undo" if word.by == WORKER else "person"
     return replace(of_write(write, at=word.at, kind=kind, reason=reason, why=word.because), by=word.by)
 
 
 def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
-    """The next true look opens another episode, and a change is pending again against the baseline before it.
+    """The next true poll opens another episode, and a change is pending again against the baseline before it.
 
     The number after the closed episode is used up, so that a daemon which decides at this very moment on the memory as
     it was cannot store it over this one: its commit is behind the ledger, and it decides anew.
@@ -181,7 +183,7 @@ def _last_undo(history: ReadableLedger, partner: PartnerId, event: EventId) -> i
 def touched_meanwhile(history: ReadableLedger, undo: Write, of_target: Iterable[Write]) -> str | None:
     """What the log says of a change of an undo's field that was not the worker's, since the newest write that it undoes
     and that may have had an effect was sent, or since the undo was planned where none may: then the field may read as
-    it was left, and it was another hand that left it so. ``of_target``: every write of the target."""
+    it was left, and it was somebody else that left it so. ``of_target``: every write of the target."""
     undone = undone_by(undo, of_target)
     return _by_another(history, undone[0] if undone else undo)
 
@@ -191,10 +193,10 @@ def _foreign(history: ReadableLedger) -> Foreign:
 
 
 def _by_another(history: ReadableLedger, write: Write) -> str | None:
-    """What the log tells of another hand's change of the write's target after it was sent, or planned where it was not.
-    That goes by the log's numbers, and by times only where the log does not tell: a wall clock is set back. Not what it
-    tells before the first record of the worker's own change to what the write asks for: a look tells of changes in
-    their order, and of some after a write that came later."""
+    """What the log tells of somebody else's change of the write's target after it was sent, or planned where it was
+    not. That goes by the log's numbers, and by times only where the log does not tell: a wall clock is set back. Not
+    what it tells before the first record of the worker's own change to what the write asks for: a poll tells of changes
+    in their order, and of some after a write that came later."""
     key, name = write.key, f"event.{write.intent.target}"
     doings = history.doings(key.partner, key.event)
     makers = attributed(doings, history.writes(event=key.event, partner=key.partner))

@@ -2,7 +2,7 @@
 
 A partner that the token no longer names is not looked at, and sends nothing more: its unsent writes say so. An attempt
 that is already on the wire is awaited like any other, also when the daemon stops meanwhile. When it comes back, its
-first look is one after a silence. Nothing here decides when to look.
+first poll is one after a silence. Nothing here decides when to poll.
 
 The account may have one partner under two groups, and both would do everything: so where several are named, each is
 asked who it is (the ``id`` of its record), and of those that are one partner only one is watched.
@@ -157,7 +157,7 @@ def _id_in(record: Fact) -> str | None:
 
 
 def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
-    """What the daemon saves of one partner. ``look_s``: how long its last complete look took. ``seen_after_s``: the
+    """What the daemon saves of one partner. ``poll_s``: how long its last complete poll took. ``seen_after_s``: the
     mean time from a change to its reading at this pace; of ``list``, what the list of events shows, and of ``facts``,
     what costs a request per event. ``first_list``: how many of how many pages of the first list are read. ``short``:
     the rules want more than the budget gives."""
@@ -165,7 +165,7 @@ def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
     found: dict[str, Json] = {
         "last_ok_at": spelled(state.last_ok_at),
         "last_error": state.trouble(now),
-        "look_s": round(state.look_s, 3),
+        "look_s": round(state.poll_s, 3),
     }
     if state.pages is not None and state.last_ok_at is None:
         found["first_list"] = list(state.pages)

@@ -1,4 +1,4 @@
-"""From the firings of one look to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
+"""From the firings of one poll to plans: surge, mode, sharing of equal wishes, and what a newer firing replaces."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
-from worker.engine.looks import ASKED, Candidate, Glimpse, Look, Settings, mode_of, reset_before
+from worker.engine.views import ASKED, Candidate, PollView, RuleView, Settings, mode_of, reset_before
 from worker.guards import No
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
-from worker.model.commits import REASONS, Baseline, Brake, Move, PartnerMemory, Record, RuleMemory
+from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
 from worker.model.writes import ENDED, UNDOES, UNSENT, Mode, Plan, Write, WriteKey
@@ -24,8 +24,8 @@ from worker.writes.undo import undo_steps
 #
 # A rule that was removed, or whose ``do`` or ``with`` was edited, leaves the writes that it stands behind: one that
 # nobody stands behind any more is cancelled, the others stay with those who remain. A rule that leaves has not acted,
-# so its episode is closed, and it may fire anew: an edited one at the next true look, a removed one once it is back,
-# which is as after a gap. Had its firing been made to wait for a person, so is the next one: an edit goes round no
+# so its episode is closed, and it may fire anew: an edited one at the next true poll, a removed one once it is back,
+# which is as after a gap. Had its firing been made to wait for an operator, so is the next one: an edit goes round no
 # approval.
 #
 # Writes in flight or unsettled are left alone: they are settled by reading.
@@ -49,7 +49,7 @@ class Edited:
 def edits_of(rules: RuleSet, writes: Iterable[Write], memories: Pairs, now: datetime) -> Iterator[Edited]:
     """What the rules as they are now change about unsent writes. An undo has no rule that could be gone."""
     for write in writes:
-        if write.state not in UNSENT or write.by_person:
+        if write.state not in UNSENT or write.by_operator:
             continue
         left = {rule: no for rule in write.rules if (no := _leaves(rules, rule, write, memories)) is not None}
         if not left:
@@ -101,7 +101,7 @@ def reopened_by(edits: Iterable[Edited], memories: Pairs) -> dict[tuple[EventId,
 
 
 def reopened(memory: RuleMemory) -> RuleMemory:
-    """The memory of a pair whose unsent writes were cancelled: the next true look is a new episode, and a change is
+    """The memory of a pair whose unsent writes were cancelled: the next true poll is a new episode, and a change is
     pending again. Since when the condition or the new value has held stays known."""
     changed = {key: memory.baselines[key] for key, old in memory.before_firing.items() if memory.baselines[key] != old}
     return replace(
@@ -120,7 +120,7 @@ def let_go(write: Write, reason: str, memories: Pairs) -> dict[tuple[EventId, Ru
 
     Nothing came of the firing, so it is not lost: an edited rule fires by its new text, one that lost to a stronger
     wish may act once that ends, and one that is gone fires when it is back. A change that lost is consumed; so is what
-    a person has put back.
+    an operator has put back.
     """
     if reason == "undo":
         return {}
@@ -159,13 +159,13 @@ def in_one(edits: Iterable[Edited], moves: Iterable[Move]) -> tuple[Move, ...]:
 
 # After the service was reset, another event may stand under an id: what was decided before is asked about anew.
 #
-# A write that is planned goes out to no event that came back with a reset, unless a person has let it go since: an
+# A write that is planned goes out to no event that came back with a reset, unless an operator has let it go since: an
 # approval of before was for another event. What is in flight or unsettled is settled by reading as ever, and sent again
-# only by a person's word.
+# only by an operator's word.
 
 
 def decided_before(memory: PartnerMemory, write: Write, now: datetime) -> bool:
-    """Whether the event came back with a reset after the write was decided on, or after a person's last word on it.
+    """Whether the event came back with a reset after the write was decided on, or after an operator's last word on it.
 
     A return that is still to come was stamped by a clock that was wrong. A write that is to be sent anew because it had
     been overtaken was decided on when it was sent.
@@ -176,7 +176,7 @@ def decided_before(memory: PartnerMemory, write: Write, now: datetime) -> bool:
 
 
 def asked_anew(memory: PartnerMemory, edits: Iterable[Edited], writes: Iterable[Write], now: datetime) -> list[Edited]:
-    """The edits, and what a reset makes of writes that are planned still: they wait for a person."""
+    """The edits, and what a reset makes of writes that are planned still: they wait for an operator."""
     changed = {one.write.id: one for one in edits}
     for write in writes:
         edit = changed.get(write.id)
@@ -204,7 +204,7 @@ def reset_objection(memory: PartnerMemory, write: Write, now: datetime) -> No | 
 # Two rules on one target: standing wishes, priority, ties that stop spending.
 #
 # A rule keeps its wish while its episode is open, also while something holds its firing; with ``on_change`` or ``at``
-# until its writes are final. No rule acts against a standing opposite wish of higher priority, in this look or a later
+# until its writes are final. No rule acts against a standing opposite wish of higher priority, in this poll or a later
 # one. On a tie the wish that stops spending wins, otherwise neither acts. What a rule in shadow mode wishes moves no
 # live one.
 
@@ -230,7 +230,7 @@ def wishes_in_force(rule: Rule, settings: Settings) -> list[Standing]:
 def standing_wishes(
     rules: Iterable[Rule], memories: Mapping[RuleId, RuleMemory], writes: Sequence[Write], settings: Settings
 ) -> list[Standing]:
-    """The wishes in force for one event, whose open ``writes`` these are, before this look's firings."""
+    """The wishes in force for one event, whose open ``writes`` these are, before this poll's firings."""
     wanted = {rule for write in writes for rule in write.rules}
     found: list[Standing] = []
     for rule in rules:
@@ -250,7 +250,7 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
     """The wishes of these candidates, of ``each`` those of its items."""
     found: list[Standing] = []
     for candidate in candidates:
-        rule, settings = candidate.glimpse.rule, candidate.glimpse.settings
+        rule, settings = candidate.view.rule, candidate.view.settings
         found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
         made = [step for step in candidate.steps if step.intent.target]
         items = [step for step in made if step.intent.context.keys() & _OF_EVENT and not step.fault]
@@ -273,19 +273,19 @@ def judge_conflicts(
     candidates: Sequence[Candidate],
     standing: Sequence[Standing],
     ended: Callable[[Standing], bool] = lambda _other: False,
-) -> tuple[list[Candidate], list[tuple[Candidate, Brake]]]:
+) -> tuple[list[Candidate], list[tuple[Candidate, Hold]]]:
     """Which candidates of one event may fire, and what holds the others. ``ended``: whether an undo ended a wish."""
     fresh = in_force(candidates)
     winners: list[Candidate] = []
-    losers: list[tuple[Candidate, Brake]] = []
-    for candidate in sorted(candidates, key=lambda one: precedence(one.glimpse.rule)):
+    losers: list[tuple[Candidate, Hold]] = []
+    for candidate in sorted(candidates, key=lambda one: precedence(one.view.rule)):
         mine = in_force([candidate])
         stronger = (other for other in (*standing, *fresh) if any(loses(one, other) for one in mine))
         against = next((other for other in stronger if not ended(other)), None)
         if against is None:
             winners.append(candidate)
         else:
-            losers.append((candidate, Brake(reason="conflict", why=_spelled(against))))
+            losers.append((candidate, Hold(reason="conflict", why=_spelled(against))))
     return winners, losers
 
 
@@ -329,13 +329,13 @@ def computed(candidate: Candidate) -> Candidate:
 
     ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
     """
-    rule, scope = candidate.glimpse.rule, candidate.glimpse.scope
+    rule, scope = candidate.view.rule, candidate.view.scope
     written = written_values(rule, scope)
     context: dict[str, Json] = {**candidate.extra, "written": written}
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before
-    undone, records = undo_steps(rule, candidate.glimpse.undo, context)
+    undone, records = undo_steps(rule, candidate.view.undo, context)
     if undone:
         fields = [pair for one in undone for pair in ACTIONS[one.intent.action].written(one.intent.params)]
         written |= values_at(scope, [*fields, (WRITE, "")])
@@ -346,29 +346,29 @@ def _in_order(*steps: Planned) -> tuple[Planned, ...]:
     return tuple(sorted(steps, key=lambda one: one.intent.order))
 
 
-def wait_over(glimpse: Glimpse) -> Write | None:
+def wait_over(view: RuleView) -> Write | None:
     """The wait between two steps that is over, and whose rule's facts were read since."""
-    waits = (one for one in glimpse.sequence if one.waits and one.state == "planned" and one.held_by == "wait")
+    waits = (one for one in view.sequence if one.waits and one.state == "planned" and one.held_by == "wait")
     return next((one for one in waits if one.held_until is None), None)
 
 
-def after_wait(glimpse: Glimpse, memory: RuleMemory, wait: Write | None) -> Candidate | None:
+def after_wait(view: RuleView, memory: RuleMemory, wait: Write | None) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds. Raises
     `NotComputable`."""
-    if wait is None or glimpse.judgement.truth is not Truth.TRUE:
+    if wait is None or view.judgement.truth is not Truth.TRUE:
         return None
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
-    scope = replace(glimpse.scope, extra={**glimpse.scope.extra, **context})
+    scope = replace(view.scope, extra={**view.scope.extra, **context})
     context = {**context, AFTER_WAIT: True}
-    undone, records = undo_steps(glimpse.rule, glimpse.undo, context, wait.key.position)
+    undone, records = undo_steps(view.rule, view.undo, context, wait.key.position)
     return Candidate(
-        glimpse=glimpse,
+        view=view,
         episode=wait.key.episode,
         reason="wait",
-        why=f"its wait is over; {glimpse.judgement.why}",
+        why=f"its wait is over; {view.judgement.why}",
         fired=memory,
         dropped=memory,
-        steps=_in_order(*plan_steps(glimpse.rule, scope, context, wait.key.position), *undone),
+        steps=_in_order(*plan_steps(view.rule, scope, context, wait.key.position), *undone),
         undone=records,
         wait=wait,
     )
@@ -379,30 +379,30 @@ def wait_before(rule: Rule, position: int) -> int:
     return max((turn for turn, step in enumerate(rule.do[:position]) if step.action == WAIT), default=-1)
 
 
-def later_messages(glimpse: Glimpse, memory: RuleMemory) -> Iterator[Plan]:
+def later_messages(view: RuleView, memory: RuleMemory) -> Iterator[Plan]:
     """What the messages of an episode that has fired still have to say: again while its condition holds, and once when
     it does not any more. Only of a message that was given; of those that were due meanwhile, one."""
-    ended = glimpse.judgement.truth is Truth.FALSE
-    since, silent = memory.fired_at, glimpse.judgement.truth is Truth.UNKNOWN
+    ended = view.judgement.truth is Truth.FALSE
+    since, silent = memory.fired_at, view.judgement.truth is Truth.UNKNOWN
     if silent or since is None or not (memory.open and memory.fired):
         return
-    for position, step in enumerate(glimpse.rule.do):
-        turn = 0 if ended or step.remind is None else (glimpse.now - since) // step.remind
+    for position, step in enumerate(view.rule.do):
+        turn = 0 if ended or step.remind is None else (view.now - since) // step.remind
         if step.ended is None if ended else turn < 1:
             continue
-        given = [one for one in glimpse.episode_writes(memory.episode) if one.key.position == position]
+        given = [one for one in view.episode_writes(memory.episode) if one.key.position == position]
         if not given or not (given[0].sent or given[0].state == "shadowed"):
             continue
         last = given[-1].last_sent_at or given[-1].planned_at
         if ended:
-            yield _later_message(glimpse, given[0], step, ENDED)
+            yield _later_message(view, given[0], step, ENDED)
         elif given[-1].final and step.remind is not None and turn > (last - since) // step.remind:
-            yield _later_message(glimpse, given[0], step, str(turn))
+            yield _later_message(view, given[0], step, str(turn))
 
 
-def _later_message(glimpse: Glimpse, first: Write, step: RuleStep, item: str) -> Plan:
+def _later_message(view: RuleView, first: Write, step: RuleStep, item: str) -> Plan:
     """The message as it is planned. One whose text cannot be computed is refused, and so told."""
-    rule, params = glimpse.rule, dict(step.params)
+    rule, params = view.rule, dict(step.params)
     reason, why = ("ended", "the condition ended") if item == ENDED else ("remind", "the condition still holds")
     if item == ENDED:
         params["text"] = step.ended
@@ -411,28 +411,28 @@ def _later_message(glimpse: Glimpse, first: Write, step: RuleStep, item: str) ->
         intent=replace(first.intent, do_hash=rule.do_hash, context={}),
         state="planned",
         reason=reason,
-        why=f"{why}: {glimpse.judgement.why}",
+        why=f"{why}: {view.judgement.why}",
         rules=(rule.id,),
     )
     try:
-        (made,) = plan_steps(replace(rule, do=(replace(step, params=params),)), glimpse.scope, {})
+        (made,) = plan_steps(replace(rule, do=(replace(step, params=params),)), view.scope, {})
     except NotComputable as error:
         return replace(plan, state="refused", reason="bad_value", why=str(error))
     if made.fault:
         return replace(plan, state="refused", reason="bad_value", why=made.fault)
     plan = replace(plan, intent=replace(made.intent, order=first.intent.order))
-    return _in_mode(plan, mode_of(rule, glimpse.settings), None, None)
+    return _in_mode(plan, mode_of(rule, view.settings), None, None)
 
 
 class Planner:
-    """Collects the plans, records and moves of one look. Candidates come in by event, then by precedence.
+    """Collects the plans, records and moves of one poll. Candidates come in by event, then by precedence.
 
     ``writes`` are those that are still wanted: a firing may share them. What several firings change about one write
     becomes one move, because a ledger takes no second one.
     """
 
-    def __init__(self, *, look: Look, rules: RuleSet, settings: Settings, writes: Sequence[Write]) -> None:
-        self._look = look
+    def __init__(self, *, poll: PollView, rules: RuleSet, settings: Settings, writes: Sequence[Write]) -> None:
+        self._poll = poll
         self._rules = rules
         self._settings = settings
         self._writes = {write.id: write for write in writes}
@@ -453,7 +453,7 @@ class Planner:
         surging = self._surging(winners)
         plans: dict[EventId, list[Plan]] = {}
         for candidate in winners:
-            self._fire(candidate, plans.setdefault(candidate.event, []), surging.get(candidate.glimpse.rule.id))
+            self._fire(candidate, plans.setdefault(candidate.event, []), surging.get(candidate.view.rule.id))
         self.plans.extend(plan for of_event in plans.values() for plan in of_event)
         self._hold_unsent(surging)
 
@@ -464,20 +464,20 @@ class Planner:
         for candidate in winners:
             if not any(step.intent.target for step in candidate.steps):
                 continue
-            rule = rules[candidate.glimpse.rule.id] = candidate.glimpse.rule
+            rule = rules[candidate.view.rule.id] = candidate.view.rule
             counted.setdefault(rule.id, set()).update(_pieces(candidate.event, candidate.steps))
         over: dict[RuleId, str] = {}
         surges = {rule_id: rule.surge or self._settings.surge for rule_id, rule in rules.items()}
         longest = max((surge.within for surge in surges.values()), default=None)
-        firings = [] if longest is None else [*self._look.firings(self._look.now - longest)]
+        firings = [] if longest is None else [*self._poll.firings(self._poll.now - longest)]
         waited = (write for write in self._writes.values() if AFTER_WAIT in write.intent.context)
         firings += [(write.key.rule, write.key.event, write.planned_at) for write in waited if write.state == "planned"]
         for rule_id, fresh in counted.items():
             surge = surges[rule_id]
-            since = self._look.now - surge.within
+            since = self._poll.now - surge.within
             each, pieces = any(step.each for step in rules[rule_id].do), set(fresh)
             for event in {event for rule, event, at in firings if rule == rule_id and at > since}:
-                writes = self._look.of_rule(event, rule_id) if each else ()
+                writes = self._poll.of_rule(event, rule_id) if each else ()
                 pieces |= _pieces(event, [one for one in writes if one.planned_at > since])
             if len(pieces) > surge.events:
                 what = f"{len(pieces)} {'writes' if each else 'events'} within {duration_text(surge.within)}"
@@ -489,19 +489,19 @@ class Planner:
             unsent = write.state == "planned" and not (write.sent or write.approved or write.message)
             if unsent and write.key.rule in surging:
                 why = surging[write.key.rule]
-                self._change(move(write, "waiting", at=self._look.now, reason="surge", why=why))
+                self._change(move(write, "waiting", at=self._poll.now, reason="surge", why=why))
 
     def _change(self, change: Move) -> None:
-        """Keeps a change of a write, together with what this look has changed about it already."""
+        """Keeps a change of a write, together with what this poll has changed about it already."""
         earlier = self._moves.get(change.before.id)
         self._moves[change.before.id] = change if earlier is None else earlier.then(change)
         self._writes[change.before.id] = change.after
 
     def _fire(self, candidate: Candidate, plans: list[Plan], surge: str | None) -> None:
-        mode = mode_of(candidate.glimpse.rule, self._settings)
+        mode = mode_of(candidate.view.rule, self._settings)
         owner = self._owner(candidate, plans, mode)
         if candidate.wait is not None:
-            over = move(candidate.wait, "confirmed", at=self._look.now, reason="wait", why=candidate.why)
+            over = move(candidate.wait, "confirmed", at=self._poll.now, reason="wait", why=candidate.why)
             self._change(over)
         why = candidate.why if owner is None else f"{candidate.why}; rule {owner} stands for the same desired value"
         self.records.extend(candidate.undone)
@@ -523,7 +523,7 @@ class Planner:
         rule comes before, which this rule does not wish for, stands for nothing: it falls with that one. Nor does what
         this firing takes the place of.
         """
-        rule, wishes = candidate.glimpse.rule, _wishes(candidate)
+        rule, wishes = candidate.view.rule, _wishes(candidate)
         if any(step.fault or UNDOES in step.intent.context for step in candidate.steps):
             return None
         standing: dict[tuple[str, str], RuleId] = {}
@@ -557,17 +557,17 @@ class Planner:
     def _done_before(self, write: Write) -> list[Write]:
         """The confirmed steps before it in its ``do``: they stand for what they did as long as it is open itself."""
         key = write.key
-        episode = self._look.ended(key.event, key.rule, key.episode)
+        episode = self._poll.ended(key.event, key.rule, key.episode)
         return [one for one in episode if one.state == "confirmed" and one.intent.order < write.intent.order]
 
     def _outranks(self, rule: Rule, write: Write) -> bool:
-        """A write that waits for a person on behalf of a weaker rule holds no stronger one back."""
+        """A write that waits for an operator on behalf of a weaker rule holds no stronger one back."""
         owner = self._rules.get(write.key.rule)
         return write.state == "waiting" and (owner is None or precedence(rule) < precedence(owner))
 
     def _join(self, candidate: Candidate, plans: list[Plan], mode: Mode) -> None:
         """The rule joins the writes that stand for its wishes: they live on while any of their rules wants them."""
-        rule, wishes = candidate.glimpse.rule.id, _wishes(candidate)
+        rule, wishes = candidate.view.rule.id, _wishes(candidate)
         for index, plan in enumerate(plans):
             if _wish(plan) in wishes and _alike(plan, mode) and not _comes_after(plan, plans, wishes):
                 plans[index] = replace(plan, rules=(*plan.rules, rule))
@@ -577,10 +577,10 @@ class Planner:
                 self._change(note(write, rules=(*write.rules, rule)))
 
     def _plan(self, candidate: Candidate, step: Planned) -> Plan:
-        rule = candidate.glimpse.rule.id
+        rule = candidate.view.rule.id
         return Plan(
             key=WriteKey(
-                partner=self._look.partner,
+                partner=self._poll.partner,
                 event=candidate.event,
                 rule=rule,
                 episode=candidate.episode,
@@ -597,7 +597,7 @@ class Planner:
     def _replace_older(self, candidate: Candidate, plans: list[Plan]) -> None:
         """A newer firing of the same rule and event ends the unsent writes of the older one. Where other rules want
         such a write as well, the new one stands for them, or else it stays for them."""
-        rule = candidate.glimpse.rule.id
+        rule = candidate.view.rule.id
         for write in self._open(candidate.event):
             if write.key.rule != rule or rule not in write.rules or write.state not in UNSENT:
                 continue
@@ -606,17 +606,17 @@ class Planner:
                 self._change(note(write, rules=others))
                 continue
             why = f"episode {candidate.episode} of the same rule takes its place"
-            self._change(move(write, "skipped", at=self._look.now, reason="superseded", why=why))
+            self._change(move(write, "skipped", at=self._poll.now, reason="superseded", why=why))
 
     def _record(self, candidate: Candidate, why: str, reason: str) -> Record:
         return Record(
-            at=self._look.now,
+            at=self._poll.now,
             kind="fired",
             reason=reason,
             why=why,
-            partner=self._look.partner,
+            partner=self._poll.partner,
             event=candidate.event,
-            rule=candidate.glimpse.rule.id,
+            rule=candidate.view.rule.id,
             episode=candidate.episode,
             facts=_facts_used(candidate),
         )
@@ -661,7 +661,7 @@ def _taken_over(write: Write, others: tuple[RuleId, ...], plans: list[Plan]) -> 
     return False
 
 
-def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) -> Plan:
+def _in_mode(plan: Plan, mode: Mode, forced: Hold | None, surge: str | None) -> Plan:
     """A message waits for nobody but where the mode asks for it, and a wait for nobody at all."""
     message = not plan.intent.target
     if plan.state == "refused":
@@ -680,10 +680,10 @@ def _in_mode(plan: Plan, mode: Mode, forced: Brake | None, surge: str | None) ->
 
 def _facts_used(candidate: Candidate) -> dict[str, Json]:
     """The facts that the rule names, with the moment each was read; of records only the fields its text mentions."""
-    scope = candidate.glimpse.scope
-    source = candidate.glimpse.rule.when.source if candidate.glimpse.rule.when is not None else ""
+    scope = candidate.view.scope
+    source = candidate.view.rule.when.source if candidate.view.rule.when is not None else ""
     found: dict[str, Json] = {}
-    for name in sorted(candidate.glimpse.rule.names):
+    for name in sorted(candidate.view.rule.names):
         fact = scope.fact(name)
         if not isinstance(fact, Known):
             continue

@@ -3,12 +3,12 @@
 Real code on real asyncio, on virtual time and a ledger in memory. A world says what the facts are, and takes the
 effects of writes; quiet times are jumped over, as far as the next moment at which the clock alone can change anything.
 
-The world of a rule test is facts that a person wrote down, and answers to what is sent. They have the shapes that the
-real service's have: an ill-typed documented field is a gap, an empty list of clusters is not computed yet, a run "12"
-is the integer 12. What the test does not give is unknown. Only three things are there by themselves: an event ``e1``
-where the test names none, ``setup`` as ``{state: NONE}``, because a setup always has a state, and of what no rule under
-test looks at, values that stand in no write's way: most tests are about rules, and leave guards alone. A write that
-meets no named answer is accepted and takes effect. Tasks of the service are not played.
+The world of a rule test is facts that an operator wrote down, and answers to what is sent. They have the shapes that
+the real service's have: an ill-typed documented field is a gap, an empty list of clusters is not computed yet, a run
+"12" is the integer 12. What the test does not give is unknown. Only three things are there by themselves: an event
+``e1`` where the test names none, ``setup`` as ``{state: NONE}``, because a setup always has a state, and of what no
+rule under test looks at, values that stand in no write's way: most tests are about rules, and leave guards alone. A
+write that meets no named answer is accepted and takes effect. Tasks of the service are not played.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.deciding import Clocked, clocked, next_due
 from worker.engine.derived import NO_SETUP, effect_of
-from worker.engine.looks import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.engine.observe import Polling
 from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
 from worker.engine.state import EVENT, PartnerState
+from worker.engine.views import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.model.actions import ACTIONS
 from worker.model.commits import OF_PARTNER, MemoryChange, Record
 from worker.model.errors import UsageError
@@ -55,8 +55,8 @@ from worker.rules.tests import FIRST_EVENT, LOST_ANSWERS, Answer, Facts
 from worker.writes.evidence import CONFIRM, SERIES, fact_key, judge, target_value
 from worker.writes.intents import wanted
 
-LOOKS_MAX = 2_000_000
-"""The most looks of one play; more at full rate is a mistake of the test, or of a condition."""
+POLLS_MAX = 2_000_000
+"""The most polls of one play; more at full rate is a mistake of the test, or of a condition."""
 OutcomeOf = Callable[[int], Outcome]
 """What an answer of this status tells of a write: the daemon's own classification, handed in by the wiring."""
 RequestFor = Callable[[PartnerId, EventId, Intent, str], WriteRequest]
@@ -155,7 +155,7 @@ class EveryPlace:
 
 class WorldService:
     """A `Service` over a world, where nobody waits for a place; every attempt is taken by `attempt`. ``sent``: attempts
-    whose bytes left; ``accepted``: writes that took effect in this look, and are to be read back at once. ``reader``:
+    whose bytes left; ``accepted``: writes that took effect in this poll, and are to be read back at once. ``reader``:
     who looks at the partner, where that is not the daemon's own reader, which asks for the list and for one fact after
     the other."""
 
@@ -188,11 +188,11 @@ class WorldService:
         return Accepted(answer=Answered(status=200))
 
     def lands(self, write: Write, at: datetime) -> None:
-        """The write will take effect then, or at the next look after it."""
+        """The write will take effect then, or at the next poll after it."""
         self._late.append((at, write))
 
     def known_to_land(self, _write: Write) -> bool:
-        """Whether reads of this write are not worth a look before it lands."""
+        """Whether reads of this write are not worth a poll before it lands."""
         return False
 
     @property
@@ -201,7 +201,7 @@ class WorldService:
         return [at for at, _ in self._late]
 
     def begin(self) -> None:
-        """A look begins: late effects whose time has come are there."""
+        """A poll begins: late effects whose time has come are there."""
         self.accepted.clear()
         now = self._clock.now()
         for at, write in sorted(self._late, key=lambda one: one[0]):
@@ -268,7 +268,7 @@ class Scratch(Ledger, Protocol):
         """Forgets everything."""
 
     def reopen(self, changes: list[MemoryChange], records: list[Record]) -> None:
-        """Replaces memories, as a person's `again` does."""
+        """Replaces memories, as an operator's `again` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,9 +284,9 @@ class Bench:
 
 
 class Play:
-    """One partner's cycles, look after look, at every ``poll.interval`` and whenever `look` is called. What a look
-    sends is answered and read back within it. ``at``: the last look; ``open``: the writes that it left open.
-    ``stride``: how far apart looks are made that only a condition on ``now`` asks for, of which nothing is foretold."""
+    """One partner's cycles, poll after poll, at every ``poll.interval`` and whenever `poll` is called. What a poll
+    sends is answered and read back within it. ``at``: the last poll; ``open``: the writes that it left open.
+    ``stride``: how far apart polls are made that only a condition on ``now`` asks for, of which nothing is foretold."""
 
     def __init__(
         self,
@@ -308,14 +308,14 @@ class Play:
         self._cycle = Cycle(parts, stage.reader)
         self.state = self._cycle.load(partner)
         self._clocks = {
-            rule.id: (rule, clocked(rule)) for rule in self._rules.rules if rule.enabled and rule.looks_at(partner)
+            rule.id: (rule, clocked(rule)) for rule in self._rules.rules if rule.enabled and rule.applies_to(partner)
         }
         self._defect: Exception | None = None
         self._decided = False
         self._quiet = False
         self.at: timedelta | None = None
         self.open: tuple[Write, ...] = ()
-        self.looks = 0
+        self.polls = 0
 
     async def until(self, end: timedelta, *, including: bool) -> None:
         """The looks up to a moment, less those that are known to change nothing."""
@@ -328,7 +328,7 @@ class Play:
                 if at > end or (at == end and not including):
                     return
                 self.jumped(at - interval)
-            await self.look(at)
+            await self.poll(at)
             at += interval
 
     def jumped(self, last: timedelta) -> None:
@@ -337,12 +337,12 @@ class Play:
             self.state.memory = replace(self.state.memory, listed_at=self._clock.start + last)
             self.state.stored.listed_at = self._clock.start + last
 
-    async def look(self, at: timedelta) -> None:
+    async def poll(self, at: timedelta) -> None:
         """One cycle, and all that it starts."""
-        self.looks += 1
-        if self.looks > LOOKS_MAX:
+        self.polls += 1
+        if self.polls > POLLS_MAX:
             hint = "a condition on `now` that is no comparison keeps every poll; move the steps closer together"
-            raise UsageError(f"more than {LOOKS_MAX} looks in one test", hint=hint)
+            raise UsageError(f"more than {POLLS_MAX} polls in one test", hint=hint)
         self._clock.move_to(at)
         self.at, self._decided = at, False
         self._stage.begin()
@@ -383,7 +383,7 @@ class Play:
         if self._noted is not None:
             self._noted(decision)
 
-    # jumping over looks that can change nothing: what the clock alone can change is told by `worker.engine.deciding`
+    # jumping over polls that can change nothing: what the clock alone can change is told by `worker.engine.deciding`
 
     def _at_rest(self) -> bool:
         """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
@@ -393,7 +393,7 @@ class Play:
         return all(write.key.rule not in sequences and self._rests(write) for write in self.open)
 
     def _rests(self, write: Write) -> bool:
-        """Whether only facts or a person can do anything to this write, or time not before its next try."""
+        """Whether only facts or an operator can do anything to this write, or time not before its next try."""
         if write.state == "planned":
             return self.state.resting(write, self._clock.monotonic())
         if write.state != "needs_human":
@@ -412,7 +412,7 @@ class Play:
                     yield now + every[key.name] - timedelta(seconds=self._clock.monotonic() - fact.trace.began)
 
     def _wakes(self, now: datetime, horizon: datetime) -> datetime:
-        """The first moment after ``now`` at which a look may decide otherwise; ``horizon`` if none before it."""
+        """The first moment after ``now`` at which a poll may decide otherwise; ``horizon`` if none before it."""
         landings = self._stage.late_effects
         resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
         first = min([horizon, *landings, *(self._clock.start + timedelta(seconds=until) for until in resting)])

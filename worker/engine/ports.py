@@ -15,14 +15,14 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from worker.engine.decide import Decision
-from worker.engine.looks import EngineSettings
+from worker.engine.views import EngineSettings
 from worker.model.commits import (
-    Brake,
     Commit,
     DaemonStatus,
     Doing,
     Halt,
     History,
+    Hold,
     LogFilter,
     Observed,
     PartnerMemory,
@@ -241,7 +241,7 @@ class Fleet:
             self._paces.take_over(partner, taken.pace, ago_s=taken.ago.total_seconds(), goodbye=taken.goodbye)
 
 
-# What one look at one partner came to, for log lines and figures.
+# What one poll of one partner came to, for log lines and figures.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ class Service(Protocol):
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState: ...
 
     def request_for(self, partner: PartnerId, event: EventId, intent: Intent, item: str) -> WriteRequest:
-        """The request of a write. Pure: leans on assumptions, not on state."""
+        """The request of a write. Pure: depends on assumptions, not on state."""
 
     def url(self, request: WriteRequest) -> str: ...
 
@@ -367,9 +367,9 @@ class Ledger(ReadableLedger, Protocol):
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """One transaction; returns the new writes in the order of ``plans``. `StateConflict` undoes all of it."""
 
-    def record_sending(self, sending: Sending) -> Brake | None:
-        """Records the attempt, unless its check, called inside of the transaction, names a brake; then nothing is
-        changed, and the brake is returned. It is durable, and the mark beside the ledger is replaced, before this
+    def record_sending(self, sending: Sending) -> Hold | None:
+        """Records the attempt, unless its check, called inside of the transaction, names a limit; then nothing is
+        changed, and the limit is returned. It is durable, and the mark beside the ledger is replaced, before this
         returns. Whatever it raises, nothing may be sent."""
 
     def sending_view(self, write: Write, now: datetime) -> SendingView:
@@ -400,7 +400,7 @@ class Ledger(ReadableLedger, Protocol):
 
     def save_status(self, status: DaemonStatus) -> None: ...
     def mark_words(self) -> None:
-        """Makes sure that a ledger which forgets what persons have said up to now is noticed when it is opened."""
+        """Makes sure that a ledger which forgets what operators have said up to now is noticed when it is opened."""
 
 
 __all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]
@@ -463,8 +463,8 @@ class Stage:
 
 # Whether the daemon is well, from what it last said of itself. Pure.
 #
-# One judgement for the command, the page and the orchestrator that asks it: a complete look at every partner, younger
-# than three intervals, or than three looks where the list is so long that one takes longer. A look that is older means
+# One judgement for the command, the page and the orchestrator that asks it: a complete poll of every partner, younger
+# than three intervals, or than three polls where the list is so long that one takes longer. A poll that is older means
 # that nothing is decided on what is so now, whatever else still runs.
 
 HEALTHY_INTERVALS = 3
@@ -484,7 +484,7 @@ def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> s
         if not isinstance(last, str):
             return f"{partner}: no complete cycle yet"
         age = now - datetime.fromisoformat(last)
-        look = timedelta(seconds=took) if isinstance(took, int | float) else interval
-        if age > HEALTHY_INTERVALS * max(interval, look):
+        poll = timedelta(seconds=took) if isinstance(took, int | float) else interval
+        if age > HEALTHY_INTERVALS * max(interval, poll):
             return f"{partner}: the last complete cycle is {age.total_seconds():.0f} s old"
     return None

@@ -1,4 +1,4 @@
-"""The last look before a write: every fact its condition uses, read just now, and its target with them.
+"""The last poll before a write: every fact its condition uses, read just now, and its target with them.
 
 All floors are waited for first, and the budget's places for all reads and the write are kept together, so that the
 answers are of one moment also where the budget is short. What another reader has asked a moment ago is taken over. The
@@ -17,12 +17,12 @@ from typing import Literal
 
 from worker.engine.changes import fields_of, left_so, undone_by_now, with_fields
 from worker.engine.derived import EVENTS, derived
-from worker.engine.looks import between_brake, mode_of, off_fact
 from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
+from worker.engine.views import held_by_hours, mode_of, off_fact
 from worker.guards import No, Situation, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
@@ -37,7 +37,7 @@ from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_ba
 from worker.writes.life import move
 from worker.writes.undo import wish_ended
 
-# Who asks for a write that is about to be sent: the rules in force, the config, other rules, and persons.
+# Who asks for a write that is about to be sent: the rules in force, the config, other rules, and operators.
 #
 # A write was planned under the rules and the config of its time; what they say now decides whether it may still go.
 # Reads memory and open writes, and changes nothing: an objection is handed back as a guard's no.
@@ -53,7 +53,7 @@ class WhoAsks(Stage):
             rule
             for rule in found
             if rule is not None
-            and rule.looks_at(write.key.partner)
+            and rule.applies_to(write.key.partner)
             and rule.do_hash == wanted_by(rule.id, write, state.memories)
         )
 
@@ -70,7 +70,7 @@ class WhoAsks(Stage):
 
         An undo has no rule, and its person has let it go already; but in shadow mode nothing is sent.
         """
-        if write.by_person:
+        if write.by_operator:
             shadow = self._settings.deciding.mode == "shadow"
             return No(way="hold", reason="mode", why="shadow mode: nothing is sent") if shadow else None
         rules = self.rules(state, write)
@@ -88,19 +88,19 @@ class WhoAsks(Stage):
         if "live" not in modes and not write.approved and not write.waits:
             asks = write.state == "planned" and not write.sent
             return No(way="ask" if asks else "hold", reason="mode", why="approve mode: an operator must let it go")
-        closed = [between_brake(rule, self._clock.now()) for rule in rules]
+        closed = [held_by_hours(rule, self._clock.now()) for rule in rules]
         asked = write.approved or write.waits or write.state != "planned"
-        brake = None if asked or None in closed else closed[0]
-        return None if brake is None else No(way="hold", reason="between", why=brake.why, until=brake.until)
+        held = None if asked or None in closed else closed[0]
+        return None if held is None else No(way="hold", reason="between", why=held.why, until=held.until)
 
     def _overruled(self, state: PartnerState, write: Write) -> No | None:
-        """A write is not sent again against a stronger standing wish: an unknown one ends, and one to which a person
+        """A write is not sent again against a stronger standing wish: an unknown one ends, and one to which an operator
         has granted another attempt waits until that wish is gone. Those that were never sent end when the wish arises.
 
         An undo bows to no wish of a rule that fires once: it is there to go against what that rule did. One that
         enforces its wish would only set it back again, so against that it is held.
         """
-        if write.by_person:
+        if write.by_operator:
             return self._enforced_against(state, write)
         if write.state != "unknown" and not write.sent:
             return None
@@ -164,7 +164,7 @@ def still_holds(
 ) -> Judgement:
     """True where any of the rules that ask for the write still holds by these facts; unknown where none holds and one
     cannot be told. ``episode``: the writes of its episode."""
-    if write.by_person:
+    if write.by_operator:
         return Judgement(truth=Truth.TRUE, why="an undo has no condition")
     if not rules:
         return Judgement(truth=Truth.FALSE, why="its rule is gone")
@@ -198,7 +198,7 @@ def _of_rule(
 
 
 def _moved_on(memory: RuleMemory | None, rule: Rule, scope: Scope, seen: Observation) -> Judgement | None:
-    """A watched value that has changed again since the firing: the next look decides what becomes of the write. Or one
+    """A watched value that has changed again since the firing: the next poll decides what becomes of the write. Or one
     that is not any more what the rule asks for."""
     if memory is None:
         return None
@@ -255,12 +255,12 @@ UNASKED = Fresh(
 
 
 class Preflight(Stage):
-    """Reads what a write leans on, and judges its condition on it."""
+    """Reads what a write depends on, and judges its condition on it."""
 
     @asynccontextmanager
     async def together(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> AsyncIterator[Places]:
         """Within, the reads of this write's pre-flight and the write itself need not wait for floors or budget; and
-        looks leave the facts of its event alone, which would raise the floors anew."""
+        polls leave the facts of its event alone, which would raise the floors anew."""
         # Behind many first sends the evidence of one that is sent again would grow too old.
         first = write.intent.stops or write.state == "unknown"
         urgency = Urgency.STOPPING if first else Urgency.PREFLIGHT
@@ -326,7 +326,7 @@ class Preflight(Stage):
         return age >= self._settings.every.get(key.name, self._settings.interval).total_seconds()
 
     def keys(self, state: PartnerState, write: Write, rules: tuple[Rule, ...]) -> list[FactKey]:
-        """The facts that this write leans on."""
+        """The facts that this write depends on."""
         event = write.key.event
         seen = Observation(partner=write.key.partner, event=event, facts=state.merged(event))
         now = self._clock.now()
@@ -354,7 +354,7 @@ class Preflight(Stage):
         """The rules that come after one of the write's, and may ask what has changed since its first sending."""
         rules = self._rules.current.rules if write.intent.target and not write.sent else ()
         of = {write.key.rule, *write.rules}
-        return [rule for rule in rules if rule.after in of and rule.looks_at(write.key.partner)]
+        return [rule for rule in rules if rule.after in of and rule.applies_to(write.key.partner)]
 
     def kept(self, state: PartnerState, write: Write, fresh: Fresh) -> dict[str, Json]:
         """What those rules ask of it, as it was read just now."""
@@ -416,7 +416,7 @@ class Preflight(Stage):
         """What these rules are given to look at: the fresh facts over all others, and what is made of the record."""
         seen = Observation(partner=state.partner, event=event, facts={**state.merged(event), **facts})
         now, old = self._clock.now(), seen.get(EVENTS)
-        poll = max(self._settings.interval, timedelta(seconds=state.look_s))
+        poll = max(self._settings.interval, timedelta(seconds=state.poll_s))
         if isinstance(old, Known) and now - old.read_at > 2 * poll:
             stale = Unknown(code="unread", why="the list of events is older than two polls")
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})

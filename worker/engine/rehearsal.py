@@ -24,7 +24,7 @@ from worker.engine.preflight import Preflight, WhoAsks
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.model.actions import ACTIONS, UNDO
-from worker.model.commits import OF_PARTNER, Brake
+from worker.model.commits import OF_PARTNER, Hold
 from worker.model.exchange import Outcome, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Unknown, WriteId
 from worker.model.rules import Computed, Rule, RuleStep, Template, Truth
@@ -256,7 +256,7 @@ class Rehearsal:
     def __init__(self, parts: Parts, partner: PartnerId, service: Remembered, *, beside: bool) -> None:
         parts = replace(parts, service=service, instead=self._sent, decided=self._take)
         self._rules = {rule.id: rule for rule in parts.rules.current.rules}
-        self._holding: dict[tuple[EventId, RuleId], tuple[Brake, tuple[Planned, ...], int]] = {}
+        self._holding: dict[tuple[EventId, RuleId], tuple[Hold, tuple[Planned, ...], int]] = {}
         self._planned: set[WriteKey] = set()
         self._unknown: dict[tuple[EventId, RuleId], str] = {}
         self.partner = partner
@@ -272,7 +272,7 @@ class Rehearsal:
         self._ledger = parts.ledger
 
     async def run(self) -> Rehearsed:
-        """One look at everything, and all that follows from it up to the sends."""
+        """One poll of everything, and all that follows from it up to the sends."""
         open_before = {write.id: write for write in self._ledger.open_writes(self.partner)}
         state = self._cycle.load(self.partner)
         self.service.recall(state)
@@ -294,11 +294,11 @@ class Rehearsal:
             self._holding.pop((event, rule_id), None)
             if judged.truth is Truth.UNKNOWN:
                 self._unknown[event, rule_id] = judged.why
-        for (event, rule_id), brake in decision.held.items():
+        for (event, rule_id), held in decision.held.items():
             memory, rule = decision.memories.get((event, rule_id)), self._rules[rule_id]
             undone, _ = undo_steps(rule, partial(self._undo, event, rule), {})
             steps = (*_steps(decision, event, rule), *undone)
-            self._holding[event, rule_id] = (brake, steps, memory.episode if memory is not None else 0)
+            self._holding[event, rule_id] = (held, steps, memory.episode if memory is not None else 0)
         self._planned.update(plan.key for plan in decision.commit.plans)
 
     def _undo(self, event: EventId, rule: Rule, undone: str) -> Undo:
@@ -354,7 +354,7 @@ class Rehearsal:
         """Firings that something holds: there is no write yet, but for what it would be."""
         now = self._clock.now()
         rows: list[Row] = []
-        for (event, rule), (brake, steps, episode) in sorted(self._holding.items(), key=lambda one: one[0]):
+        for (event, rule), (held, steps, episode) in sorted(self._holding.items(), key=lambda one: one[0]):
             for step in steps:
                 key = WriteKey(
                     partner=state.partner,
@@ -364,9 +364,9 @@ class Rehearsal:
                     position=step.position,
                     item=step.item,
                 )
-                why = "; ".join(filter(None, (brake.why, step.fault)))
-                plan = Plan(key=key, intent=step.intent, state="planned", reason=brake.reason, why=why, rules=(rule,))
-                write = replace(plan.write(0, now), held_until=brake.until)
+                why = "; ".join(filter(None, (held.why, step.fault)))
+                plan = Plan(key=key, intent=step.intent, state="planned", reason=held.reason, why=why, rules=(rule,))
+                write = replace(plan.write(0, now), held_until=held.until)
                 rows.append(replace(self._row(state, write, known=False), becomes="held"))
         return rows
 

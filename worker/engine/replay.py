@@ -1,6 +1,6 @@
 """A rule folder over recorded changes: the daemon's own cycle, with the record in place of the service.
 
-Each look of the record is a look again, and so is every moment at which the clock alone can change a decision. Where
+Each poll of the record is a poll again, and so is every moment at which the clock alone can change a decision. Where
 the same write was really made then, what became of it becomes of it here: approved when somebody approved it, landed
 when it was seen to land. The effect of one that would be new is laid over the record at once, and that of one that
 would be gone is left out of it, field by field, until somebody else changes that field.
@@ -15,12 +15,12 @@ from typing import Literal
 from worker.engine.decide import Decision
 from worker.engine.derived import effect_of
 from worker.engine.episodes import JUST_AFTER
-from worker.engine.looks import EngineSettings, names_read
 from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown, open_way
 from worker.engine.ports import Listing, Parts, RulesInUse
 from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState, recorded_memory
+from worker.engine.views import EngineSettings, names_read
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Trace, WriteId
@@ -29,16 +29,16 @@ from worker.model.writes import Intent, Plan, Write, WriteKey
 from worker.writes.evidence import CONFIRM, fact_key
 
 NOT_RECORDED = replace(UNREAD, why="it was not recorded")
-ONE_LOOK = 0.9
-"""What was recorded within this part of an interval was seen by one look: the list, and then single facts."""
+ONE_POLL = 0.9
+"""What was recorded within this part of an interval was seen by one poll: the list, and then single facts."""
 RESTLESS_EVERY = timedelta(minutes=1)
-"""How often a look is made that only a condition on the clock asks for, of which nothing can be foretold."""
+"""How often a poll is made that only a condition on the clock asks for, of which nothing can be foretold."""
 
 
 class Past:
     """The world as it was recorded, up to now. ``observed``: as it was; ``facts``: as it would have been, which differs
     in the fields that are ``laid_over`` it on purpose. ``memory``: the silences, resets and events out of sight.
-    ``fresh``: what has changed since the last look. ``to_hide``: what writes that would be gone were to change.
+    ``fresh``: what has changed since the last poll. ``to_hide``: what writes that would be gone were to change.
     ``way``: of what no rule looks at, values that stand in no write's way."""
 
     def __init__(self, partner: PartnerId, way: Mapping[str, Json], clock: VirtualClock) -> None:
@@ -60,7 +60,7 @@ class Past:
 
     @property
     def listed(self) -> bool:
-        """A silence is a time without looks."""
+        """A silence is a time without polls."""
         return True
 
     def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact:
@@ -235,7 +235,7 @@ class Recorded(WorldService):
 # They are told apart by what they do and not by who does it: a pause of an event is the same write under a renamed
 # rule. Of several that do the same, those nearest in time belong together. A skipped write did nothing, on either
 # side; but one that was made at the same time and only ended before it could be sent is none that would be new: a
-# replay sends at once. For that it also skips at once what the last look of the record has only planned.
+# replay sends at once. For that it also skips at once what the last poll of the record has only planned.
 
 ENDED_BEFORE = frozenset({"no_longer_holds", "sequence"})
 """Reasons of skipped writes that were wanted all the same when they were planned."""
@@ -296,7 +296,7 @@ def _effect(write: Write) -> Effect:
 def _by_effect(writes: Iterable[Write]) -> dict[Effect, list[Write]]:
     found: dict[Effect, list[Write]] = {}
     for write in writes:
-        if write.state != "skipped" and not write.by_person:
+        if write.state != "skipped" and not write.by_operator:
             found.setdefault(_effect(write), []).append(write)
     return found
 
@@ -326,11 +326,11 @@ def _matched(made: Sequence[Write], would: Sequence[Write], tolerance: timedelta
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """What came of it. ``writes``: in the order in which they would have been planned; ``unseen``: for how many events
-    a rule wanted a fact, by its key, that nobody had recorded; ``looks``: how many were made."""
+    a rule wanted a fact, by its key, that nobody had recorded; ``polls``: how many were made."""
 
     writes: tuple[Write, ...]
     unseen: Mapping[tuple[RuleId, str], int]
-    looks: int
+    polls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +344,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What the ledger holds of one partner. ``begins``: where its changes do, and ``until``: the last look; ``made``:
+    """What the ledger holds of one partner. ``begins``: where its changes do, and ``until``: the last poll; ``made``:
     every write; ``said``: what was said of them since, in order. ``tolerance``: two writes within
     it may be the same."""
 
@@ -359,7 +359,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What one look of the record saw, or somebody's word, which the next look heard."""
+    """What one poll of the record saw, or somebody's word, which the next poll heard."""
 
     at: datetime
     changes: tuple[Observed, ...] = ()
@@ -383,11 +383,11 @@ class Replay:
         self._interval = bench.settings.interval
         self._ledger = bench.ledger
         self._ledger.clear()
-        rules = [rule for rule in bench.rules.rules if rule.looks_at(recording.partner)]
+        rules = [rule for rule in bench.rules.rules if rule.applies_to(recording.partner)]
         self._asking = {rule.id: rule for rule in rules if set(names_read(rule)) - {EVENT.name}}
         self._unseen: dict[tuple[RuleId, FactKey], set[EventId]] = {}
         self._plans: list[Plan] = []
-        since = [one for one in recording.made if one.planned_at >= self._start and not one.by_person]
+        since = [one for one in recording.made if one.planned_at >= self._start and not one.by_operator]
         clock = VirtualClock(self._loop, self._start)
         self._past = Past(recording.partner, open_way(rules), clock)
         self._past.hide(since)
@@ -405,11 +405,11 @@ class Replay:
 
     def _remember(self, before: Iterable[Write], rules: RuleSet) -> None:
         """A rule that had fired before the record begins is taken to be in that episode still: what was true all the
-        time does not fire again, and what has turned false meanwhile closes it at the first look."""
+        time does not fire again, and what has turned false meanwhile closes it at the first poll."""
         memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
         for write in before:
             rule = rules.get(write.key.rule)
-            if rule is not None and not write.by_person:
+            if rule is not None and not write.by_operator:
                 memories[write.key.event, rule.id] = RuleMemory(
                     partner=write.key.partner,
                     event=write.key.event,
@@ -423,12 +423,12 @@ class Replay:
         self._ledger.apply(Commit(at=self._start, memory=tuple(memories.values())))
 
     def run(self) -> Iterator[datetime]:
-        """From the record's beginning to the last look; gives each moment that is reached."""
+        """From the record's beginning to the last poll; gives each moment that is reached."""
         for one in self._recording.history.start:
             self._past.take(one)
         if self._recording.history.start:
-            self._look(self._start)
-        seen = _looks(self._recording.history.changes, self._interval)
+            self._poll_at(self._start)
+        seen = _polls(self._recording.history.changes, self._interval)
         said = (Moment(at=one.word.at, said=one) for one in self._recording.said)
         for moment in heapq.merge(seen, said, key=lambda one: one.at):
             self._let_pass(moment.silent_since or moment.at)
@@ -436,10 +436,10 @@ class Replay:
                 self._past.take(one)
             if moment.said is not None:
                 self._hear(moment.said)
-            self._look(moment.at)
+            self._poll_at(moment.at)
             yield moment.at
         self._let_pass(self._recording.until)
-        self._look(self._recording.until)
+        self._poll_at(self._recording.until)
         self._loop.close()
 
     @property
@@ -448,15 +448,15 @@ class Replay:
         made = self._ledger.writes(partner=self._recording.partner)
         plans = {one.key: one for one in self._plans}
         writes = tuple(replace(one, reason=plans[one.key].reason, why=plans[one.key].why) for one in made)
-        return Replayed(writes=writes, unseen=self._never_seen(), looks=self._play.looks)
+        return Replayed(writes=writes, unseen=self._never_seen(), polls=self._play.polls)
 
     def _let_pass(self, until: datetime) -> None:
         """Looks that only the clock asks for, up to a moment."""
         self._loop.run_until_complete(self._play.until(until - self._start, including=False))
         self._play.jumped(((until - self._start - JUST_AFTER) // self._interval) * self._interval)
 
-    def _look(self, at: datetime) -> None:
-        self._loop.run_until_complete(self._play.look(at - self._start))
+    def _poll_at(self, at: datetime) -> None:
+        self._loop.run_until_complete(self._play.poll(at - self._start))
 
     def _hear(self, said: Said) -> None:
         """Somebody's word of a write that is made here too."""
@@ -478,7 +478,7 @@ class Replay:
                 self._ledger.apply(Commit(at=word.at, moves=(move,)))
 
     def _take(self, decision: Decision) -> None:
-        """What a look has decided: which of its writes were really made too, and which facts it would have read."""
+        """What a poll has decided: which of its writes were really made too, and which facts it would have read."""
         now, state = decision.commit.at, self._play.state
         for plan in decision.commit.plans:
             self._plans.append(plan)
@@ -499,19 +499,19 @@ class Replay:
 
 
 def _patient(settings: EngineSettings, recording: Recording) -> EngineSettings:
-    """The config's numbers; a calm event needs no look, and what was confirmed late then is waited for here too."""
+    """The config's numbers; a calm event needs no poll, and what was confirmed late then is waited for here too."""
     landed = [(one.first_sent_at, one.changed_at) for one in recording.made if one.state == "confirmed"]
     took = [at - sent_at + RESTLESS_EVERY for sent_at, at in landed if sent_at is not None]
     calm = recording.until - recording.begins + RESTLESS_EVERY
-    return replace(settings, looked_at_again=calm, confirm_within=max([settings.confirm_within, *took]))
+    return replace(settings, decided_again=calm, confirm_within=max([settings.confirm_within, *took]))
 
 
-def _looks(changes: Iterable[Observed], interval: timedelta) -> Iterator[Moment]:
-    """The changes by the look that saw them: the list first, and then single facts, each once."""
+def _polls(changes: Iterable[Observed], interval: timedelta) -> Iterator[Moment]:
+    """The changes by the poll that saw them: the list first, and then single facts, each once."""
     group: dict[Place, Observed] = {}
     for one in changes:
         place = (one.event, one.key)
-        if group and (place in group or one.at - next(iter(group.values())).at > ONE_LOOK * interval):
+        if group and (place in group or one.at - next(iter(group.values())).at > ONE_POLL * interval):
             yield Moment(at=next(reversed(group.values())).at, changes=tuple(group.values()))
             group = {}
         group[place] = one

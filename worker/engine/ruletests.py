@@ -1,10 +1,10 @@
 """Rule tests: the daemon's own cycle on a virtual clock, a ledger in memory and a service that a test scripts.
 
-At every ``poll.interval``, and right after each step's ``set``, the cycle looks, decides, sends and settles as in the
+At every ``poll.interval``, and right after each step's ``set``, the cycle polls, decides, sends and settles as in the
 daemon. Nothing of a rule's meaning or of a write's life is written down here a second time.
 
-- 0s is the first look, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step that changes
-  nothing makes no look of its own: it claims what the looks so far have shown.
+- 0s is the first poll, on 2026-01-01T12:00:00Z unless ``given`` names another ``now``. A step that changes
+  nothing makes no poll of its own: it claims what the polls so far have shown.
 - What a test does not give is unknown, but for an event ``e1``, a setup that is NONE, and what no rule looks at
   (`worker.engine.playing`).
 - A fact is known as it is given, whatever parameters a rule asks with; where the test never gives ``defaults`` or the
@@ -12,7 +12,7 @@ daemon. Nothing of a rule's meaning or of a write's life is written down here a 
 - The mode is ``live``, unless a rule is stricter: a test is about the rules, also where the worker is still rolled out
   in shadow mode. ``partners`` of a rule is not looked at: the partner of a test is one that its rules are for.
 - The numbers of ``safety`` and ``poll`` are the config's. A gap is a time in which ``event`` was unreadable.
-- What a look sends is answered within the look, and what met no named answer is read back in it.
+- What a poll sends is answered within the poll, and what met no named answer is read back in it.
 - Quiet times are jumped over, as far as the next moment at which the clock alone can change a decision.
 """
 
@@ -23,11 +23,11 @@ from itertools import takewhile
 from typing import TypeVar
 
 from worker.engine.decide import Decision
-from worker.engine.looks import EngineSettings
 from worker.engine.operators import approved, rejected
 from worker.engine.planning import AFTER_WAIT
 from worker.engine.playing import Bench, GivenWorld, Play, Scripted, VirtualClock, VirtualLoop, amount_shown
 from worker.engine.ports import Parts, RulesInUse
+from worker.engine.views import EngineSettings
 from worker.model.actions import UNDO, WAIT
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
 from worker.model.errors import UsageError
@@ -42,7 +42,7 @@ MESSAGES_LATER = frozenset({"remind", "ended"})
 
 # What a step claims against what happened, in words that show the difference.
 #
-# ``expect`` is exactly what fired since the step before. ``held`` names what holds a rule at this look, or came to
+# ``expect`` is exactly what fired since the step before. ``held`` names what holds a rule at this poll, or came to
 # hold it since the step before; an empty list says that nothing is held now. ``states`` names the newest writes of
 # each place in a rule's ``do``. ``sent`` counts every attempt of the test so far whose bytes left.
 
@@ -72,7 +72,7 @@ class Fired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """Something that holds a rule's firing or its write. ``now``: at this look, not only since the step before."""
+    """Something that holds a rule's firing or its write. ``now``: at this poll, not only since the step before."""
 
     rule: RuleId
     event: EventId
@@ -110,7 +110,7 @@ class Failure:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The difference, for a person."""
+        """The difference, for an operator."""
         whys = [f"{one.rule} did not fire for {one.event}: {one.why}" for one in self.because]
         return (
             f"step at {duration_text(self.at)} (line {self.line}), {self.claim}:",
@@ -191,12 +191,12 @@ Pair = tuple[EventId, RuleId]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of one test. ``fired`` and ``held_back``: rules that it saw do so; ``looks``: how many were made."""
+    """What came of one test. ``fired`` and ``held_back``: rules that it saw do so; ``polls``: how many were made."""
 
     failures: tuple[Failure, ...]
     fired: frozenset[RuleId]
     held_back: frozenset[RuleId]
-    looks: int
+    polls: int
 
     @property
     def passed(self) -> bool:
@@ -253,21 +253,25 @@ def _stand_ins(test: RuleTest) -> dict[str, str | float | int]:
 
 
 def tested_settings(settings: EngineSettings) -> EngineSettings:
-    """The config's numbers, for a test: live, and without brakes that are about the service and not about rules."""
+    """The config's numbers, for a test: live, and without limits that are about the service and not about rules."""
     return replace(
-        settings, deciding=replace(settings.deciding, mode="live"), unvouched={}, unvouched_facts={}, ask_spending=False
+        settings,
+        deciding=replace(settings.deciding, mode="live"),
+        unconfirmed={},
+        unconfirmed_facts={},
+        ask_spending=False,
     )
 
 
 class _Run:
-    """One test on its way: the daemon's cycle, look after look, and what it came to."""
+    """One test on its way: the daemon's cycle, poll after poll, and what it came to."""
 
     def __init__(self, test: RuleTest, bench: Bench, loop: VirtualLoop) -> None:
         self._test = test
         self._rules = as_under_test(bench.rules, test)
         self._ledger = bench.ledger
         self._ledger.clear()
-        self._settings = replace(tested_settings(bench.settings), looked_at_again=HOUR + test.steps[-1].at)
+        self._settings = replace(tested_settings(bench.settings), decided_again=HOUR + test.steps[-1].at)
         clock = VirtualClock(loop, test.given.now or START)
         self._start = clock.start
         self._world = GivenWorld(test.given, self._rules.rules, bench.registry)
@@ -301,7 +305,7 @@ class _Run:
             failures=tuple(failures),
             fired=frozenset(self._fired),
             held_back=frozenset(self._held_back),
-            looks=self._play.looks,
+            polls=self._play.polls,
         )
 
     async def _step(self, step: StepOfTest) -> list[Failure]:
@@ -310,7 +314,7 @@ class _Run:
         self._service.answer(step.answers)
         if changes:
             self._change(step)
-            await self._play.look(step.at)
+            await self._play.poll(step.at)
         failures = list(self._failures(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
@@ -319,7 +323,7 @@ class _Run:
         return failures
 
     def _change(self, step: StepOfTest) -> None:
-        """What a step sets is seen by the look that follows: what was read before is too old, and no write rests."""
+        """What a step sets is seen by the poll that follows: what was read before is too old, and no write rests."""
         interval, state, seldom = self._settings.interval, self._state, self._settings.every
         self._play.jumped(((step.at - RESOLUTION) // interval) * interval)
         if step.change is not None:
@@ -355,7 +359,7 @@ class _Run:
                 if rule.enabled and (event, rule.id) not in decision.judged and rule.when is not None:
                     self._judged[event, rule.id] = rule.when.judge(decision.scope(event, rule))
         self._judged.update(decision.judged)
-        self._why_held.update({pair: brake.why for pair, brake in decision.held.items()})
+        self._why_held.update({pair: held.why for pair, held in decision.held.items()})
         for plan in commit.plans:
             key = plan.key
             self._keys[(key.event, key.rule, key.position, key.item)] = key
@@ -450,7 +454,7 @@ class _Run:
         return [one for one in found if one.key in self._keys.values()]
 
     def _holding(self) -> Iterator[Holding]:
-        """What holds a firing or a write at this look, and what came to hold one since the step before."""
+        """What holds a firing or a write at this poll, and what came to hold one since the step before."""
         found: dict[tuple[str, str, str], Holding] = {}
 
         def note(rule: str, event: str, reason: str, why: str, *, now: bool = True) -> None:

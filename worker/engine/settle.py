@@ -1,6 +1,6 @@
 """Reads back what is not settled: one round for one write, and what any read of a target means for it.
 
-Ordinary looks count as evidence where they were begun after the attempt; otherwise the target is read by itself. A 404
+Ordinary polls count as evidence where they were begun after the attempt; otherwise the target is read by itself. A 404
 for a setup says *not there* only if the event itself answered after it in the same round. Task state is read only after
 a PUT that has one, with waits that double, a few times, and proves nothing by itself. How often it was read is in the
 ledger: another process goes on with the next wait, and takes the task for running until it has read it itself.
@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from worker.engine.looks import policy_for
 from worker.engine.ports import Stage, Urgency
 from worker.engine.state import EVENT, PartnerState, TaskWatch
+from worker.engine.views import policy_for
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, LogFilter, Record, of_write
 from worker.model.errors import LedgerUnwritable, StateConflict
@@ -23,13 +23,13 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.rules import Condition, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import expression
-from worker.writes.evidence import CONFIRM, Evidence, fact_key, judge, looked, needs_event
+from worker.writes.evidence import CONFIRM, Evidence, fact_key, judge, needs_event, read_of
 from worker.writes.life import FoundSending, Input, Next, Policy, Settling, TaskFailed, Then, advance
 
 SAID_AGAIN_S = 60.0
 """What a held write would be sent on is logged again after so long."""
 WATCHED_AGAIN = timedelta(minutes=2)
-"""At least this often the target of a write that is before a person is read by itself."""
+"""At least this often the target of a write that is before an operator is read by itself."""
 TASK_READS = 6
 TASK_FIRST_WAIT_S = 2.0
 
@@ -42,7 +42,7 @@ class Settler(Stage):
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
         settling = state.settling.get(write.id)
         if settling is None:
-            looked_at, late_s = self._looked_at(write, policy), self._ledger.late_s(write)
+            looked_at, late_s = self._first_read(write, policy), self._ledger.late_s(write)
             settling = Settling(ended=self._clock.monotonic(), looked_at=looked_at, late_s=late_s)
             state.settling[write.id] = settling
         self._watch(state, write, settling)
@@ -50,14 +50,14 @@ class Settler(Stage):
         if policy.reads_back:
             fact = await self._target(state, write, settling)
             event = await self._event_after(write, fact)
-            then = self.weigh(state, write, fact, event)
+            then = self.reconcile(state, write, fact, event)
         await self._task(state, write)
         if write.state == "needs_human":
             first_s = self._settings.interval.total_seconds()
             state.rest(write, self._clock.monotonic(), first_s, WATCHED_AGAIN.total_seconds())
         return then
 
-    def _looked_at(self, write: Write, policy: Policy) -> datetime | None:
+    def _first_read(self, write: Write, policy: Policy) -> datetime | None:
         """When a process before this one first read the target of a write that it should have settled by then."""
         applied = write.state == "applied"
         since, limit = (
@@ -68,7 +68,7 @@ class Settler(Stage):
         reads = self._ledger.log(LogFilter(write=write.id, since=since + limit))
         return next((datetime.fromisoformat(str(one["at"])) for one in reads if one["kind"] == "evidence"), None)
 
-    def weigh(self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None) -> Then:
+    def reconcile(self, state: PartnerState, write: Write, fact: Fact | None, event: Fact | None) -> Then:
         """What a read of the target means for the write, whoever made it; the one way from a read to `advance`.
 
         ``event``: the event itself, as read in the same round; it counts where it was begun after ``fact``.
@@ -83,16 +83,16 @@ class Settler(Stage):
             return "read"
         began = fact.trace.began
         answered = isinstance(event, Known) and event.trace is not None and event.trace.began >= began
-        look = looked(write, fact, others, began=began, running=self._runs(state, write), event_answered=answered)
-        step = self._advanced(state, write, look)
-        if look.evidence.says == "there":
+        read = read_of(write, fact, others, began=began, running=self._runs(state, write), event_answered=answered)
+        step = self._advanced(state, write, read)
+        if read.evidence.says == "there":
             state.shown[write.id] = fact  # until the ledger has taken it: another read may not show it any more
-        self._store(state, write, step, self._evidence_record(state, write, fact, look.evidence, step))
+        self._store(state, write, step, self._evidence_record(state, write, fact, read.evidence, step))
         state.shown.pop(write.id, None)
         return step.then
 
-    def glance(self, state: PartnerState, writes: Iterable[Write]) -> None:
-        """Presence in an ordinary look confirms at once, whatever else is being waited for. Never waits itself."""
+    def confirm_seen(self, state: PartnerState, writes: Iterable[Write]) -> None:
+        """Presence in an ordinary poll confirms at once, whatever else is being waited for. Never waits itself."""
         for write in writes:
             fact = self._seen(state, write)
             if fact is None:
@@ -100,10 +100,10 @@ class Settler(Stage):
             if write.state == "sending":  # its answer is there and could not be stored yet: until then this is kept
                 state.shown[write.id] = fact
             else:
-                self.weigh(state, write, fact, None)
+                self.reconcile(state, write, fact, None)
 
     def _seen(self, state: PartnerState, write: Write) -> Fact | None:
-        """The look's own read of a write's target, where it shows that the effect is there."""
+        """The poll's own read of a write's target, where it shows that the effect is there."""
         settling = state.settling.get(write.id)
         if write.state not in ("sending", "applied", "unknown", "needs_human") or settling is None:
             return None
@@ -129,7 +129,7 @@ class Settler(Stage):
         return advance(write, state.settling.get(write.id), event, policy, now)
 
     async def _target(self, state: PartnerState, write: Write, settling: Settling) -> Fact:
-        """The newest fact of the target: this cycle's look where it is new enough, else a read of its own."""
+        """The newest fact of the target: this cycle's poll where it is new enough, else a read of its own."""
         key = fact_key(write.intent)
         last = state.fact(write.key.event, key)
         newest = settling.last_read if settling.last_read is not None else settling.ended
@@ -204,7 +204,7 @@ class Settler(Stage):
                 commit = Commit(at=self._clock.now(), records=records, moves=moves)
                 state.stored.commit(self._ledger, commit, [write.key.event])  # with what the read has shown
             except StateConflict:
-                return  # a person's verdict came first; it stands
+                return  # an operator's verdict came first; it stands
             except LedgerUnwritable:
                 state.said.pop(write.id, None)  # nothing was said after all
                 raise

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from worker.engine.derived import EVENTS, PastAsked, of_all
-from worker.engine.looks import products_off
 from worker.engine.ports import Ledger
+from worker.engine.views import products_off
 from worker.model.actions import ACTIONS
 from worker.model.commits import (
     KEPT,
@@ -86,7 +86,7 @@ class RetryAt:
 
 
 def life_of(write: Write) -> tuple[State, int, bool]:
-    """What ends a rest when it changes: a person's verdict, an approval, an attempt."""
+    """What ends a rest when it changes: an operator's verdict, an approval, an attempt."""
     return write.state, write.attempt, write.approved
 
 
@@ -116,9 +116,9 @@ class PartnerState:
     ``in_flight``: writes whose attempt is recorded and whose outcome is not.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
     first pages of a long one, was answered last, in monotonic seconds; ``pages``: how many of how many of the list
-    have been read, while it is; ``look_s``: how long the last complete look
+    have been read, while it is; ``poll_s``: how long the last complete poll
     took; ``expected``: how soon changes are seen now, as found out last, good until ``expected_until``.
-    ``failing_since``: the first of the looks that have failed since the last whole one.
+    ``failing_since``: the first of the polls that have failed since the last whole one.
     ``left``: the service no longer names it; nothing more is sent. ``defects``: what was told of events at which this
     program failed, and ``undecided``: those that could not be decided on. ``read_up_to``: the newest record when a
     person's changes of the ledger's memory were last looked for.
@@ -151,7 +151,7 @@ class PartnerState:
     quiet_until: float = float("-inf")
     listed_at: float = float("-inf")
     pages: tuple[int, int] | None = None
-    look_s: float = 0.0
+    poll_s: float = 0.0
     expected: Delays | None = None
     expected_until: float = float("-inf")
     failing_since: float | None = None
@@ -332,7 +332,7 @@ NOT_YET = 1 << 62
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What one commit is to store. ``counts``: how many of the values seen of each fact are in it; ``looked_at``: the
-    events of which a look is noted, and when."""
+    events of which a poll is noted, and when."""
 
     changes: tuple[Change, ...]
     counts: Mapping[Place, int]
@@ -341,7 +341,7 @@ class Trial:
 
 @dataclass(slots=True, kw_only=True)
 class Stored:
-    """``facts``: as they stand in the ledger, and ``looked_at``: the last noted looks; ``lacked``: of records, what the
+    """``facts``: as they stand in the ledger, and ``looked_at``: the last noted polls; ``lacked``: of records, what the
     fields that cannot be read now were when they were read last. ``seen``: what each fact was since, oldest first; what
     came and went is two changes, perhaps of two hands. ``anew``: facts that the ledger has of another event,
     which had the same id. ``rules``: the rules by which fields are ``kept``, and ``watched``. ``trial``: a commit of
@@ -403,7 +403,7 @@ class Stored:
         for (event, key), fact in known:
             self.seen.setdefault(event, {}).setdefault(key, [fact])
 
-    def looked(self, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
+    def polled(self, memory: PartnerMemory, now: datetime, *, complete: bool) -> None:
         """What a poll says of the partner as a whole. ``complete``: the list was had as a whole."""
         told = {name: stored_form(getattr(memory, name)) for name in OF_THE_RECORD}
         self.saw((OF_PARTNER, MEMORY), Known(value=told, read_at=now))

@@ -357,7 +357,8 @@ def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
 
 
 def _json(text: str) -> object:
-    """A JSON value in which no name stands twice: the chain covers one of the two, and a person may read the other."""
+    """A JSON value in which no name stands twice: the chain covers one of the two, and an operator may read the
+    other."""
     return json.loads(text, object_pairs_hook=_once)
 
 

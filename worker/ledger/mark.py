@@ -1,10 +1,10 @@
-"""The mark beside the ledger: what it had reached when it last recorded ``sending``, or a person's word.
+"""The mark beside the ledger: what it had reached when it last recorded ``sending``, or an operator's word.
 
 A ledger that was restored from a backup has forgotten sends, and would make them again; or a halt, and would send what
-a person forbade. The mark is what it cannot forget: replaced atomically after each commit of ``sending`` and before the
-byte, and soon after a person's word, it names the ledger, the last seq and its hash. A ledger that is behind its mark,
-belongs to another, or lacks one of the two is not safe to send from. The mark never replaces the ledger: it holds no
-decision.
+an operator forbade. The mark is what it cannot forget: replaced atomically after each commit of ``sending`` and before
+the byte, and soon after an operator's word, it names the ledger, the last seq and its hash. A ledger that is behind its
+mark, belongs to another, or lacks one of the two is not safe to send from. The mark never replaces the ledger: it holds
+no decision.
 
 The file has two slots in two blocks of the disk. A new mark overwrites the older slot, so that one sync is enough and
 the newest one is never touched: wherever a write is cut off, the file says what it said before, or the new mark. Only a

@@ -135,7 +135,7 @@ def _fill(connection: Connection, before: str) -> None:
 
     A write counts as held since its last change, which is what the program went by then. The order of writes is had
     from the log; one whose records the log lacks counts as the oldest, and its times decide. A rule that is remembered
-    has looked; where it has gone meanwhile, its return is to wait for a person. The chain ends with its last record.
+    has looked; where it has gone meanwhile, its return is to wait for an operator. The chain ends with its last record.
     """
     if before < "0007":
         connection.exec_driver_sql("INSERT INTO partners (partner, body) SELECT partner, body FROM partner_memory")

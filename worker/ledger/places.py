@@ -153,8 +153,8 @@ def sync_folder(folder: Path) -> None:
 # Who holds the ledger's lock, and what that process says of itself: for those who only look.
 #
 # The kernel says whether it is held; the text in the file says by whom, since when, on which file and with which
-# config. It is for people: a full disk may have kept it from being written, so nothing that must hold leans on it.
-# Takes nothing that could keep a sender out, but for the microseconds of a look.
+# config. It is for people: a full disk may have kept it from being written, so nothing that must hold depends on it.
+# Takes nothing that could keep a sender out, but for the microseconds of a poll.
 
 TEXT_MAX = 4096
 

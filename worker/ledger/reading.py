@@ -106,7 +106,7 @@ HOLDS_NOTHING = frozenset(get_args(State)) - UNSETTLED
 _A, _H, _L, _M, _W = attempts.c, halts.c, action_log.c, rule_memory.c, writes.c
 
 
-# Statements that every look or every write asks are made once: SQLAlchemy then knows them without looking at them anew.
+# Statements that every poll or every write asks are made once: SQLAlchemy then knows them without looking at them anew.
 _PARTNER: BindParameter[str] = bindparam("of_partner")
 _EVENT: BindParameter[str] = bindparam("of_event")
 _PARTNER_MEMORY = select(partners.c.body).where(partners.c.partner == _PARTNER, partners.c.body.is_not(None))
@@ -170,22 +170,17 @@ _MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
 
 
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
-    """What a brake may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
+    """What a limit may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
     among those of the last hour. Of one that only stops spending no limit is asked."""
     key = write.key
-    values: Values = {
-        "of_partner": key.partner,
-        "of_event": key.event,
-        "of_target": write.intent.target,
-        "but": write.id,
-    }
-    latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
+    of = {"of_partner": key.partner, "of_event": key.event}
+    values: Values = {**of, "of_target": write.intent.target, "but": write.id}
     holding = map(write_of, connection.execute(_HOLDING, values).mappings())
-    view = SendingView(
-        halts=active_halts(connection, now), on_target=tuple(one for one in holding if one.state in UNSETTLED)
-    )
+    busy = tuple(one for one in holding if one.state in UNSETTLED)
+    view = SendingView(halts=active_halts(connection, now), on_target=busy)
     if write.intent.stops:
         return view
+    latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
     sent = connection.execute(_SENT, {"of_partner": key.partner, "since": now - HOUR, "latest": latest})
     money = [
         *connection.execute(_MONEY_OF_EVENT, {**values, "since": now - WEEK}).mappings(),

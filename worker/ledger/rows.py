@@ -252,9 +252,9 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
 
 # Attempts: what was sent, when, how much money it carried, and what came of it.
 #
-# A table of its own, because brakes count requests on the wire, and a write that is sent again or proven unsent must
+# A table of its own, because limits count requests on the wire, and a write that is sent again or proven unsent must
 # count once, or not at all. An attempt's outcome is set when its write leaves ``sending``. Nothing here allows or
-# forbids a sending; it only shows what the brakes judge by.
+# forbids a sending; it only shows what the limits judge by.
 
 HOUR = timedelta(hours=1)
 WEEK = timedelta(hours=168)
@@ -277,7 +277,7 @@ PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
         ("needs_human", "planned"),
     }
 )
-"""Moves that a write makes only where its unknown attempts are proved, or said by a person, to have done nothing."""
+"""Moves that a write makes only where its unknown attempts are proved, or said by an operator, to have done nothing."""
 _A, _EARLIER = attempts.c, attempts.alias("earlier").c
 _OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outcome=bindparam("comes_to"))
 _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
@@ -306,7 +306,7 @@ FIRST_SENDINGS = (
 
 
 def record_attempt(connection: Connection, sending: Sending) -> None:
-    """Stores the attempt that a write in ``sending`` is about to make, with the money that its brake was judged by."""
+    """Stores the attempt that a write in ``sending`` is about to make, with the money that its limit was judged by."""
     write = sending.move.after
     row = {
         "write": write.id,

@@ -1,7 +1,7 @@
 """The ledger for those who write: the daemon, and operators' commands in short transactions of their own.
 
 One commit is one transaction and one sync, for one write or for many at once. `record_sending` is the only door to
-``sending``: halts and brakes are read, the rows are stored and the mark is replaced before it returns, and only then
+``sending``: halts and limits are read, the rows are stored and the mark is replaced before it returns, and only then
 may a byte leave. Opening refuses a ledger that was restored, is newer or older, or cannot be made durable. It never
 takes the sender's lock (see ``lock``), and never decides what a write's next state is.
 """
@@ -80,10 +80,10 @@ from worker.ledger.tables import (
 )
 from worker.model.commits import (
     WORKER,
-    Brake,
     Commit,
     DaemonStatus,
     Halt,
+    Hold,
     MemoryChange,
     Move,
     Record,
@@ -178,7 +178,7 @@ class SqlLedger(LedgerReader):
 
     def tells(self, tell: Callable[[Record], None]) -> None:
         """From now on each record is told once it is stored: the log lines of the daemon and the progress of the demo
-        are made from the very records, so that what a person sees and what an auditor reads cannot differ."""
+        are made from the very records, so that what an operator sees and what an auditor reads cannot differ."""
         self._store.tell = tell
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
@@ -194,8 +194,8 @@ class SqlLedger(LedgerReader):
                 self._require_rules(connection)
             return _applied(connection, journal, commit)
 
-    def record_sending(self, sending: Sending) -> Brake | None:
-        """Records the attempt durably, unless its check names a brake; then nothing is changed, and it is returned.
+    def record_sending(self, sending: Sending) -> Hold | None:
+        """Records the attempt durably, unless its check names a limit; then nothing is changed, and it is returned.
 
         Whatever this raises, nothing may be sent. After `SendingUnmarked` the row does say ``sending``, because only
         the mark could not be written: move it back to planned, as not sent, once the ledger can be written. Any other
@@ -212,9 +212,9 @@ class SqlLedger(LedgerReader):
                 self._identity.require(connection)
             if (place := self._store.place) is not None:
                 self._require_marked(connection, place, _mark_beside(place))
-            brake = sending.check(view_of(connection, after, after.changed_at))
-            if brake is not None:
-                return brake
+            held = sending.check(view_of(connection, after, after.changed_at))
+            if held is not None:
+                return held
             try:
                 make_move(connection, journal, move)
                 record_attempt(connection, sending)
@@ -237,7 +237,7 @@ class SqlLedger(LedgerReader):
     def reopen(self, changes: Sequence[MemoryChange], records: Sequence[Record]) -> None:
         """Replaces memories that still are as they were read, with the records of who wanted it; all or none.
 
-        `StateConflict` where the daemon has decided meanwhile: what a person saw is no longer what is there.
+        `StateConflict` where the daemon has decided meanwhile: what an operator saw is no longer what is there.
         """
         with self._recording({one.after.partner for one in changes} | {one.partner for one in records}) as (
             connection,
@@ -263,9 +263,9 @@ class SqlLedger(LedgerReader):
             connection.execute(_SAVE_STATUS, {"id": 1, **row})
 
     def mark_words(self) -> None:
-        """Moves the mark to a person's last word, where it is behind that, or to what was sent since: a ledger that is
-        put back to before a halt is noticed then, though nothing was sent. Where the mark was taken away or damaged, it
-        is put back. For the process that sends: no other one moves the mark."""
+        """Moves the mark to an operator's last word, where it is behind that, or to what was sent since: a ledger that
+        is put back to before a halt is noticed then, though nothing was sent. Where the mark was taken away or damaged,
+        it is put back. For the process that sends: no other one moves the mark."""
         if self._identity is not None:
             with self._store.reading() as connection:
                 ends = ends_of(connection)

@@ -1,9 +1,9 @@
 """What an operator does to a ledger while no daemon runs: upgrading it, accepting a restored one, taking it elsewhere.
 
 All take the sender's lock first, so neither can happen under a running daemon. An accepted ledger has forgotten what
-it sent since the backup: whatever was open is put before a person, nothing remembered is trusted, numbers of episodes
-jump past any that the lost part may have used, and the ledger gets a new identity, so that the lost one cannot come
-back unnoticed. So it is with one that is taken to another service. No command sends, and none resolves a write.
+it sent since the backup: whatever was open is put before an operator, nothing remembered is trusted, numbers of
+episodes jump past any that the lost part may have used, and the ledger gets a new identity, so that the lost one cannot
+come back unnoticed. So it is with one that is taken to another service. No command sends, and none resolves a write.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ IN_STEP_HINT = "if it was put back together with what shows that, as by a snapsh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreAccepted:
-    """What became of a restored ledger: the writes now before a person, and how many memories start anew."""
+    """What became of a restored ledger: the writes now before an operator, and how many memories start anew."""
 
     needs_human: tuple[WriteId, ...]
     memories: int
@@ -172,7 +172,7 @@ def _require_there(place: LedgerPlace, *files: Path) -> None:
 
 
 def _forget(connection: Connection) -> int:
-    """Memory keeps its episode number, raised, and nothing else that a look could be compared with."""
+    """Memory keeps its episode number, raised, and nothing else that a poll could be compared with."""
     rows = connection.execute(select(rule_memory)).all()
     for row in rows:
         old = rule_memory_of(row.body)

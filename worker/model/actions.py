@@ -1,7 +1,7 @@
 """The actions that a rule can name: one table for validation, docs, planning, guards and evidence.
 
 Each row says what it writes, on which target, whether doing it twice or wrongly can cost money, and what shows its
-effect. How the request looks is the client's business (`worker.api.requests`), because it leans on assumptions.
+effect. How the request looks is the client's business (`worker.api.requests`), because it depends on assumptions.
 """
 
 import re
@@ -102,7 +102,7 @@ class Action:
     ``semantics``: the assumption that says whether it sets its value or flips it.
     ``brings``: fields of the event that the document says it sets beside its target.
     ``writes``: (fact, field) that it changes; an empty field is the whole fact. ``assumptions``: keys of the register
-    that its request or its evidence lean on. ``calls``: the rows that it writes to, which no rule writes to by hand.
+    that its request or its evidence depend on. ``calls``: the rows that it writes to, which no rule writes to by hand.
     ``for_good``: why no undo puts back what it does; empty where one may.
     """
 
@@ -182,7 +182,7 @@ class Action:
 
 
 EVERY_WRITE = ("auth.denied",)
-"""What every write leans on: which answers mean that it was turned away at the door and did not happen."""
+"""What every write depends on: which answers mean that it was turned away at the door and did not happen."""
 
 _CLIENT_STATUS = ("client_campaign_status.query", "client_campaign_status.semantics", "task.succeeded", "task.failed")
 _SETUP_FIELDS = (("setup", "state"), ("setup", "goal"), ("setup", "total_budget"))

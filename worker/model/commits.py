@@ -237,7 +237,7 @@ class RuleMemory:
     """Memory of one (partner, event, rule).
 
     ``episode``: the last number issued; numbers never go back. ``open``: an episode is open. ``fired``: it has fired.
-    ``true_since``: first definite true look of this stretch. ``looked_at``: last look with a definite truth.
+    ``true_since``: first definite true poll of this episode. ``looked_at``: last poll with a definite truth.
     ``baselines``: by the key text of the watched fact (name, parameters, ``by``). ``pending``: changed values by the
     same keys, since ``pending_since``; ``pending_unheld_since``: since when nothing but an unknown ``when`` keeps it.
     ``forced``: why a firing must wait for approval: what it rests on was first seen after a silence.
@@ -278,11 +278,11 @@ class RuleMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerMemory:
-    """Memory of one partner. ``listed_at``: end of the last complete listing. ``after_gap_at``: looks before this are
+    """Memory of one partner. ``listed_at``: end of the last complete listing. ``after_gap_at``: polls before this are
     older than the last silence; ``reset_at``, ``restored_at``: when most events vanished at once, and when a restored
     ledger was accepted. ``gone``: known events that are out of sight, since when; ``returned``: those that came back,
-    when. ``rules``: since when each rule looks here; ``away``: those that do not look now, since when; ``back``: those
-    that look again, since when. ``denied_at``: when the service refused our credentials for a write, with no write let
+    when. ``rules``: since when each rule applies here; ``away``: those that do not now, since when; ``back``: those
+    that do again, since when. ``denied_at``: when the service refused our credentials for a write, with no write let
     in since; ``denied_until``: until when that holds the partner's writes."""
 
     partner: PartnerId
@@ -362,7 +362,7 @@ OF_PARTNER = EventId("")
 class Observed:
     """A fact as it stands since ``at``. ``event`` is `OF_PARTNER` for facts of the whole partner. ``last``: what the
     fields of a record that cannot be read now were when they were read last. ``looked_at``: of an event itself, the
-    last look at it that had to be noted (see `worker.engine.looks.to_note`)."""
+    last poll of it that had to be noted (see `worker.engine.views.to_note`)."""
 
     event: EventId
     key: FactKey
@@ -447,7 +447,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryChange:
-    """One pair's memory that a person's word replaces, where it still is what the person saw."""
+    """One pair's memory that an operator's word replaces, where it still is what the person saw."""
 
     before: RuleMemory
     after: RuleMemory
@@ -455,7 +455,7 @@ class MemoryChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    """A person's stop of new writes: for all, one partner or one rule, perhaps until a time."""
+    """An operator's stop of new writes: for all, one partner or one rule, perhaps until a time."""
 
     id: int
     partner: PartnerId | None
@@ -468,7 +468,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """Money that one attempt adds, in the partner's currency: what its brake was judged by. ``rule`` and ``episode``:
+    """Money that one attempt adds, in the partner's currency: what its limit was judged by. ``rule`` and ``episode``:
     of the firing that planned it; ``rules``: all that it stands for."""
 
     write: WriteId
@@ -483,7 +483,7 @@ class Booking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingView:
-    """What a brake may look at inside the very transaction that records ``sending``.
+    """What a limit may look at inside the very transaction that records ``sending``.
 
     ``on_target``: other writes of the same (partner, event, target) in sending, applied, unknown or needs_human.
     ``sent_last_hour``: attempts recorded for the partner in the last hour that do more than stop spending, with times.
@@ -507,7 +507,7 @@ class PartnerNow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brake:
+class Hold:
     """A no to one attempt: the reason code, the words, and until when (None: until something changes)."""
 
     reason: str
@@ -517,12 +517,12 @@ class Brake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """An attempt to be recorded: the move to ``sending``, the brake that has the last word, called within the
+    """An attempt to be recorded: the move to ``sending``, the limit that has the last word, called within the
     transaction and looking at nothing but the view, and the money that the attempt carries or commits, None where there
     is none. ``late_s``: in a fleet, so long after this a byte of it may still leave, whoever has the partner then."""
 
     move: Move
-    check: Callable[[SendingView], Brake | None]
+    check: Callable[[SendingView], Hold | None]
     amount: float | None
     late_s: float = 0.0
 

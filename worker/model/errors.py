@@ -22,7 +22,7 @@ from unicodedata import combining, east_asian_width
 if TYPE_CHECKING:  # `--help` needs errors, and no shapes of writes
     from worker.model.writes import Write
 
-# What `check` and `test` can find in a file that a person wrote: one closed list of codes, with what each means.
+# What `check` and `test` can find in a file that an operator wrote: one closed list of codes, with what each means.
 #
 # A script or an editor goes by the code, because words may be said better one day. It names kinds of mistakes and
 # nothing that depends on a file.
@@ -77,7 +77,7 @@ SOURCE_SHOWN_MAX = 120
 
 
 class WorkerError(Exception):
-    """An error a person reads: ``str()`` says what and where, ``hint`` what to do now. Never carries a secret."""
+    """An error an operator reads: ``str()`` says what and where, ``hint`` what to do now. Never carries a secret."""
 
     exit_code = 1
 
@@ -142,7 +142,7 @@ class OwnershipLost(StateConflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One finding in a text that a person wrote. ``line`` and ``column`` count from 1; 0 where there is none.
+    """One finding in a text that an operator wrote. ``line`` and ``column`` count from 1; 0 where there is none.
 
     ``source``: the line itself, empty where it must not be shown. ``hint``: what to do now.
     """
@@ -166,7 +166,7 @@ class Problem:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The finding for a person: what and where, the line with a mark under the place, and the remedy."""
+        """The finding for an operator: what and where, the line with a mark under the place, and the remedy."""
         return (str(self), *self._excerpt(), *((f"    {self.hint}",) if self.hint else ()))
 
     def _excerpt(self) -> tuple[str, ...]:

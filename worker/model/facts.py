@@ -83,7 +83,7 @@ class FactKey:
     params: tuple[tuple[str, Scalar], ...] = ()
 
     def __hash__(self) -> int:
-        """Of the name alone, which is quick and nearly always enough: every fact of every look is found by it."""
+        """Of the name alone, which is quick and nearly always enough: every fact of every poll is found by it."""
         return hash(self.name)
 
     @property
@@ -147,8 +147,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """No answer that can be used, and why, in words for a person. ``part``: what was read of a list that is not whole:
-    it shows what is there, and never what is not."""
+    """No answer that can be used, and why, in words for an operator. ``part``: what was read of a list that is not
+    whole: it shows what is there, and never what is not."""
 
     code: UnknownCode
     why: str
@@ -169,7 +169,7 @@ def record_of(fact: Fact | None) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All that is known of one event at one look. ``until``:
+    """All that is known of one event at one poll. ``until``:
     when what a fact was some time ago, which stands among the facts, is next another value."""
 
     partner: PartnerId

@@ -23,7 +23,7 @@ class Truth(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a condition is at one look. ``why`` names the values or the fact that decided; ``unknown`` the missing."""
+    """What a condition is at one poll. ``why`` names the values or the fact that decided; ``unknown`` the missing."""
 
     truth: Truth
     why: str
@@ -139,7 +139,7 @@ def computed_in(value: Template) -> Iterator[Computed]:
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from computed_in(part)
-    elif not isinstance(value, str | int | float | None):  # a protocol is slow to ask, and this is asked at every look
+    elif not isinstance(value, str | int | float | None):  # a protocol is slow to ask, and this is asked at every poll
         yield value
 
 
@@ -191,7 +191,7 @@ class Rule:
     on_unknown: Literal["settle", "ask"] = "settle"
     do_hash: str = ""
     names: frozenset[str] = field(init=False, repr=False, compare=False)
-    """Every fact that the rule names: in ``when``, ``on_change`` and computed values. Asked for at every look."""
+    """Every fact that the rule names: in ``when``, ``on_change`` and computed values. Asked for at every poll."""
     past: frozenset[str] = field(init=False, repr=False, compare=False)
     """Every fact that it names as it was some time ago."""
 
@@ -204,7 +204,7 @@ class Rule:
         texts = (self.when, *(text for step in self.do for text in (step.where, *step.computed)))
         object.__setattr__(self, "past", frozenset[str]().union(*(getattr(one, "past", ()) for one in texts)))
 
-    def looks_at(self, partner: PartnerId) -> bool:
+    def applies_to(self, partner: PartnerId) -> bool:
         """Whether the rule is enabled, and for this partner."""
         return self.enabled and (self.partners is None or partner in self.partners)
 

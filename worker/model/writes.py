@@ -35,7 +35,7 @@ UNSETTLED: frozenset[State] = frozenset({"sending", "applied", "unknown", "needs
 UNSENT: frozenset[State] = frozenset({"planned", "waiting"})
 
 NO_RULE = RuleId("")
-"""Stands in the key of a write that no rule asked for: a person's undo."""
+"""Stands in the key of a write that no rule asked for: an operator's undo."""
 
 UNDOES = "undoes"
 """In an intent's context: the numbers of the writes that it puts back."""
@@ -169,12 +169,12 @@ class Write:
 
     @property
     def undo(self) -> bool:
-        """It puts back what other writes changed, because a person or a rule asked."""
+        """It puts back what other writes changed, because an operator or a rule asked."""
         return UNDOES in self.intent.context
 
     @property
-    def by_person(self) -> bool:
-        """A person asked for it: it has no rule and no condition."""
+    def by_operator(self) -> bool:
+        """An operator asked for it: it has no rule and no condition."""
         return self.key.rule == NO_RULE
 
     @property
@@ -229,8 +229,8 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The writes that were confirmed on a day (UTC), by a read, an answer or a person: how many, and within how many
-    seconds after the look at which their rules fired half of them, and 95 of 100, were."""
+    """The writes that were confirmed on a day (UTC), by a read, an answer or an operator: how many, and within how many
+    seconds after the poll of which their rules fired half of them, and 95 of 100, were."""
 
     day: str
     count: int

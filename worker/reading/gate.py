@@ -34,7 +34,7 @@ from worker.reading.pacing import (
     wait_s,
 )
 
-# Lets the requests of each partner leave one by one, none before its time, and keeps places for a write's last look.
+# Lets the requests of each partner leave one by one, none before its time, and keeps places for a write's last poll.
 #
 # Two lines stand before one door. What serves a write (evidence, pre-flights, the writes themselves) goes first, but
 # after every third request of that line one of the other leaves, if one waits: a worker that only settles is blind,
@@ -50,8 +50,8 @@ from worker.reading.pacing import (
 # One partner never slows another: no two lines share anything. Clock and chance are handed in.
 
 MINUTE_S = 60.0
-LOOK_AFTER = 3
-"""So many requests may serve writes before one that looks leaves, where both wait."""
+READ_AFTER = 3
+"""So many requests may serve writes before one that polls leaves, where both wait."""
 CROWDED_WAIT_S = 0.25
 """How soon it is tried again where kept places alone fill the minute: they are used or given back within seconds."""
 UNLEASED_WAIT_S = 0.25
@@ -84,11 +84,11 @@ class PartnerPace:
     """What is known of one partner. ``left``: when requests left, in monotonic seconds, over the last minute. ``kept``:
     places that were granted and not used yet; until ``alone_until`` nobody else leaves while there are any.
     ``close_since``: since then requests have left closer together than the pace.
-    ``served``: requests for writes since one that looks left. ``answer_s``: how long answers take of late."""
+    ``served``: requests for writes since one that polls left. ``answer_s``: how long answers take of late."""
 
     pace: Pace
     writing: Line = field(default_factory=list)
-    looking: Line = field(default_factory=list)
+    reading: Line = field(default_factory=list)
     left: deque[float] = field(default_factory=deque)
     kept: int = 0
     alone_until: float = float("-inf")
@@ -99,18 +99,18 @@ class PartnerPace:
 
     def line_of(self, urgency: Urgency) -> Line:
         """The line in which such an asker stands."""
-        return self.looking if urgency >= Urgency.LISTING else self.writing
+        return self.reading if urgency >= Urgency.LISTING else self.writing
 
     def next_line(self, now: float) -> Line | None:
         """Whose turn it is; None where nobody waits. Who has gone away gives back what was saved for it."""
-        for line in (self.writing, self.looking):
+        for line in (self.writing, self.reading):
             while line and line[0][2].granted.done():
                 gone = heappop(line)[2]
                 if gone.granted.cancelled():
                     self.pace = given_back(self.pace, gone.saved, now)
                     gone.saved = 0
-        if not self.writing or (self.looking and self.served >= LOOK_AFTER):
-            return self.looking or None
+        if not self.writing or (self.reading and self.served >= READ_AFTER):
+            return self.reading or None
         return self.writing
 
     def crowded_for_s(self, turn: Waiter, now: float) -> float:
@@ -310,7 +310,7 @@ class Pacer:
         doors, self._doors = list(self._doors.values()), {}
         walkers = [door.walker for door in doors if door.walker is not None]
         for door in doors:
-            for _, _, turn in (*door.writing, *door.looking):
+            for _, _, turn in (*door.writing, *door.reading):
                 turn.granted.cancel()
         for walker in walkers:
             walker.cancel()
@@ -360,7 +360,7 @@ class Pacer:
         """One request of the budget goes to this turn."""
         door.pace = taken(door.pace, now)
         turn.saved += 1
-        if line is door.looking:
+        if line is door.reading:
             door.served = 0
         else:
             door.served += 1

@@ -199,7 +199,7 @@ def given_back(pace: Pace, requests: int, now: float) -> Pace:
 
 # What to read next under that pace. Pure.
 #
-# The list of events is read in every look. What is planned here are the reads that cost a request per event: as many as
+# The list of events is read in every poll. What is planned here are the reads that cost a request per event: as many as
 # the list leaves of the budget, and a third of it where the list alone would take more than there is.
 #
 # What was never read comes first. Of the rest, each has an urgency: its age times the square root of how much a change
@@ -243,19 +243,19 @@ def requests_in(interval: timedelta, per_minute: float) -> float:
     return per_minute * interval.total_seconds() / 60.0
 
 
-def facts_per_look(per_minute: float, interval: timedelta, pages: int) -> float:
-    """How many facts are read in a look whose list has so many pages: what the list leaves of the interval's budget.
+def facts_per_poll(per_minute: float, interval: timedelta, pages: int) -> float:
+    """How many facts are read in a poll whose list has so many pages: what the list leaves of the interval's budget.
     Writes, evidence and pre-flights need nothing kept for them: where they wait, they go first.
 
-    Where it leaves little, still one for every two pages, so that rules which need such facts see them: then a look
+    Where it leaves little, still one for every two pages, so that rules which need such facts see them: then a poll
     takes longer than the interval, and both share the budget. At least one.
     """
     share = requests_in(interval, per_minute)
     return max(1.0, share - pages, pages / PAGES_PER_FACT)
 
 
-def look_s(per_minute: float, interval: timedelta, requests: float) -> float:
-    """How long a look takes that makes so many requests, and so how far apart two are. In seconds."""
+def poll_s(per_minute: float, interval: timedelta, requests: float) -> float:
+    """How long a poll takes that makes so many requests, and so how far apart two are. In seconds."""
     return max(interval.total_seconds(), requests * 60.0 / per_minute)
 
 
@@ -263,7 +263,7 @@ def choose(wants: Iterable[Want], room: int, now: float, interval: timedelta) ->
     """The next reads, the most urgent first; those asked within half the interval are left for later.
 
     The others wait for their floor at the gate: requests leave one by one, so that each is asked a little after the
-    list, and would be too young when the next list has been read, and be read in every second look only.
+    list, and would be too young when the next list has been read, and be read in every second poll only.
     """
     floor_s = interval.total_seconds() / 2.0
     due = [one for one in wants if one.read_at is None or now - one.read_at >= max(floor_s, one.every_s)]
@@ -302,13 +302,13 @@ class Delays:
 
 def delays(wants: Collection[Want], pages: int, per_minute: float, interval: timedelta) -> Delays:
     """What to expect of a list of so many pages and these facts."""
-    facts = min(float(len(wants)), facts_per_look(per_minute, interval, pages)) if wants else 0.0
-    every = look_s(per_minute, interval, pages + facts)
+    facts = min(float(len(wants)), facts_per_poll(per_minute, interval, pages)) if wants else 0.0
+    every = poll_s(per_minute, interval, pages + facts)
     return Delays(
         of_list=every / 2.0,
         of_facts=expected_delay_s(wants, facts / every, interval),
         wanted=len(wants),
-        short=look_s(per_minute, interval, pages + len(wants)) > interval.total_seconds(),
+        short=poll_s(per_minute, interval, pages + len(wants)) > interval.total_seconds(),
     )
 
 

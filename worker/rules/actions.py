@@ -566,7 +566,7 @@ def _flat(action: Action, inner: Entries, whole: Entries) -> Mapping[str, tuple[
 
 
 def example_of(example: str, key: str) -> Json:
-    """The value of a key in an example that stands in a table as a person would write it."""
+    """The value of a key in an example that stands in a table as an operator would write it."""
     value = compose(Document(file=key, text=example))
     found = value.get(key) if isinstance(value, Entries) else None
     if found is None:

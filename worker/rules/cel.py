@@ -51,7 +51,7 @@ class Path:
 
     @property
     def text(self) -> str:
-        """As a person would write it."""
+        """As an operator would write it."""
         if self.name == WRITE and self.fields[:1] == (SINCE,):
             return f"{'.'.join(self.fields[1:])} at write.at"
         name, _, then = self.name.partition(THEN)

@@ -38,8 +38,8 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     """All warnings about a rule set; with its folder, also those about files and tests beside it."""
     found = list(loaded.warnings)
     for written in loaded.written:
-        for look in (_constant, _percents, _sizes, _by_day_only, _own_writes, _costs, _parameters):
-            found.extend(look(written, registry))
+        for finder in (_constant, _percents, _sizes, _by_day_only, _own_writes, _costs, _parameters):
+            found.extend(finder(written, registry))
     if folder is not None and folder.is_dir():
         found.extend(_other_endings(folder))
         found.extend(_untested(loaded, folder))

@@ -322,7 +322,7 @@ class SpendText(Section):
 
 
 class SurgeText(Section):
-    """More events than these wait for a person."""
+    """More events than these wait for an operator."""
 
     events: Count = Field(description="distinct events", examples=[5])
     within: Duration = Field(description="the window they are counted in")

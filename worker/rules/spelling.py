@@ -40,7 +40,7 @@ EXAMPLES = "500ms, 3s, 10m, 2h, 7d"
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration that ``text`` spells. Raises `ValueError` with words for a person."""
+    """The duration that ``text`` spells. Raises `ValueError` with words for an operator."""
     spelled = text.strip()
     if len(spelled) > DURATION_LENGTH_MAX or not spelled.isascii() or not _WHOLE.fullmatch(spelled):
         raise ValueError(f"'{text[:DURATION_LENGTH_MAX]}' is not a duration; write it as {EXAMPLES}")

@@ -1,7 +1,7 @@
-"""Changes that no request makes: the world moves on, a person clicks in the web page, the operator resets.
+"""Changes that no request makes: the world moves on, an operator clicks in the web page, the operator resets.
 
 The same few changes come from a story file, from the control paths and from tests; here they are read, and what
-concerns one event or partner is carried out. Every one is entered in the books, because after a person has changed a
+concerns one event or partner is carried out. Every one is entered in the books, because after an operator has changed a
 target the same write may rightly take effect again. What cannot be read is refused before anything moves.
 """
 
@@ -63,7 +63,7 @@ PARTS = {*EventChange.model_fields} - {"event", "partner", "by", "set", "add", "
 
 
 class PersonChange(AnyChange):
-    """A change of an event that a person makes."""
+    """A change of an event that an operator makes."""
 
     person: EventChange
 

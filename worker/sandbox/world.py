@@ -222,7 +222,7 @@ class SeenRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outside:
-    """A change that no request made: the world's own doing or a person's."""
+    """A change that no request made: the world's own doing or an operator's."""
 
     at_s: float
     by: str
@@ -265,7 +265,7 @@ class TwinBooks:
         self.effects.append(effect)
 
     def changed_outside(self, by: str, partner: str, eid: str, target: str, at_s: float) -> None:
-        """A person or the story changed a target: the same write may now rightly take effect again."""
+        """An operator or the story changed a target: the same write may now rightly take effect again."""
         self.outside.append(Outside(at_s=at_s, by=by, partner=partner, eid=eid, target=target))
         self._free(partner, eid, target)
 

@@ -185,12 +185,12 @@ def listening(host: str, port: int) -> socket.socket:
 
 # Tells browsers that there is something new to see, so that none has to ask again and again (server-sent events).
 #
-# However many watch, the ledger is asked once in `LOOK_EVERY_S`, and nobody who watches is waited for: a stream has its
+# However many watch, the ledger is asked once in `ASK_EVERY_S`, and nobody who watches is waited for: a stream has its
 # own place on the page's loop, there are only so many of them, and each ends by itself. A browser then opens it anew.
 
 NEWS = "/news"
 STREAMS_MAX = 32
-LOOK_EVERY_S = 2.0
+ASK_EVERY_S = 2.0
 STREAM_FOR_S = 540.0
 """Less than the time that one answer may take."""
 
@@ -201,7 +201,7 @@ class Watchers:
     def __init__(self, newest: Callable[[], str], clock: Clock) -> None:
         self._newest = newest
         self._clock = clock
-        self._looking = asyncio.Lock()
+        self._asked = asyncio.Lock()
         self._word, self._until = "", float("-inf")
         self._streams = 0
 
@@ -217,21 +217,21 @@ class Watchers:
         try:
             said, ends = "", self._clock.monotonic() + STREAM_FOR_S
             while self._clock.monotonic() < ends:
-                word = await self._look()
+                word = await self._ask()
                 yield f"data: {word}\n\n" if word != said else ":\n\n"
                 said = word
-                await self._clock.sleep(LOOK_EVERY_S)
+                await self._clock.sleep(ASK_EVERY_S)
         except WorkerError:  # the ledger cannot be read now; the browser asks again
             return
         finally:
             self._streams -= 1
 
-    async def _look(self) -> str:
-        async with self._looking:
+    async def _ask(self) -> str:
+        async with self._asked:
             now = self._clock.monotonic()
             if now >= self._until:
                 self._word = await asyncio.to_thread(self._newest)
-                self._until = now + LOOK_EVERY_S / 2
+                self._until = now + ASK_EVERY_S / 2
             return self._word
 
 
@@ -347,7 +347,7 @@ class Site:
         return f"{sum(head.seq for head in self._parts.ledger.heads().values())} {alive}"
 
     async def act(self, request: Request) -> Response:
-        """A person's decision. Afterwards the browser is sent back, so that a reload does not decide again."""
+        """An operator's decision. Afterwards the browser is sent back, so that a reload does not decide again."""
         visitor: Visitor = request.state.visitor
         try:
             form = form_of(await _body(request))
@@ -385,7 +385,7 @@ class Site:
         return PlainTextResponse("alive\n")
 
     async def ready(self, _request: Request) -> Response:
-        """Whether it does its work: a complete look at every partner, younger than three intervals. Asked of the ledger
+        """Whether it does its work: a complete poll of every partner, younger than three intervals. Asked of the ledger
         once a second at most, outside of the line that pages wait in: no password is needed for it, and neither do
         probes keep people out, nor people them."""
         async with self._probing:
@@ -527,8 +527,8 @@ class Turns:
             self._waiting -= 1
 
 
-# A person's decision, from a form. What it says is checked here; the decision itself is made by the port, which is the
-# code of the commands.
+# An operator's decision, from a form. What it says is checked here; the decision itself is made by the port, which is
+# the code of the commands.
 
 BECAUSE_MAX = 1_000
 FIELDS_MAX = 2_000

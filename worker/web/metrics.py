@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from worker.engine.ports import CycleReport, Ledger
 from worker.ledger.browsing import LedgerBrowser
-from worker.model.commits import Brake, Commit, Move, Record, Sending
+from worker.model.commits import Commit, Hold, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
 from worker.model.writes import State, Write
@@ -78,7 +78,7 @@ class Meter:
         self._sign_ins = self._counter("sign_ins_refused_total")
 
     def cycle(self, report: CycleReport, now: datetime) -> None:
-        """A look has ended."""
+        """A poll has ended."""
         result = "error" if report.error else "complete" if report.complete else "incomplete"
         self._cycles.labels(report.partner, result).inc()
         self._cycle.labels(report.partner).observe(report.took_ms / 1000)
@@ -156,7 +156,7 @@ class _TimedLedger:
             else self._timed(lambda: self._ledger.apply(commit), commit.moves)
         )
 
-    def record_sending(self, sending: Sending) -> Brake | None:
+    def record_sending(self, sending: Sending) -> Hold | None:
         """Timed."""
         return self._timed(lambda: self._ledger.record_sending(sending), ())
 

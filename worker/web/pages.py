@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from worker.engine.derived import told
 from worker.engine.explaining import Question, explain, wanted_of
-from worker.engine.looks import Settings, mode_of
+from worker.engine.views import Settings, mode_of
 from worker.guards import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter, RuleNow
@@ -66,7 +66,7 @@ class PageParts:
     """``decide`` does what a form asks for and says what was done, or raises `WorkerError` with nothing changed.
     ``in_force``: the rules, ``rules_at``: the folder or file that they came from, ``mode``: that of a rule which has
     none of its own. ``entropy`` draws a secret text. ``silence`` tells for how long, in seconds, the daemon's loop has
-    not moved. ``interval`` is the time between two looks. ``measured`` answers Prometheus. ``amiss`` says, as `status`
+    not moved. ``interval`` is the time between two polls. ``measured`` answers Prometheus. ``amiss`` says, as `status`
     does, what is wrong with the ledger as it lies there; None where nothing is. ``deciding``: what of the config
     deciding needs. ``tested``: what the rule tests say of the rules with that hash. ``keys`` are those of now;
     ``refused`` is told of each wrong sign-in: from where, as whom, how manieth."""
@@ -103,7 +103,7 @@ LATELY = timedelta(days=7)
 """Writes that ended without success count for so long against a rule."""
 DAYS = 30
 RANGES = (7, 30, 90, 365)
-FOR_A_PERSON: tuple[State, ...] = ("needs_human", "waiting")
+FOR_AN_OPERATOR: tuple[State, ...] = ("needs_human", "waiting")
 
 
 class NoSuchPage(Exception):
@@ -145,7 +145,7 @@ def link(path: str, **query: object) -> str:
 
 
 def now_page(asking: PageRequest) -> Shown:
-    """What is so now, what a person must decide first."""
+    """What is so now, what an operator must decide first."""
     ledger, now = asking.ledger, asking.now
     status = ledger.status()
     body: Mapping[str, Json] = {} if status is None else status.body
@@ -154,9 +154,9 @@ def now_page(asking: PageRequest) -> Shown:
     rules, said_of = body.get("rules"), body.get("partners")
     partners: Mapping[str, Json] = said_of if isinstance(said_of, dict) else {}
     values = {
-        "bursts": bursts(_shown_writes(ledger.writes_in(FOR_A_PERSON, DECISIONS), asking)),
+        "bursts": bursts(_shown_writes(ledger.writes_in(FOR_AN_OPERATOR, DECISIONS), asking)),
         "counts": counts,
-        "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_A_PERSON) - DECISIONS),
+        "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_AN_OPERATOR) - DECISIONS),
         "status": status,
         "cycle_ms": body.get("cycle_ms"),
         "rules_state": rules if isinstance(rules, Mapping) else {},

@@ -287,7 +287,7 @@ def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
 
 
 def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Chart:
-    """For each day the middle and the slow end of the time from the look that fired to the proof."""
+    """For each day the middle and the slow end of the time from the poll that fired to the proof."""
     names = _days(today, days)
     found = sorted((one for one in settled if one.day in names), key=lambda one: one.day)
     highest = _round_up(max((one.slow_s for one in found), default=0))

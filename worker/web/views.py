@@ -200,7 +200,7 @@ TONES: Mapping[str, str] = {
 }
 """How a kind, a state or a standing is coloured; whatever is not here is quiet. The word itself is always shown too."""
 LET_GO = "let go: "
-"""Before a person's words where a write was approved, which is said otherwise here."""
+"""Before an operator's words where a write was approved, which is said otherwise here."""
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+]00:00)")
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -276,7 +276,7 @@ def troubles_of(now: RuleNow, *, enabled: bool, halted: bool) -> tuple[tuple[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """What waits or needs a person, together where one rule did it. ``spends``: what all of them spend."""
+    """What waits or needs an operator, together where one rule did it. ``spends``: what all of them spend."""
 
     rule: str
     state: str
@@ -285,7 +285,7 @@ class Burst:
 
 
 def bursts(writes: Iterable[WriteShown]) -> tuple[Burst, ...]:
-    """What a person must decide: first what needs a person, then what waits, each rule's writes together."""
+    """What an operator must decide: first what needs an operator, then what waits, each rule's writes together."""
     found: dict[tuple[str, str], list[WriteShown]] = {}
     for one in writes:
         found.setdefault((one.write.state, one.write.key.rule), []).append(one)
@@ -333,7 +333,7 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
 
 
 def changed_field(record: Record) -> tuple[str, Json, Json, Json] | None:
-    """Field, value before, value now, and the write of ours that made it, None for another hand's; None for any other
+    """Field, value before, value now, and the write of ours that made it, None for somebody else's; None for any other
     record. See `worker.engine.derived.told`."""
     facts = record.get("facts")
     change = field_change(facts) if record.get("kind") == "observed" and isinstance(facts, Mapping) else None

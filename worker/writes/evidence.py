@@ -2,8 +2,8 @@
 
 Presence is proof, absence is not. *Not there* means that the target reads exactly as it did before the first attempt,
 and that the effect would read otherwise: a list must be whole, nothing like what is wanted may be in it, and nothing
-wanted may be such that it could be shown as what was there before. A third value is for a person at once. A fact that
-is unknown, or lacks the field, cannot tell; nothing is guessed.
+wanted may be such that it could be shown as what was there before. A third value is for an operator at once. A fact
+that is unknown, or lacks the field, cannot tell; nothing is guessed.
 """
 
 import json
@@ -467,8 +467,8 @@ def _told(value: Json) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """One read of the target, begun at monotonic ``began``, said this; `looked` makes it from a fact.
+class TargetRead:
+    """One read of the target, begun at monotonic ``began``, said this; `read_of` makes it from a fact.
 
     ``overtook``: the write went ahead of an opposite one that was not settled then; it is still ``unsettled``, or it
     has ``landed`` meanwhile. None where it overtook nothing, or nothing that came to anything.
@@ -481,7 +481,7 @@ class Looked:
 
 # From one read of a target to what `advance` is told of it: the evidence, and all that may speak against it.
 #
-# Every reader goes through here, a round of evidence, the last look before another attempt and a rule test, so that
+# Every reader goes through here, a round of evidence, the last poll before another attempt and a rule test, so that
 # none of them can believe what another one would doubt. *Not there* is the word that lets a write be sent again; so it
 # is weakened to *cannot tell* wherever the absence has another explanation. Presence is never weakened.
 
@@ -501,9 +501,9 @@ def needs_event(write: Write, fact: Fact) -> bool:
     return fact.value.get("state") == "NONE" and judge(write, fact).says == "not_there"
 
 
-def looked(
+def read_of(
     write: Write, fact: Fact, others: Iterable[Write], *, began: float, running: bool, event_answered: bool
-) -> Looked:
+) -> TargetRead:
     """What a read of the write's target, begun at monotonic ``began``, says of it.
 
     ``others``: every write of the target, final ones too. ``running``: the service's task of this write still runs.
@@ -518,7 +518,7 @@ def looked(
     if running and evidence.says != "there":
         evidence = Evidence(says="cannot_tell", value=evidence.value, why=f"{RUNNING}: {evidence.why}")
     overtook = overtaken(write, others) if write.intent.stops else None
-    return Looked(evidence=evidence, began=began, overtook=overtook)
+    return TargetRead(evidence=evidence, began=began, overtook=overtook)
 
 
 def covered(write: Write, others: Iterable[Write]) -> bool:

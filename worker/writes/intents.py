@@ -31,8 +31,8 @@ from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, ow
 
 # The parameters of a step at its firing: what is written as CEL is computed, and ``each`` is gone through.
 #
-# Everything is computed at once and kept with the write, so that what a person approves is what is sent. What cannot be
-# computed now holds the firing; what was computed and is no value of its parameter is never sent (`judged`).
+# Everything is computed at once and kept with the write, so that what an operator approves is what is sent. What cannot
+# be computed now holds the firing; what was computed and is no value of its parameter is never sent (`judged`).
 
 RUN = "tc_run_id"
 EACH = "each"
@@ -279,8 +279,8 @@ def reads_back(intent: Intent, item: str) -> bool:
 
 
 def asks_always(intent: Intent) -> tuple[str, str] | None:
-    """Why a person must let it go, whatever the mode, as a reason and in words: what a DELETE takes away nobody can put
-    back, and what a request does that the document does not name nobody knows."""
+    """Why an operator must let it go, whatever the mode, as a reason and in words: what a DELETE takes away nobody can
+    put back, and what a request does that the document does not name nobody knows."""
     if ACTIONS[intent.action].shown != "confirm":
         return None
     if intent.params.get("method") == "DELETE":
@@ -470,7 +470,7 @@ def _named(values: Mapping[str, Json]) -> str:
 
 
 def _spelled(value: Json) -> str:
-    """Every number of the service's comes as a double; a person reads 500 and not 500.0."""
+    """Every number of the service's comes as a double; an operator reads 500 and not 500.0."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_MAX:
         return str(int(value))
     if isinstance(value, list) and all(isinstance(one, str) for one in value):

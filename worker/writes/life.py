@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 from worker.model.commits import Move, PartnerMemory, Record, of_write
 from worker.model.exchange import Accepted, NotSent, Outcome, Refused, Uncertain
 from worker.model.writes import State, Write
-from worker.writes.evidence import Evidence, Looked
+from worker.writes.evidence import Evidence, TargetRead
 
 # Refusals of our credentials (401, 403), counted for the partner and not for the write. Pure.
 #
@@ -52,7 +52,7 @@ def after_outcome(memory: PartnerMemory, sending: Write, outcome: Outcome, now: 
 #
 # Every change of state in the worker is made by `move`; a pair that the table lacks is a programming error and raises
 # before anything is stored. The one exception has a function of its own, `restored`: what becomes of open writes where
-# a person accepts a restored ledger. The pictures in docs/operating.md and docs/reference.md are drawn from this
+# an operator accepts a restored ledger. The pictures in docs/operating.md and docs/reference.md are drawn from this
 # table.
 
 MOVES: Mapping[State, tuple[State, ...]] = {
@@ -73,7 +73,7 @@ MOVES: Mapping[State, tuple[State, ...]] = {
 """``applied`` goes to ``planned`` only where an overtaken opposite write landed afterwards."""
 
 RESTORED: frozenset[State] = frozenset(state for state, after in MOVES.items() if after)
-"""What leads to ``needs_human`` whatever the table says, once a person accepts a restored ledger: nobody knows what
+"""What leads to ``needs_human`` whatever the table says, once an operator accepts a restored ledger: nobody knows what
 became of these writes since the backup. Only `restored` makes this move."""
 
 
@@ -101,8 +101,8 @@ def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **chan
 
 
 def restored(write: Write, *, at: datetime, moved_to: str = "") -> Move:
-    """The move of a write that was not final in a ledger that a person accepted as restored, or took to another service
-    (``moved_to``). Raises `IllegalMove`."""
+    """The move of a write that was not final in a ledger that an operator accepted as restored, or took to another
+    service (``moved_to``). Raises `IllegalMove`."""
     if write.state not in RESTORED:
         raise IllegalMove(f"a write that is {write.state} stays so when its ledger is restored")
     why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
@@ -155,8 +155,9 @@ def note(write: Write, **changes: Any) -> Move:  # noqa: ANN401 - fields of Writ
 class Policy:
     """How long and how often to look before anything is concluded; the ``safety`` section for one kind of write.
 
-    ``toggle``: a second send would undo the first, so an unknown outcome is always for a person. ``reads_back``: a read
-    can show the effect. ``ask``: unknown outcomes are put before a person at once. ``spends``: twice, it costs money.
+    ``toggle``: a second send would undo the first, so an unknown outcome is always for an operator. ``reads_back``: a
+    read can show the effect. ``ask``: unknown outcomes are put before an operator at once. ``spends``: twice, it costs
+    money.
     """
 
     settle: timedelta
@@ -213,7 +214,7 @@ class TaskFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A person says whether the write took effect."""
+    """An operator says whether the write took effect."""
 
     applied: bool
     because: str
@@ -227,7 +228,7 @@ class Unwanted:
     why: str
 
 
-Input: TypeAlias = Attempted | Looked | FoundSending | TaskFailed | Verdict | Unwanted
+Input: TypeAlias = Attempted | TargetRead | FoundSending | TaskFailed | Verdict | Unwanted
 Then: TypeAlias = Literal["read", "send", "rest"]
 
 
@@ -255,8 +256,8 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
     _must_take(write, event)
     if isinstance(event, Attempted):
         return _after_attempt(write, event, policy, now, monotonic)
-    if isinstance(event, Looked):
-        return _after_look(write, settling or Settling(ended=monotonic), event, policy, at)
+    if isinstance(event, TargetRead):
+        return _after_read(write, settling or Settling(ended=monotonic), event, policy, at)
     if isinstance(event, FoundSending):
         who = "process ended while this write was being sent"
         if event.late_s:
@@ -284,7 +285,7 @@ def _must_take(write: Write, event: Input) -> None:
 _TAKEN_IN: Mapping[type, frozenset[State]] = {
     Attempted: frozenset({"sending"}),
     FoundSending: frozenset({"sending"}),
-    Looked: frozenset({"applied", "unknown", "needs_human"}),
+    TargetRead: frozenset({"applied", "unknown", "needs_human"}),
     Verdict: frozenset({"needs_human"}),
 }
 """States in which each input means something; the others are taken in any state and may change nothing."""
@@ -296,7 +297,7 @@ def may_resend(write: Write, settling: Settling, policy: Policy, monotonic: floa
 
 
 def attempts_left(write: Write, policy: Policy) -> bool:
-    """Whether one more attempt is allowed. A person's ``--not-applied`` allows exactly one beyond those made."""
+    """Whether one more attempt is allowed. An operator's ``--not-applied`` allows exactly one beyond those made."""
     return write.counted < policy.max_attempts + write.extra_attempts
 
 
@@ -368,14 +369,14 @@ def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: b
 def _became_unknown(write: Write, reason: str, why: str, policy: Policy, now: datetime, monotonic: float) -> Next:
     since = write.unknown_since or now
     lost = move(write, "unknown", at=now, reason=reason, why=why, unknown_since=since, denied=0)
-    asked = _for_a_person(policy)
+    asked = _for_operator(policy)
     if asked is not None:
         code, words = asked
         lost = and_then(lost, "needs_human", at=now, reason=code, why=f"{why}; {words}")
     return Next(move=lost, settling=Settling(ended=monotonic), then="read")
 
 
-def _for_a_person(policy: Policy) -> tuple[str, str] | None:
+def _for_operator(policy: Policy) -> tuple[str, str] | None:
     """Why an unknown outcome of this kind is never settled by reading alone: the reason code, and the words."""
     if not policy.reads_back:
         return "no_readback", "and this effect cannot be read back"
@@ -386,36 +387,36 @@ def _for_a_person(policy: Policy) -> tuple[str, str] | None:
     return None
 
 
-def _after_look(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:
+def _after_read(write: Write, settling: Settling, read: TargetRead, policy: Policy, at: tuple[datetime, float]) -> Next:
     now, _ = at
-    if look.began < settling.ended:
+    if read.began < settling.ended:
         return Next(move=None, settling=settling, then="read")
-    if look.overtook == "unsettled" and (look.evidence.says == "there" or write.state == "applied"):
-        return Next(move=None, settling=replace(settling, absent=0, last_read=look.began), then="read")
-    if look.evidence.says == "there":
+    if read.overtook == "unsettled" and (read.evidence.says == "there" or write.state == "applied"):
+        return Next(move=None, settling=replace(settling, absent=0, last_read=read.began), then="read")
+    if read.evidence.says == "there":
         done = move(
-            write, "confirmed", at=now, reason="read", why=look.evidence.why, confirmed_by="read", absent_proved=False
+            write, "confirmed", at=now, reason="read", why=read.evidence.why, confirmed_by="read", absent_proved=False
         )
         return Next(move=done, settling=None, then="rest")
-    if look.overtook == "landed" and _undone(write, settling, look, policy):
-        return _sent_anew(write, look, now)
-    counted = _counted(settling, look, policy)
+    if read.overtook == "landed" and _undone(write, settling, read, policy):
+        return _sent_anew(write, read, now)
+    counted = _counted(settling, read, policy)
     if write.state == "applied":
-        return _still_applied(write, counted, look, policy, at)
+        return _still_applied(write, counted, read, policy, at)
     if write.state == "unknown":
-        return _still_unknown(write, counted, look, policy, at)
+        return _still_unknown(write, counted, read, policy, at)
     newly = not write.absent_proved and _proved_absent(counted, policy)
     change = note(write, absent_proved=True) if newly else None  # a proof stands: only presence takes it back
     return Next(move=change, settling=counted, then="read")
 
 
-def _undone(write: Write, settling: Settling, look: Looked, policy: Policy) -> bool:
+def _undone(write: Write, settling: Settling, read: TargetRead, policy: Policy) -> bool:
     """The target shows something else so long after the attempt that neither a lagging read nor a late effect of our
     own explains it: the overtaken write landed last."""
     return (
         write.state == "applied"
-        and _disagrees(look.evidence)
-        and look.began - settling.ended - settling.late_s >= policy.settle.total_seconds()
+        and _disagrees(read.evidence)
+        and read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()
     )
 
 
@@ -424,27 +425,27 @@ def _disagrees(evidence: Evidence) -> bool:
     return evidence.says == "not_there" or evidence.third is not None
 
 
-def _sent_anew(write: Write, look: Looked, now: datetime) -> Next:
+def _sent_anew(write: Write, read: TargetRead, now: datetime) -> Next:
     """The opposite write that this one had overtaken landed after it: what stops spending is sent once more, which
     does not count against the attempts."""
-    why = f"an opposite write that it had overtaken landed after it: {look.evidence.why}"
+    why = f"an opposite write that it had overtaken landed after it: {read.evidence.why}"
     extra = write.extra_attempts + 1
     back = move(write, "planned", at=now, reason="overtaken", why=why, extra_attempts=extra, unknown_since=None)
     return Next(move=back, settling=None, then="send")
 
 
-def _counted(settling: Settling, look: Looked, policy: Policy) -> Settling:
+def _counted(settling: Settling, read: TargetRead, policy: Policy) -> Settling:
     """The row of reads with this one: *cannot tell* starts it anew; reads too close together count once.
 
     The order is that in which reads began: an answer that comes late never stands behind one that began after it.
     """
     last = settling.last_read
-    if look.evidence.says == "cannot_tell":
-        return replace(settling, absent=0, last_read=look.began if last is None else max(last, look.began))
+    if read.evidence.says == "cannot_tell":
+        return replace(settling, absent=0, last_read=read.began if last is None else max(last, read.began))
     least = policy.interval.total_seconds() if settling.absent > 0 else 0.0
-    if last is not None and look.began - last < least:
+    if last is not None and read.began - last < least:
         return settling
-    return replace(settling, absent=settling.absent + 1, last_read=look.began)
+    return replace(settling, absent=settling.absent + 1, last_read=read.began)
 
 
 def _proved_absent(settling: Settling, policy: Policy) -> bool:
@@ -453,27 +454,31 @@ def _proved_absent(settling: Settling, policy: Policy) -> bool:
     return settling.last_read - settling.ended - settling.late_s >= policy.settle.total_seconds()
 
 
-def _still_applied(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:
+def _still_applied(
+    write: Write, settling: Settling, read: TargetRead, policy: Policy, at: tuple[datetime, float]
+) -> Next:
     """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later. Where only the
-    wall clock says so, because processes come and go, a person is asked: that clock may be wrong."""
+    wall clock says so, because processes come and go, an operator is asked: that clock may be wrong."""
     now, monotonic = at
-    limit = policy.confirm_within if _disagrees(look.evidence) else policy.evidence_within
-    if look.overtook == "landed":
+    limit = policy.confirm_within if _disagrees(read.evidence) else policy.evidence_within
+    if read.overtook == "landed":
         return Next(move=None, settling=settling, then="read")
     if monotonic - settling.ended <= limit.total_seconds():
-        if now - write.changed_at <= limit or not _looked_for_long(settling, policy, now):
+        if now - write.changed_at <= limit or not _read_for_long(settling, policy, now):
             return Next(move=None, settling=settling, then="read")
-        why = f"the service accepted it, and over several restarts no read has shown it: {look.evidence.why}"
+        why = f"the service accepted it, and over several restarts no read has shown it: {read.evidence.why}"
         up = move(write, "needs_human", at=now, reason="no_evidence", why=why)
         return Next(move=up, settling=settling, then="read")
-    why = f"the service accepted it, and for {limit} no read has shown it: {look.evidence.why}"
+    why = f"the service accepted it, and for {limit} no read has shown it: {read.evidence.why}"
     end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
     return Next(move=end, settling=None, then="rest")
 
 
-def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]) -> Next:
+def _still_unknown(
+    write: Write, settling: Settling, read: TargetRead, policy: Policy, at: tuple[datetime, float]
+) -> Next:
     now, monotonic = at
-    given_up = _given_up(write, settling, look, policy, at)
+    given_up = _given_up(write, settling, read, policy, at)
     if given_up is not None:
         code, why = given_up
         proved = _proved_absent(settling, policy)
@@ -485,12 +490,12 @@ def _still_unknown(write: Write, settling: Settling, look: Looked, policy: Polic
 
 
 def _given_up(
-    write: Write, settling: Settling, look: Looked, policy: Policy, at: tuple[datetime, float]
+    write: Write, settling: Settling, read: TargetRead, policy: Policy, at: tuple[datetime, float]
 ) -> tuple[str, str] | None:
-    """Why a person must tell: the reason code, and the words. None while reads may still settle it."""
-    if look.evidence.third is not None:
-        return look.evidence.third, look.evidence.why
-    asked = _for_a_person(policy)
+    """Why an operator must tell: the reason code, and the words. None while reads may still settle it."""
+    if read.evidence.third is not None:
+        return read.evidence.third, read.evidence.why
+    asked = _for_operator(policy)
     if asked is not None:
         code, words = asked
         return code, f"whether it took effect is not known, {words}"
@@ -499,22 +504,22 @@ def _given_up(
     if _too_long(write, settling, policy, *at):
         return (
             "no_evidence",
-            f"for {policy.evidence_within} reads could not settle whether it took effect: {look.evidence.why}",
+            f"for {policy.evidence_within} reads could not settle whether it took effect: {read.evidence.why}",
         )
     return None
 
 
 def _too_long(write: Write, settling: Settling, policy: Policy, now: datetime, monotonic: float) -> bool:
     """Too long in this process, or by the wall clock once this process had a fair time to look for itself, or several
-    that came and went had it together. That clock only ever asks a person, or does so later."""
+    that came and went had it together. That clock only ever asks an operator, or does so later."""
     here = monotonic - settling.ended
     if here >= policy.evidence_within.total_seconds():
         return True
-    fair = here >= 2 * policy.settle.total_seconds() or _looked_for_long(settling, policy, now)
+    fair = here >= 2 * policy.settle.total_seconds() or _read_for_long(settling, policy, now)
     return fair and now - (write.unknown_since or now) >= policy.evidence_within
 
 
-def _looked_for_long(settling: Settling, policy: Policy, now: datetime) -> bool:
+def _read_for_long(settling: Settling, policy: Policy, now: datetime) -> bool:
     """Whether processes before this one began to look so long ago, by the ledger's times, that all together had a fair
     time, though each of them ended too soon."""
     return settling.looked_at is not None and now - settling.looked_at >= 2 * policy.settle

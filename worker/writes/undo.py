@@ -43,14 +43,14 @@ _SETTERS: Mapping[tuple[str, str], RuleStep] = {
 _BELONGS = "no read shows its effect: undo the write before it, of which it is the second half"
 
 Foreign: TypeAlias = Callable[[Write], "str | None"]
-"""Whether another hand has changed the write's target since it was sent: in words, or None."""
+"""Whether somebody else has changed the write's target since it was sent: in words, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutBack:
     """One undo to be planned. ``undoes``: the writes, newest first; ``left``: by field what they left on the target,
     ``back``: what it shall read; ``steps``: the actions that bring that about. ``guarded``: the target must still read
-    as it was left; members of a series are each their own, and what another hand has changed of them is so already."""
+    as it was left; members of a series are each their own, and what somebody else has changed of them is so already."""
 
     undoes: tuple[Write, ...]
     left: Mapping[str, Json]
@@ -59,7 +59,7 @@ class PutBack:
     guarded: bool
 
     def words(self) -> dict[str, str]:
-        """What is put back, by field, for a person."""
+        """What is put back, by field, for an operator."""
         if self.guarded:
             return {name: f"from {self.left[name]!r} to {value!r}" for name, value in self.back.items()}
         return {name: "into the series" if inside else "out of the series" for name, inside in self.back.items()}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from worker.cli.common import engine_settings, unvouched_lines
+from worker.cli.common import engine_settings, unconfirmed_lines
 from worker.config import load_config
-from worker.engine.looks import EngineSettings, unvouched_for
+from worker.engine.views import EngineSettings, unconfirmed_for
 from worker.rules.load import load_rules
 
 REAL = 'api: {base_url: "https://api.example/api/v3"}\n'
@@ -49,7 +49,7 @@ def held_by(folder: Path, config: str) -> dict[str, list[str]]:
     """By rule: the keys that hold its writes."""
     found = settings(folder, config)
     rules = load_rules(folder / "rules").rules
-    held = {rule.id: sorted(unvouched_for(rule.do[0].action, rule, found)) for rule in rules if rule.enabled}
+    held = {rule.id: sorted(unconfirmed_for(rule.do[0].action, rule, found)) for rule in rules if rule.enabled}
     return {str(rule): keys for rule, keys in held.items()}
 
 
@@ -86,13 +86,13 @@ def test_a_write_leans_on_its_action_and_on_the_facts_of_its_rule(
 
 
 def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> None:
-    assert sorted(unvouched_for("pause", None, settings(tmp_path, REAL))) == PAUSE
+    assert sorted(unconfirmed_for("pause", None, settings(tmp_path, REAL))) == PAUSE
 
 
 def test_what_to_confirm_is_said_with_the_line_to_write_and_the_rules_that_need_it(tmp_path: Path) -> None:
     config = load_config(settle_in(tmp_path, REAL, RULES))
 
-    lines = unvouched_lines(config, load_rules(config.rules).rules)
+    lines = unconfirmed_lines(config, load_rules(config.rules).rules)
 
     held = "not confirmed, so writes that depend on it are held: "
     assert f'{held}adplatform.connected: "connected"   (rule on-connected)' in lines
@@ -108,7 +108,9 @@ def test_many_rules_are_named_in_part(tmp_path: Path) -> None:
         f"  - {{id: p{number}, when: event.status == 'cancelled', do: [pause]}}\n" for number in range(7)
     )
     config = load_config(settle_in(tmp_path, REAL, rules))
-    assert unvouched_lines(config, load_rules(config.rules).rules)[0].endswith("(rules p0, p1, p2, p3, p4 and 2 more)")
+    assert unconfirmed_lines(config, load_rules(config.rules).rules)[0].endswith(
+        "(rules p0, p1, p2, p3, p4 and 2 more)"
+    )
 
 
 def test_check_and_run_say_what_to_confirm_before_anything_else_happens(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from worker.api.assumptions import assumptions_from
 from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
-from worker.engine.looks import EngineSettings, Settings
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Ran, run_test
+from worker.engine.views import EngineSettings, Settings
 from worker.guards import Limits
 from worker.ledger.sql import ScratchLedger
 from worker.model.exchange import Answered, Outcome, WriteRequest

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, a_rule, a_story, on_tcs, seen, tcs, told
-from worker.engine.looks import Settings
+from tests.polls import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, a_rule, a_story, on_tcs, seen, tcs, told
+from worker.engine.views import Settings
 from worker.model.facts import FactKey, Json
 from worker.model.rules import Watch
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.looks import BUDGET_500, E1, HOUR, MINUTE, Story, a_rule, a_story, on_tcs, seen, tcs, told
+from tests.polls import BUDGET_500, E1, HOUR, MINUTE, Story, a_rule, a_story, on_tcs, seen, tcs, told
 from worker.model.facts import FactKey, RuleId
 from worker.model.rules import Rule, Watch
 from worker.writes.life import move

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.looks import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, approved, tcs
-from worker.engine.looks import Settings
+from tests.polls import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, approved, tcs
 from worker.engine.planning import precedence
+from worker.engine.views import Settings
 from worker.model.rules import Rule
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"

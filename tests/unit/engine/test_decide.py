@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.looks import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
+from tests.polls import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
 from worker.engine.decide import decide
-from worker.engine.looks import Look, Settings, sendings_reach
+from worker.engine.views import PollView, Settings, sendings_reach
 from worker.model.commits import PartnerMemory, RuleMemory
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, RuleId
 from worker.model.rules import Truth
@@ -156,7 +156,7 @@ def test_what_each_condition_was_is_told_for_explaining() -> None:
 
 def test_a_look_needs_nothing_but_facts() -> None:
     facts = {FactKey(name="event"): Known(value={"city": "x"}, read_at=START)}
-    look = Look(
+    look = PollView(
         partner=PARTNER,
         now=START,
         memory=PartnerMemory(partner=PARTNER),

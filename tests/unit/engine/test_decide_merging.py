@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.looks import E1, Story, a_rule, a_set
+from tests.polls import E1, Story, a_rule, a_set
 from tests.unit.engine.test_decide_properties import TURNS, Turn, begun, played, rules
 from worker.model.facts import RuleId
 from worker.model.rules import RuleSet

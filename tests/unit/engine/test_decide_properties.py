@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.looks import BUDGET_500, E1, HOUR, INTERVAL, MINUTE, PARTNER, TCS, Looked, Story, a_rule, a_set, tcs
+from tests.polls import BUDGET_500, E1, HOUR, INTERVAL, MINUTE, PARTNER, TCS, Story, TargetRead, a_rule, a_set, tcs
 from worker.engine.observe import unread_keys
 from worker.model.facts import EventId, Fact, FactKey, Observation
 from worker.model.rules import Rule, RuleSet, Surge, Watch
@@ -72,7 +72,7 @@ def begun(of: RuleSet, *, restarting: bool = False, events: Sequence[EventId] = 
     return story
 
 
-def played(story: Story, turn: Turn) -> Looked:
+def played(story: Story, turn: Turn) -> TargetRead:
     """One turn of the world, and the look after it."""
     happens(story, turn)
     return story.look(timedelta(seconds=turn[3]))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.looks import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
-from worker.engine.looks import Settings
+from tests.polls import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
 from worker.engine.planning import edits_of, in_one, let_go, reopened, reopened_by
+from worker.engine.views import Settings
 from worker.model.commits import RuleMemory
 from worker.model.facts import RuleId, WriteId
 from worker.model.rules import Rule

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.looks import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, approved
-from worker.engine.looks import Settings
+from tests.polls import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, approved
+from worker.engine.views import Settings
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import State
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.looks import BUDGET_500, E1, PARTNER, START, TCS, a_rule
+from tests.polls import BUDGET_500, E1, PARTNER, START, TCS, a_rule
 from worker.engine.observe import unread_keys, wanted_keys, weight_of
 from worker.model.facts import Fact, FactKey, Json, Known, Observation
 from worker.model.rules import Rule

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.looks import E1, START, Story, a_rule, a_story
+from tests.polls import E1, START, Story, a_rule, a_story
 from worker.engine.changes import overlaid, with_fields, written_values
 from worker.model.facts import FactKey, Json, Known, Observation
 from worker.model.rules import Scope

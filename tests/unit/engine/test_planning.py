@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.looks import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
-from worker.engine.looks import Settings, mode_of
+from tests.polls import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
+from worker.engine.views import Settings, mode_of
 from worker.model.facts import EventId, PartnerId
 from worker.model.rules import Rule, RuleStep, Surge
 from worker.model.writes import Mode

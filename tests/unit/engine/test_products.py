@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from worker.engine.looks import off_fact, products_off, shut
+from worker.engine.views import off_fact, products_off, shut
 from worker.model.facts import Fact, Json, Known, Unknown
 from worker.rules.load import read_rules
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes, ran
-from worker.engine.looks import Settings
+from worker.engine.views import Settings
 from worker.model.errors import UsageError
 
 RUNNING = "given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}"
@@ -11,7 +11,7 @@ RUNNING = "given: {event: {id: e1, status: active, client_campaign_status: RUNNI
 
 def test_a_look_happens_at_every_interval_and_right_after_each_set() -> None:
     done = ran(a_bench(PAUSE), f"{RUNNING}\nsteps: [{{at: 7s, set: {{event: {{status: cancelled}}}}}}, {{at: 8s}}]")
-    assert done.looks == 2, "0s and 7s; the looks at 3s and 6s are known to change nothing"
+    assert done.polls == 2, "0s and 7s; the looks at 3s and 6s are known to change nothing"
     passes(
         a_bench(PAUSE),
         f"""
@@ -354,7 +354,7 @@ def test_a_change_that_is_none_was_seen_to_hold_back_but_not_at_the_first_look()
 
 
 def test_a_step_that_is_years_away_is_refused_where_every_look_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.engine.playing.LOOKS_MAX", 10)
+    monkeypatch.setattr("worker.engine.playing.POLLS_MAX", 10)
     bench = a_bench("{id: r, when: \"string(now) == 'x'\", do: [pause]}")
-    with pytest.raises(UsageError, match=r"t\.yaml:2: more than 10 looks"):
+    with pytest.raises(UsageError, match=r"t\.yaml:2: more than 10 polls"):
         ran(bench, "steps: [{at: 1m, expect: []}]")

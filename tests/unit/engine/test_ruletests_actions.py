@@ -175,7 +175,7 @@ steps:
   - {at: 25h, expect: [{rule: r, action: pause}]}
 """,
     )
-    assert done.looks < 200, "what lies between its times is jumped over"
+    assert done.polls < 200, "what lies between its times is jumped over"
 
 
 def test_what_a_time_asked_for_is_not_waited_for() -> None:

@@ -70,7 +70,7 @@ def test_a_computed_value_of_the_moment_keeps_every_look() -> None:
 
 def test_three_quiet_days_cost_a_few_looks() -> None:
     body = "given: {event: {status: active}}\nsteps: [{at: 3d, expect: []}]"
-    assert ran(a_bench(PAUSE), body).looks < 5
+    assert ran(a_bench(PAUSE), body).polls < 5
     late = "{id: r, when: \"event.start_date_time - now < duration('36h')\", do: [pause]}"
     body = """
 given: {event: {start_date_time: "2026-01-04T12:00:01Z", client_campaign_status: RUNNING}}
@@ -79,19 +79,19 @@ steps:
   - {at: 36h3s, expect: [{rule: r, action: pause}]}
   - {at: 3d, expect: []}
 """
-    assert passes(a_bench(late), body).looks < 10
+    assert passes(a_bench(late), body).polls < 10
     nightly = "{id: r, when: now.getHours() == 3, cooldown: 1h, do: [pause]}"
     body = "given: {event: {id: e1}}\nsteps: [{at: 15h, expect: [{rule: r, action: pause}]}, {at: 3d, EXPECT}]"
     more = (
         "set: {event: {client_campaign_status: RUNNING}}, expect: [{rule: r, action: pause}, {rule: r, action: pause}]"
     )
-    assert passes(a_bench(nightly), body.replace("EXPECT", more)).looks < 150
+    assert passes(a_bench(nightly), body.replace("EXPECT", more)).polls < 150
     elsewhere = PAUSE.replace("event.status == 'cancelled'", "now.getHours('Asia/Kathmandu') == 3")
     body = """
 given: {now: 2026-01-01T12:00:00Z, event: {id: e1, client_campaign_status: RUNNING}}
 steps: [{at: 9h14m57s, expect: []}, {at: 9h15m, expect: [{rule: pause, action: pause}]}, {at: 1d, expect: []}]
 """
-    assert passes(a_bench(elsewhere), body).looks < 150, "quarters of an hour, where every look took a minute"
+    assert passes(a_bench(elsewhere), body).polls < 150, "quarters of an hour, where every look took a minute"
 
 
 def test_a_time_that_waits_for_facts_is_over_in_an_hour_and_the_looks_until_then_are_jumped_over() -> None:
@@ -103,7 +103,7 @@ steps:
   - {at: 24h30m, set: {adplatform_insights: {spend: 3}}, expect: []}
   - {at: 25h10m, expect: [{rule: r, action: pause}]}
 """
-    assert passes(a_bench(rule), body).looks < 30, "it took 1,200 looks more"
+    assert passes(a_bench(rule), body).polls < 30, "it took 1,200 looks more"
     bench = a_bench(rule, interval=timedelta(minutes=5))
     few, every = ran(bench, body), at_every_look(bench, body)
     told = [(one.at, one.claim, one.happened) for one in few.failures]
@@ -117,7 +117,7 @@ given: {event: {status: x, start_date_time: "2026-01-03T12:04:00Z"}, budget_rang
 steps:
   - {at: 10m, set: {budget_range: {upper_limit: 3}}, expect: [{rule: r, action: pause}]}
 """
-    assert passes(a_bench(rule), body).looks < 10
+    assert passes(a_bench(rule), body).polls < 10
     assert not at_every_look(a_bench(rule), body).failures
 
 
@@ -129,11 +129,11 @@ steps:
   - {at: 3d, states: [{action: pause, state: STATE}]}
 """
     ask = "{id: r, when: \"event.status == 'cancelled'\", do: [pause], on_unknown: ask}"
-    assert passes(a_bench(ask), body.replace("STATE", "needs_human")).looks < 70
+    assert passes(a_bench(ask), body.replace("STATE", "needs_human")).polls < 70
     approve = "{id: r, when: \"event.status == 'cancelled'\", do: [pause], mode: approve}"
-    assert passes(a_bench(approve), body.replace("STATE", "waiting")).looks < 5
+    assert passes(a_bench(approve), body.replace("STATE", "waiting")).polls < 5
     unreadable = body.replace("steps:", "steps:\n  - {at: 0s}\n  - {at: 3s, unknown: [event]}")
-    assert passes(a_bench(ask), unreadable.replace("STATE", "needs_human")).looks < 5
+    assert passes(a_bench(ask), unreadable.replace("STATE", "needs_human")).polls < 5
 
 
 def test_a_write_that_a_limit_holds_is_tried_as_often_as_in_the_daemon() -> None:
@@ -143,12 +143,12 @@ given: {event: {status: cancelled, client_campaign_status: PAUSED}}
 steps:
   - {at: 1h, held: [{rule: run, reason: writes_per_hour}], sent: 0}
 """
-    assert passes(bench, body).looks < 80, "once a minute"
+    assert passes(bench, body).polls < 80, "once a minute"
 
 
 def test_a_sequence_of_a_rule_that_looks_at_the_clock_keeps_every_look() -> None:
     rule = "{id: r, when: now.getHours() == 12, do: [pause, run], mode: approve}"
-    assert ran(a_bench(rule), "steps: [{at: 60s}]").looks == 21
+    assert ran(a_bench(rule), "steps: [{at: 60s}]").polls == 21
 
 
 def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
@@ -198,6 +198,6 @@ steps:
 """ + "\n".join(lines)
     bench = a_bench(*rules)
     few, every = ran(bench, body), at_every_look(bench, body)
-    assert few.looks <= every.looks
+    assert few.polls <= every.polls
     told = [(one.at, one.claim, one.happened) for one in few.failures]
     assert told == [(one.at, one.claim, one.happened) for one in every.failures]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.looks import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
+from tests.polls import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
 from worker.engine.decide import decide
 from worker.engine.deciding import clocked, next_due
 from worker.engine.episodes import JUST_AFTER, momentary
-from worker.engine.looks import Look, Settings
 from worker.engine.observe import wanted_keys
+from worker.engine.views import PollView, Settings
 from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
 from worker.rules.spelling import CronTimes
@@ -353,7 +353,7 @@ def test_a_time_that_was_missed_is_said_once_for_all_events_also_where_they_come
     facts = next(iter(story.facts.values()))
     late = START + timedelta(days=2)
     known = next(iter(story.memories.values()))
-    look = Look(
+    look = PollView(
         partner=PARTNER,
         now=late,
         memory=story.memory,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.looks import HOUR, MINUTE, Story, a_rule, a_story
+from tests.polls import HOUR, MINUTE, Story, a_rule, a_story
 from tests.unit.engine.test_times import FIVE_PAST, started, to
 from worker.model.facts import EventId, WriteId
 from worker.model.rules import Rule

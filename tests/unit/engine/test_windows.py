@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.looks import E1, HOUR, MINUTE, PARTNER, START, a_rule
+from tests.polls import E1, HOUR, MINUTE, PARTNER, START, a_rule
 from tests.unit.engine.ruletest_bench import a_bench, failing, passes
 from worker.engine.derived import NAMED_MOST, PastAsked, derived
 from worker.engine.ports import ReadableLedger

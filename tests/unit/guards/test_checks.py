@@ -30,13 +30,14 @@ from worker.guards import (
     No,
     Situation,
     as_approved,
+    as_no,
     as_of_now,
-    braked,
     budget_in_range,
     budget_of,
     condition_holds,
     created_here,
     credentials,
+    defaults_confirmed,
     first_no,
     halted,
     held_back_off,
@@ -49,10 +50,9 @@ from worker.guards import (
     sequence,
     target_free,
     target_says,
-    vouched,
     waited,
 )
-from worker.model.commits import REASONS, Brake, Halt
+from worker.model.commits import REASONS, Halt, Hold
 from worker.model.facts import Fact, Json, PartnerId, RuleId, UnknownCode, WriteId
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import UNSETTLED, State, Write
@@ -206,11 +206,11 @@ def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(
 
 
 def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
-    no = vouched(a_situation(a_write(), unvouched=("boost.body", "setup.draft")))
+    no = defaults_confirmed(a_situation(a_write(), unconfirmed=("boost.body", "setup.draft")))
     assert said(no) == ("hold", "assumption")
     assert no is not None
     assert "boost.body, setup.draft" in no.why
-    assert vouched(a_situation(a_write())) is None
+    assert defaults_confirmed(a_situation(a_write())) is None
 
 
 @pytest.mark.parametrize(("until", "objects"), [(None, False), (NOW, False), (SOON, True)])
@@ -551,7 +551,7 @@ BEFORE: list[tuple[str, Changes]] = [
     ("backoff", lambda one: replace(one, write=replace(one.write, held_by="backoff", held_until=SOON))),
     ("sequence", with_earlier(another("pause", "planned"))),
     ("halt", lambda one: replace(one, halts=(a_halt(),))),
-    ("assumption", lambda one: replace(one, unvouched=("boost.body",))),
+    ("assumption", lambda one: replace(one, unconfirmed=("boost.body",))),
     ("credentials", lambda one: replace(one, credentials_until=SOON)),
     ("target_busy", lambda one: replace(one, on_target=(another("create_draft", "unknown", 8),))),
     ("undo", lambda one: replace(one, write=replace(one.write, attempt=1), put_back_by=another("pause", "planned", 9))),
@@ -605,13 +605,13 @@ def test_the_first_guard_that_objects_wins(
 
 
 def test_a_brake_of_the_transaction_that_lasts_too_long_asks_a_person() -> None:
-    brake = Brake(reason="halt", why="wait", until=None)
+    brake = Hold(reason="halt", why="wait", until=None)
     young = a_situation(a_write("boost"))
-    assert said(braked(young, brake)) == ("hold", "halt")
+    assert said(as_no(young, brake)) == ("hold", "halt")
     old = replace(young, now=young.write.changed_at + young.limits.held_longer_than + timedelta(seconds=1))
-    assert said(braked(old, brake)) == ("ask", "gap")
+    assert said(as_no(old, brake)) == ("ask", "gap")
     for reason in ("spend", "writes_per_hour"):
-        assert said(braked(old, replace(brake, reason=reason))) == ("hold", reason), "nobody is asked to go beyond it"
+        assert said(as_no(old, replace(brake, reason=reason))) == ("hold", reason), "nobody is asked to go beyond it"
 
 
 def test_what_a_spending_limit_held_for_long_is_out_of_date_and_nothing_else_is() -> None:

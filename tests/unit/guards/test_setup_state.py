@@ -4,9 +4,9 @@ import pytest
 
 from tests.builders import LIMITS, MISSING_GAP, NOW, a_fact, a_situation, a_write, setup_fact, unreadable
 from worker.guards import (
-    brake_in_transaction,
     budget_in_range,
     created_here,
+    held_in_transaction,
     seen_after_all,
     setup_state,
     target_free,
@@ -95,8 +95,8 @@ def test_a_message_waits_for_no_other_and_counts_among_no_writes_of_an_hour() ->
     assert not holds_back(other, message)
     assert target_free(a_situation(message, on_target=(other,))) is None
     many = SendingView(sent_last_hour=(NOW,) * 120)
-    assert brake_in_transaction(message, None, LIMITS, NOW, many) is None
-    assert brake_in_transaction(a_write("run"), None, LIMITS, NOW, many) is not None
+    assert held_in_transaction(message, None, LIMITS, NOW, many) is None
+    assert held_in_transaction(a_write("run"), None, LIMITS, NOW, many) is not None
 
 
 def test_a_setup_that_somebody_else_made_does_not_confirm_ours() -> None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.builders import EVENT, NOW, a_fact, a_write
-from worker.guards import Limits, Situation, added_by, spend_brake, spent
+from worker.guards import Limits, Situation, added_by, held_by_spend, spent
 from worker.model.commits import Booking
 from worker.model.facts import EventId, Fact, Json, RuleId, WriteId
 from worker.model.rules import SpendLimits
@@ -54,7 +54,7 @@ def test_the_sum(text: str, total: float, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "mine", "limits", "braked", "reason"),
+    ("before", "mine", "limits", "held", "reason"),
     [
         ("1 boost e1 500", "1 boost e1 500", {"per_event": 500}, False, "a write is not against itself"),
         ("1 boost e2 500", "2 boost e1 500", {"per_event": 500}, False, "another event's money"),
@@ -69,38 +69,38 @@ def test_the_sum(text: str, total: float, reason: str) -> None:
         ("1 boost e2 500", "2 boost e1 500", {}, False, "no limit"),
     ],
 )
-def test_the_brake(before: str, mine: str, limits: dict[str, float], braked: bool, reason: str) -> None:
+def test_the_brake(before: str, mine: str, limits: dict[str, float], held: bool, reason: str) -> None:
     assert EVENT == "e1"
     (wanted,) = money(mine)
-    found = spend_brake(wanted, money(before), Limits(spend=SpendLimits(**limits)), NOW)
-    assert (found is not None) is braked, reason
+    found = held_by_spend(wanted, money(before), Limits(spend=SpendLimits(**limits)), NOW)
+    assert (found is not None) is held, reason
 
 
 @pytest.mark.parametrize(
-    ("before", "braked", "reason"),
+    ("before", "held", "reason"),
     [
         ("1 boost e2 500 r 1h", True, "its own"),
         ("1 boost e2 500 other 1h", False, "another rule's money"),
     ],
 )
-def test_a_rule_has_limits_of_its_own(before: str, braked: bool, reason: str) -> None:
+def test_a_rule_has_limits_of_its_own(before: str, held: bool, reason: str) -> None:
     (mine,) = money("2 boost e1 500")
-    found = spend_brake(mine, money(before), Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW)
-    assert (found is not None) is braked, reason
+    found = held_by_spend(mine, money(before), Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW)
+    assert (found is not None) is held, reason
     assert found is None or found.why == "500 sent in 24 hours by rule r; with 500 it would be 1000, and 999 is allowed"
 
 
 def test_a_shared_write_counts_for_every_rule_that_shares_it() -> None:
     (mine,), (theirs,) = money("2 boost e1 500"), money("1 boost e2 500 other 1h")
     shared = Booking(**{**{name: getattr(theirs, name) for name in theirs.__slots__}, "rules": (RuleId("other"), RULE)})
-    assert spend_brake(mine, [shared], Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW) is not None
+    assert held_by_spend(mine, [shared], Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW) is not None
 
 
 def test_the_brake_says_what_it_compared() -> None:
     (mine,) = money("2 boost e1 700")
-    brake = spend_brake(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW)
-    assert brake is not None
-    assert brake.why == "500 sent for the event; with 700 it would be 1200, and 1000 is allowed"
+    hold = held_by_spend(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW)
+    assert hold is not None
+    assert hold.why == "500 sent for the event; with 700 it would be 1200, and 1000 is allowed"
 
 
 def test_the_brake_says_when_enough_of_it_is_long_ago() -> None:
@@ -108,7 +108,7 @@ def test_the_brake_says_when_enough_of_it_is_long_ago() -> None:
     before = money("1 boost e2 200 r 20h, 2 boost e2 200 r 10h, 3 boost e2 100 r 1h")
 
     def until(**limit: float) -> datetime | None:
-        found = spend_brake(mine, before, Limits(spend=SpendLimits(**limit)), NOW)
+        found = held_by_spend(mine, before, Limits(spend=SpendLimits(**limit)), NOW)
         assert found is not None
         return found.until
 
@@ -117,7 +117,7 @@ def test_the_brake_says_when_enough_of_it_is_long_ago() -> None:
     assert until(per_week=999) == NOW + 158 * HOUR
     assert until(per_day=700) == NOW + 23 * HOUR
     assert until(per_day=600) is None, "no time makes room for more than is allowed"
-    assert spend_brake(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW).until is None  # type: ignore[union-attr]
+    assert held_by_spend(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW).until is None  # type: ignore[union-attr]
 
 
 def situation(write: Write, **facts: Fact) -> Situation:

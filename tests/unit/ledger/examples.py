@@ -16,7 +16,7 @@ from worker.ledger.database import SqliteStore, memory_store
 from worker.ledger.mark import Mark, first_mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger, set_up
-from worker.model.commits import Brake, Commit, Move, Record, RuleMemory, Sending, SendingView, of_write
+from worker.model.commits import Commit, Hold, Move, Record, RuleMemory, Sending, SendingView, of_write
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
 
@@ -141,8 +141,8 @@ def to_sending(write: Write, at: datetime) -> Move:
 
 
 def record(
-    ledger: Ledger, move: Move, check: Callable[[SendingView], Brake | None], *, amount: float | None
-) -> Brake | None:
+    ledger: Ledger, move: Move, check: Callable[[SendingView], Hold | None], *, amount: float | None
+) -> Hold | None:
     """One attempt."""
     return ledger.record_sending(Sending(move=move, check=check, amount=amount))
 
@@ -170,17 +170,17 @@ def as_stored(ledger: SqlLedger, wanted: Write) -> Write:
     return full
 
 
-def no_brake(_: SendingView) -> Brake | None:
+def no_brake(_: SendingView) -> Hold | None:
     return None
 
 
-class Look:
+class PollView:
     """A brake that lets everything pass and keeps what it was shown."""
 
     def __init__(self) -> None:
         self.view = SendingView()
 
-    def __call__(self, view: SendingView) -> Brake | None:
+    def __call__(self, view: SendingView) -> Hold | None:
         self.view = view
         return None
 

@@ -8,7 +8,7 @@ from tests.unit.ledger.examples import (
     ACME,
     NOW,
     RULE,
-    Look,
+    PollView,
     after,
     key,
     kinds,
@@ -31,7 +31,7 @@ def test_a_halt_is_seen_by_the_next_sending_of_another_process(ledger: SqlLedger
     (write,) = planned(ledger)
     with open_ledger(tmp_path) as operator:
         halt = operator.append_halt(because="prices are wrong", by="ann", at=after(1))
-    look = Look()
+    look = PollView()
 
     record(ledger, to_sending(write, after(2)), look, amount=None)
 

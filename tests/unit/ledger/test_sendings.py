@@ -15,7 +15,7 @@ from tests.unit.ledger.examples import (
     E1,
     NOW,
     RULE,
-    Look,
+    PollView,
     after,
     as_stored,
     become,
@@ -35,7 +35,7 @@ from tests.unit.ledger.examples import plan as on_one_target
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark, write_mark
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Brake, LogFilter, Move, SendingView
+from worker.model.commits import Hold, LogFilter, Move, SendingView
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
@@ -63,7 +63,7 @@ def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedge
 def test_a_brake_changes_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
     (write,) = planned(ledger)
     before = read_mark(place_in(tmp_path))
-    brake = Brake(reason="halt", why="a person halted writes")
+    brake = Hold(reason="halt", why="a person halted writes")
 
     assert record(ledger, to_sending(write, after(1)), lambda _: brake, amount=None) == brake
 
@@ -132,7 +132,7 @@ def test_other_unsettled_writes_of_the_target_are_shown_and_no_others(ledger: Sq
     sent(ledger, elsewhere, after(3))
     become(ledger, sent(ledger, settled, after(4)), "rejected", after(5))
     sent(ledger, otherwise, after(6))
-    look = Look()
+    look = PollView()
 
     record(ledger, to_sending(mine, after(10)), look, amount=None)
 
@@ -146,7 +146,7 @@ def test_a_write_in_a_state_that_there_is_not_lets_nothing_pass_on_its_target(tm
     with closing(sqlite3.connect(place_in(tmp_path).file)) as other, other:
         other.execute("UPDATE writes SET state = 'sendinG' WHERE id = ?", (busy.id,))
     with pytest.raises(LedgerDamaged, match="in no state that there is: 'sendinG'"):
-        record(ledger, to_sending(mine, after(2)), Look(), amount=None)
+        record(ledger, to_sending(mine, after(2)), PollView(), amount=None)
     ledger.close()
 
 
@@ -165,7 +165,7 @@ def test_sends_of_the_last_hour_leave_out_what_only_stops_and_what_was_not_sent(
     sent(ledger, stranger, after(-20))
     become(ledger, sent(ledger, unsent, after(-10)), "planned", after(-5), uncounted=1)
     sent(ledger, counts, after(-3599))
-    look = Look()
+    look = PollView()
 
     record(ledger, to_sending(mine, NOW), look, amount=None)
 

@@ -248,7 +248,7 @@ class Place:
 
     def look(self, outbox: Outbox, after_s: float) -> list[Notice]:
         self.now += after_s
-        outbox.look()
+        outbox.tell_news()
         found, self.wire.messages[:] = list(self.wire.messages), []
         return found
 

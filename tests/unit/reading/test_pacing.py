@@ -12,7 +12,7 @@ from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Urgency
 from worker.model.facts import PartnerId
 from worker.reading import pacing
-from worker.reading.gate import LOOK_AFTER, Pacer
+from worker.reading.gate import READ_AFTER, Pacer
 from worker.reading.pacing import Pace
 
 HALL = PartnerId("partner-id-hall")
@@ -223,7 +223,7 @@ def test_however_much_there_is_to_settle_the_looks_go_on() -> None:
 
     looks = [place for place, urgency in enumerate(order) if urgency is Urgency.LISTING]
     assert len(looks) == 2
-    assert looks[1] - looks[0] <= LOOK_AFTER + 1
+    assert looks[1] - looks[0] <= READ_AFTER + 1
 
 
 @pytest.mark.parametrize("per_minute", [6, 12, 60, 300])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.looks import a_rule
+from tests.polls import a_rule
 from worker.model.facts import Known, Unknown
 from worker.model.rules import Judgement, Scope, Truth, Watch
 from worker.rules.facts import Fields, decides, looked_at, narrowed, worth_keeping

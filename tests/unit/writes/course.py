@@ -8,7 +8,7 @@ from tests.builders import NOW, a_policy
 from worker.model.commits import Says
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 from worker.model.writes import State, Write
-from worker.writes.evidence import Evidence, Looked
+from worker.writes.evidence import Evidence, TargetRead
 from worker.writes.life import Attempted, FoundSending, Input, Next, Policy, Settling, Then, Verdict, advance, move
 
 ACCEPTED: Final = Accepted(answer=Answered(status=204))
@@ -75,7 +75,7 @@ class Course:
 
     def look(self, says: Says, *, third: str | None = None, ago: float = 0.0) -> Next:
         """A read that began ``ago`` seconds ago and has just said this."""
-        return self.take(Looked(evidence=seen(says, third), began=self.now_s - ago))
+        return self.take(TargetRead(evidence=seen(says, third), began=self.now_s - ago))
 
     def absent(self, reads: int, *, apart: float = 3.0) -> "Course":
         """So many reads that say *not there*, each ``apart`` seconds after what came before it."""

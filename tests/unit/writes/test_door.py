@@ -8,13 +8,13 @@ from tests.builders import a_policy, a_write
 from tests.unit.writes.course import ACCEPTED, DENIED, LOST, REFUSED, Course, seen
 from worker.model.commits import Says
 from worker.model.writes import State
-from worker.writes.evidence import Looked
+from worker.writes.evidence import TargetRead
 from worker.writes.life import Attempted, FoundSending, IllegalMove, Input, Policy, Verdict
 
 STATES: tuple[State, ...] = get_args(State)
 ATTEMPTS = [Attempted(outcome=outcome) for outcome in (ACCEPTED, REFUSED, DENIED, LOST)]
 VERDICTS = [Verdict(applied=applied, because="seen") for applied in (True, False)]
-LOOKS = [Looked(evidence=seen(says), began=2000.0) for says in get_args(Says)]
+LOOKS = [TargetRead(evidence=seen(says), began=2000.0) for says in get_args(Says)]
 
 TAKEN: list[tuple[list[Input], set[State], str]] = [
     ([*ATTEMPTS], {"sending"}, "only what is being sent has an outcome"),

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import NOW, a_policy, a_write, event_fact
 from worker.model.facts import WriteId
 from worker.model.writes import State, Write
-from worker.writes.evidence import Evidence, Looked, judge, overtaken
+from worker.writes.evidence import Evidence, TargetRead, judge, overtaken
 from worker.writes.life import Settling, advance
 
 AFTER = NOW + timedelta(seconds=5)
@@ -17,9 +17,9 @@ HERE = (AFTER, 1005.0)
 AT_ONCE = a_policy(settle=timedelta(seconds=2))
 
 
-def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] | None) -> Looked:
+def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] | None) -> TargetRead:
     """A look begun after the attempt that read this campaign status."""
-    return Looked(evidence=judge(write, event_fact(client_campaign_status=status)), began=1004.0, overtook=overtook)
+    return TargetRead(evidence=judge(write, event_fact(client_campaign_status=status)), began=1004.0, overtook=overtook)
 
 
 @pytest.mark.parametrize("state", ["applied"])
@@ -45,7 +45,7 @@ def test_a_read_that_may_lag_sends_nothing_anew() -> None:
     pause = a_write("pause", "applied")
     step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
     assert step.move is None, "settle is also how far reads may lag behind"
-    running = Looked(evidence=Evidence(says="cannot_tell", value="RUNNING"), began=1004.0, overtook="landed")
+    running = TargetRead(evidence=Evidence(says="cannot_tell", value="RUNNING"), began=1004.0, overtook="landed")
     assert advance(pause, Settling(ended=1000.0), running, AT_ONCE, HERE).move is None, "the task still runs"
 
 
@@ -67,7 +67,7 @@ def test_sending_anew_does_not_count_against_the_attempts() -> None:
 
 def test_a_look_that_reads_nothing_sends_nothing_anew() -> None:
     pause = a_write("pause", "applied")
-    look = Looked(evidence=judge(pause, event_fact(gaps={"client_campaign_status": "missing"})), began=1004.0)
+    look = TargetRead(evidence=judge(pause, event_fact(gaps={"client_campaign_status": "missing"})), began=1004.0)
     step = advance(pause, Settling(ended=1000.0), replace(look, overtook="landed"), a_policy(), HERE)
     assert step.move is None
 

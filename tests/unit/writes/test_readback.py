@@ -9,7 +9,7 @@ from tests.builders import NOW, a_fact, a_write, event_fact, setup_fact, unreada
 from worker.model.commits import Says
 from worker.model.facts import Fact, WriteId
 from worker.model.writes import Write
-from worker.writes.evidence import COVERED, RUNNING, SILENT, Looked, looked, needs_event
+from worker.writes.evidence import COVERED, RUNNING, SILENT, TargetRead, needs_event, read_of
 
 LATER = NOW + timedelta(seconds=5)
 CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})
@@ -17,8 +17,8 @@ CALL = a_write("write", "unknown", params={"confirm": {"get": "/x", "when": "tru
 NONE = setup_fact("NONE")
 
 
-def read(write: Write, fact: Fact, *others: Write, answered: bool = True, running: bool = False) -> Looked:
-    return looked(write, fact, others, began=7.0, running=running, event_answered=answered)
+def read(write: Write, fact: Fact, *others: Write, answered: bool = True, running: bool = False) -> TargetRead:
+    return read_of(write, fact, others, began=7.0, running=running, event_answered=answered)
 
 
 @pytest.mark.parametrize(

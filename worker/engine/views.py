@@ -1,4 +1,4 @@
-"""What `decide` is given and what one glance at one (rule, event) gives back: the small shapes of deciding.
+"""What `decide` is given and what one decision at one (rule, event) gives back: the small shapes of deciding.
 
 Kept apart from the judgement itself so that episodes, changes and conflicts can each be read and tested alone.
 """
@@ -11,7 +11,7 @@ from typing import Literal
 
 from worker.guards import Limits
 from worker.model.actions import ACTIONS
-from worker.model.commits import REASONS, Brake, PartnerMemory, Record, RuleMemory
+from worker.model.commits import REASONS, Hold, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Observation, PartnerId, RuleId, Unknown, record_of
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Surge
 from worker.model.writes import Mode, Write
@@ -23,7 +23,8 @@ from worker.writes.undo import Undo
 
 DAY = timedelta(hours=24)
 ASKED = frozenset({"gap", "reset", "restored"})
-"""Why a firing, or a write that was held for too long, waits for a person; an edit of its rule does not lift that."""
+"""Why a firing, or a write that was held for too long, waits for an operator; an edit of its rule does not lift
+that."""
 ENFORCE_COOLDOWN = timedelta(minutes=10)
 """How soon ``repeat: enforce`` may act again where the rule gives no ``cooldown``."""
 PARTNER_FACTS_EVERY = timedelta(seconds=60)
@@ -44,8 +45,8 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One look at one partner: everything `decide` may know. Nothing in it changes while it decides.
+class PollView:
+    """One poll of one partner: everything `decide` may know. Nothing in it changes while it decides.
 
     ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
@@ -75,8 +76,8 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glimpse:
-    """One rule meets one event: what a glance is made from. ``after``: why this look counts as the first after a
+class RuleView:
+    """One rule meets one event: what a decision is made from. ``after``: why this poll counts as the first after a
     silence, as a reason code, or None. ``writes``: its own that are not final. ``joined``: those of other rules that
     stand for its wish too. ``of_rule``: when it acted for any event, and now for each firing that is not sent yet."""
 
@@ -115,14 +116,14 @@ class Candidate:
     ``undone``: what is said of the writes that it puts back. ``wait``: the step that is over, where these come after.
     """
 
-    glimpse: Glimpse
+    view: RuleView
     episode: int
     reason: Literal["condition", "change", "drift", "wait"]
     why: str
     fired: RuleMemory
     dropped: RuleMemory
     extra: Mapping[str, Json] = field(default_factory=dict)
-    forced: Brake | None = None
+    forced: Hold | None = None
     steps: tuple[Planned, ...] = ()
     undone: tuple[Record, ...] = ()
     wait: Write | None = None
@@ -130,7 +131,7 @@ class Candidate:
     @property
     def event(self) -> EventId:
         """The event it fires for."""
-        return self.glimpse.memory.event
+        return self.view.memory.event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,19 +144,19 @@ class End:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
-    """What one glance gives: the new memory, and either a candidate, a hold, or nothing; and writes that end.
+class RuleResult:
+    """What one decision gives: the new memory, and either a candidate, a hold, or nothing; and writes that end.
     With a candidate, ``memory`` is the one to keep where nothing comes of it because a value cannot be computed.
     ``missed``: a time of ``at`` that went by, and is left."""
 
     memory: RuleMemory
     candidate: Candidate | None = None
-    held: Brake | None = None
+    held: Hold | None = None
     ends: tuple[End, ...] = ()
     missed: datetime | None = None
 
 
-REOBSERVED = Brake(reason="gap", why="first poll after a silence: remembered, not acted on")
+REOBSERVED = Hold(reason="gap", why="first poll after a silence: remembered, not acted on")
 
 
 def mode_of(rule: Rule, settings: Settings) -> Mode:
@@ -174,11 +175,12 @@ def modes_said(rules: Iterable[Rule], settings: Settings) -> str:
     return f"mode {settings.mode}: {'; '.join(parts) or 'no rule is in force'}"
 
 
-def approval(forced: str | None, settings: Settings) -> Brake | None:
-    """Why what rests on a first look after a silence waits for a person; with ``gap: {then: act}`` a gap does not."""
+def approval(forced: str | None, settings: Settings) -> Hold | None:
+    """Why what rests on a first poll after a silence waits for an operator; with ``gap: {then: act}`` a gap does
+    not."""
     if forced is None or (forced == "gap" and settings.gap_then == "act"):
         return None
-    return Brake(reason=forced, why=REASONS[forced])
+    return Hold(reason=forced, why=REASONS[forced])
 
 
 def reobserves(memory: RuleMemory, settings: Settings) -> bool:
@@ -186,12 +188,13 @@ def reobserves(memory: RuleMemory, settings: Settings) -> bool:
     return memory.forced == "gap" and settings.gap_then == "reobserve"
 
 
-def waits_again(memory: RuleMemory) -> Brake | None:
-    """A firing that was made to wait for a person, and was cancelled by an edit: the one in its place waits as well."""
+def waits_again(memory: RuleMemory) -> Hold | None:
+    """A firing that was made to wait for an operator, and was cancelled by an edit: the one in its place waits as
+    well."""
     if memory.asked is None:
         return None
     why = f"it waited for approval before its rule was edited ({REASONS[memory.asked]})"
-    return Brake(reason=memory.asked, why=why)
+    return Hold(reason=memory.asked, why=why)
 
 
 def asks_sendings(rules: Iterable[Rule]) -> bool:
@@ -218,43 +221,43 @@ def names_read(rule: Rule) -> Iterable[str]:
     return sorted(names)
 
 
-def between_brake(rule: Rule, now: datetime) -> Brake | None:
+def held_by_hours(rule: Rule, now: datetime) -> Hold | None:
     """Holds what the rule does outside of its hours; None within them."""
     opens = rule.between.opens(now) if rule.between is not None else None
     if rule.between is None or opens is None:
         return None
-    return Brake(reason="between", why=f"it is not {rule.between.source}", until=opens)
+    return Hold(reason="between", why=f"it is not {rule.between.source}", until=opens)
 
 
-def pace_brake(glimpse: Glimpse, since: datetime | None) -> Brake | None:
+def held_by_pace(view: RuleView, since: datetime | None) -> Hold | None:
     """What holds a firing now: ``for``, ``between``, ``cooldown`` or ``limit``; None where all let it go."""
-    rule, now = glimpse.rule, glimpse.now
+    rule, now = view.rule, view.now
     if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
         until = since + rule.hold_for
-        return Brake(
+        return Hold(
             reason="for", why=f"true since {since:%H:%M:%S}, must hold for {duration_text(rule.hold_for)}", until=until
         )
-    closed = between_brake(rule, now)
+    closed = held_by_hours(rule, now)
     if closed is not None:
         return closed
     cooldown = rule.cooldown
-    acted = within(glimpse.sendings, now, cooldown) if cooldown is not None else []
+    acted = within(view.sendings, now, cooldown) if cooldown is not None else []
     if cooldown is not None and acted:
         until = acted[-1] + cooldown
-        return Brake(
+        return Hold(
             reason="cooldown", why=f"acted at {acted[-1]:%H:%M:%S}, cooldown {duration_text(cooldown)}", until=until
         )
-    recent = within(glimpse.sendings, now, DAY)
+    recent = within(view.sendings, now, DAY)
     limit = rule.per_event_per_day
     if limit is not None and len(recent) >= limit:
         until = recent[len(recent) - limit] + DAY
-        return Brake(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
+        return Hold(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
     most = rule.per_rule_per_day
     if most is not None:
-        recent = within(glimpse.of_rule(), now, DAY)
+        recent = within(view.of_rule(), now, DAY)
         if len(recent) >= most:
             why = f"the rule acted {len(recent)} times in 24 hours, or is about to; the limit is {most}"
-            return Brake(reason="limit", why=why, until=recent[len(recent) - most] + DAY)
+            return Hold(reason="limit", why=why, until=recent[len(recent) - most] + DAY)
     return None
 
 
@@ -266,9 +269,9 @@ def within(moments: Iterable[datetime], now: datetime, window: timedelta) -> lis
     return sorted(at for at in moments if now - window < at <= now + window)
 
 
-# Most pairs of a rule and an event are quiet: the condition was false at every look, and nothing is stored of them.
+# Most pairs of a rule and an event are quiet: the condition was false at every poll, and nothing is stored of them.
 # That they were looked at, and when, follows from when the event was looked at and since when the rule looks. So a
-# look at an event is noted, once for all rules, after whatever makes it a first look.
+# look at an event is noted, once for all rules, after whatever makes it a first poll.
 
 
 def under(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> PartnerMemory:
@@ -288,7 +291,7 @@ def under(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> Pa
 
 
 def rested(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
-    """The memory of a rule that was gone, disabled or not for this partner, and is back: all is kept, but this look is
+    """The memory of a rule that was gone, disabled or not for this partner, and is back: all is kept, but this poll is
     as after a gap, because nobody has looked meanwhile."""
     back = memory.back.get(known.rule)
     if back is None or known.looked_at is None or known.looked_at >= back:
@@ -296,38 +299,38 @@ def rested(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
     return replace(known, looked_at=None, forced=known.forced or "gap")
 
 
-def quiet(look: Look, event: EventId, rule: Rule, episode: int) -> RuleMemory | None:
+def quiet(poll: PollView, event: EventId, rule: Rule, episode: int) -> RuleMemory | None:
     """The memory of a pair of which nothing is stored: that it was looked at; None where it was not, so that it is new.
     A rule with ``at`` remembers its times, so of that something always is."""
-    at, since = look.looked_at.get(event), look.memory.rules.get(rule.id)
+    at, since = poll.looked_at.get(event), poll.memory.rules.get(rule.id)
     if at is None or since is None or at < since or rule.at is not None:
         return None
-    return RuleMemory(partner=look.partner, event=event, rule=rule.id, episode=episode, looked_at=at)
+    return RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=episode, looked_at=at)
 
 
-def to_note(look: Look, rules: Iterable[RuleId], gap: timedelta) -> tuple[EventId, ...]:
+def to_note(poll: PollView, rules: Iterable[RuleId], gap: timedelta) -> tuple[EventId, ...]:
     """The events of the look for which it is a first one, for any of these rules: nothing else tells of it later."""
-    memory = look.memory
+    memory = poll.memory
     marks = [memory.restored_at, memory.after_gap_at]
     marks += [at for rule in rules for at in (memory.rules.get(rule), memory.back.get(rule))]
     newest = max((at for at in marks if at is not None), default=None)
 
     def first(event: EventId) -> bool:
-        at, returned = look.looked_at.get(event), memory.returned.get(event)
-        if at is None or at > look.now + gap:
+        at, returned = poll.looked_at.get(event), memory.returned.get(event)
+        if at is None or at > poll.now + gap:
             return True
         return (newest is not None and at < newest) or (returned is not None and at < returned)
 
-    return tuple(event for event in look.observations if first(event))
+    return tuple(event for event in poll.observations if first(event))
 
 
 def silence_before(
     memory: PartnerMemory, known: RuleMemory | None, event: EventId, latest: datetime | None = None
 ) -> str | None:
-    """Why a look is the first after a silence, as a reason code: restored, reset, gap; None for an ordinary look.
+    """Why a poll is the first after a silence, as a reason code: restored, reset, gap; None for an ordinary poll.
 
     A rule or an event without memory is new, not silent: it has nothing that could have been missed. Only after a
-    restored ledger does the unknown count as well. A look that is stamped after ``latest`` says nothing of when it was:
+    restored ledger does the unknown count as well. A poll that is stamped after ``latest`` says nothing of when it was:
     the clock was ahead then.
     """
     looked = known.looked_at if known is not None else None
@@ -381,9 +384,9 @@ def shut(rules: Iterable[Rule], off: frozenset[str]) -> dict[RuleId, str]:
     return found
 
 
-def looking(rules: RuleSet, partner: PartnerId, off: frozenset[str]) -> tuple[list[Rule], dict[RuleId, str]]:
+def active_rules(rules: RuleSet, partner: PartnerId, off: frozenset[str]) -> tuple[list[Rule], dict[RuleId, str]]:
     """The rules that look at a partner, and those that what is ``off`` keeps from it."""
-    active = [rule for rule in rules.rules if rule.looks_at(partner)]
+    active = [rule for rule in rules.rules if rule.applies_to(partner)]
     closed = shut(active, off)
     return [rule for rule in active if rule.id not in closed], closed
 
@@ -408,15 +411,15 @@ def _needing(rule: Rule, flag: str) -> list[str]:
 class EngineSettings:
     """Numbers and switches of one daemon.
 
-    ``unvouched``: by action, the assumptions it leans on that nobody vouched for; ``unvouched_facts``: those by fact,
-    which a rule leans on that decides with it. Both are empty against sandbox and loopback.
+    ``unconfirmed``: by action, the assumptions it depends on that nobody confirmed; ``unconfirmed_facts``: those by
+    fact, which a rule depends on that decides with it. Both are empty against sandbox and loopback.
     ``toggles``: actions whose write flips the field instead of setting it. ``ask_spending``: unknown outcomes of writes
-    that spend go to a person at once, because ``safety.settle`` is not vouched for. ``requests_per_minute``: the budget
-    per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the list.
-    ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
+    that spend go to an operator at once, because ``safety.settle`` is not confirmed. ``requests_per_minute``: the
+    budget per partner, from which it is estimated how often facts can be read. ``page_size``: events on one page of the
+    list. ``shared``: the facts that are the whole partner's, the config's own among them; one read serves all events.
     ``every``: facts that are asked no more often.
     ``late_s``: in a fleet, so long after an attempt was recorded a byte of it may leave, whoever is gone.
-    ``observations_kept``: how long changes of facts are kept for `backtest`. ``looked_at_again``: every event is
+    ``observations_kept``: how long changes of facts are kept for `backtest`. ``decided_again``: every event is
     decided on again after this time, and at the latest after twice as long, not all at once.
     """
 
@@ -433,8 +436,8 @@ class EngineSettings:
     ask: bool = False
     ask_spending: bool = False
     toggles: frozenset[str] = frozenset()
-    unvouched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unvouched_facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unconfirmed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unconfirmed_facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     requests_per_minute: int = 300
     page_size: int = 100
     only_partners: frozenset[PartnerId] | None = None
@@ -442,19 +445,19 @@ class EngineSettings:
     every: Mapping[str, timedelta] = field(default_factory=dict)
     late_s: float = 0.0
     observations_kept: timedelta = timedelta(days=8)
-    looked_at_again: timedelta = timedelta(minutes=30)
+    decided_again: timedelta = timedelta(minutes=30)
 
     def pages(self, events: int) -> int:
         """How many pages a list of so many events has."""
         return max(1, -(-events // self.page_size))
 
 
-def unvouched_for(action: str, rule: Rule | None, settings: EngineSettings) -> tuple[str, ...]:
-    """What a write leans on that nobody vouched for: by how it is sent and read back, and by the facts that its rule
+def unconfirmed_for(action: str, rule: Rule | None, settings: EngineSettings) -> tuple[str, ...]:
+    """What a write depends on that nobody confirmed: by how it is sent and read back, and by the facts that its rule
     decides with. An undo has no rule."""
-    found = dict.fromkeys(settings.unvouched.get(action, ()))
+    found = dict.fromkeys(settings.unconfirmed.get(action, ()))
     for name in sorted(rule.names) if rule is not None else ():
-        found |= dict.fromkeys(settings.unvouched_facts.get(name, ()))
+        found |= dict.fromkeys(settings.unconfirmed_facts.get(name, ()))
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import EVENT, NOW, PARTNER, RULE, a_write, spending
 from tests.unit.guards.test_spending import booking
-from worker.guards import HOUR, Limits, brake_in_transaction
+from worker.guards import HOUR, Limits, held_in_transaction
 from worker.model.commits import Halt, SendingView
 from worker.model.facts import EventId, RuleId, WriteId
 from worker.model.writes import Write
@@ -17,8 +17,8 @@ BUSY = a_write("pause", "applied", id=WriteId(9))
 
 
 def test_nothing_brakes_an_ordinary_write() -> None:
-    assert brake_in_transaction(a_write(), None, Limits(), NOW, SendingView()) is None
-    assert brake_in_transaction(a_write("boost"), 500.0, Limits(), NOW, SendingView()) is None
+    assert held_in_transaction(a_write(), None, Limits(), NOW, SendingView()) is None
+    assert held_in_transaction(a_write("boost"), 500.0, Limits(), NOW, SendingView()) is None
 
 
 @pytest.mark.parametrize(
@@ -30,26 +30,26 @@ def test_nothing_brakes_an_ordinary_write() -> None:
     ],
 )
 def test_halts_and_busy_targets_are_read_again_in_the_transaction(view: SendingView, code: str, reason: str) -> None:
-    brake = brake_in_transaction(a_write("run"), None, Limits(), NOW, view)
-    assert brake is not None
-    assert brake.reason == code, reason
+    hold = held_in_transaction(a_write("run"), None, Limits(), NOW, view)
+    assert hold is not None
+    assert hold.reason == code, reason
 
 
 def test_a_halt_says_until_when() -> None:
-    brake = brake_in_transaction(a_write(), None, Limits(), NOW, SendingView(halts=(HALT,)))
-    assert brake is not None
-    assert brake.until == LATER
+    hold = held_in_transaction(a_write(), None, Limits(), NOW, SendingView(halts=(HALT,)))
+    assert hold is not None
+    assert hold.until == LATER
 
 
 def test_a_halt_of_another_rule_and_an_overtaken_write_brake_nothing() -> None:
     other = Halt(id=2, partner=None, rule=RuleId("other"), until=None, because="x", by="ann", at=NOW)
     view = SendingView(halts=(other,), on_target=(a_write("run", "unknown", id=WriteId(9)),))
     assert other.rule != RULE
-    assert brake_in_transaction(a_write("pause"), None, Limits(), NOW, view) is None
+    assert held_in_transaction(a_write("pause"), None, Limits(), NOW, view) is None
 
 
 @pytest.mark.parametrize(
-    ("write", "sent", "braked", "reason"),
+    ("write", "sent", "held", "reason"),
     [
         (a_write("run"), 1, False, "one of two"),
         (a_write("run"), 2, True, "two of two"),
@@ -61,31 +61,31 @@ def test_a_halt_of_another_rule_and_an_overtaken_write_brake_nothing() -> None:
         (a_write("optimisation", params={"value": "ON"}), 2, True, "ON does not stop spending"),
     ],
 )
-def test_writes_per_hour(write: Write, sent: int, braked: bool, reason: str) -> None:
+def test_writes_per_hour(write: Write, sent: int, held: bool, reason: str) -> None:
     view = SendingView(sent_last_hour=tuple(NOW - timedelta(minutes=10 + one) for one in range(sent)))
-    brake = brake_in_transaction(write, None, Limits(writes_per_hour=2), NOW, view)
-    assert (brake is not None) is braked, reason
-    if brake is not None:
-        assert brake.reason == "writes_per_hour"
+    hold = held_in_transaction(write, None, Limits(writes_per_hour=2), NOW, view)
+    assert (hold is not None) is held, reason
+    if hold is not None:
+        assert hold.reason == "writes_per_hour"
 
 
 def test_no_writes_per_hour_at_all_holds_everything_that_does_not_stop_spending() -> None:
-    brake = brake_in_transaction(a_write("run"), None, Limits(writes_per_hour=0), NOW, SendingView())
-    assert brake is not None
-    assert (brake.reason, brake.until) == ("writes_per_hour", None), "no time will make room"
-    assert brake_in_transaction(a_write("pause"), None, Limits(writes_per_hour=0), NOW, SendingView()) is None
+    hold = held_in_transaction(a_write("run"), None, Limits(writes_per_hour=0), NOW, SendingView())
+    assert hold is not None
+    assert (hold.reason, hold.until) == ("writes_per_hour", None), "no time will make room"
+    assert held_in_transaction(a_write("pause"), None, Limits(writes_per_hour=0), NOW, SendingView()) is None
 
 
 def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
     oldest = NOW - timedelta(minutes=50)
     view = SendingView(sent_last_hour=(NOW - timedelta(minutes=1), oldest))
-    brake = brake_in_transaction(a_write("run"), None, Limits(writes_per_hour=2), NOW, view)
-    assert brake is not None
-    assert brake.until == oldest + HOUR
+    hold = held_in_transaction(a_write("run"), None, Limits(writes_per_hour=2), NOW, view)
+    assert hold is not None
+    assert hold.until == oldest + HOUR
 
 
 @pytest.mark.parametrize(
-    ("limits", "amount", "spent_event", "spent_today", "braked", "reason"),
+    ("limits", "amount", "spent_event", "spent_today", "held", "reason"),
     [
         (Limits(), 1e9, 1e9, 1e9, False, "without a limit nothing is too much"),
         (spending(per_event=1000.0), 500.0, 500.0, 9999.0, False, "exactly the event's limit"),
@@ -98,7 +98,7 @@ def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
     ],
 )
 def test_spend(
-    limits: Limits, amount: float | None, spent_event: float, spent_today: float, braked: bool, reason: str
+    limits: Limits, amount: float | None, spent_event: float, spent_today: float, held: bool, reason: str
 ) -> None:
     today, before = NOW - timedelta(hours=1), NOW - timedelta(days=2)
     booked = [
@@ -106,14 +106,14 @@ def test_spend(
         booking(8, "boost", EventId("e2"), today, spent_today),
     ]
     view = SendingView(booked=tuple(booked))
-    brake = brake_in_transaction(a_write("boost"), amount, limits, NOW, view)
-    assert (brake is not None) is braked, reason
-    assert brake is None or brake.reason == "spend"
+    hold = held_in_transaction(a_write("boost"), amount, limits, NOW, view)
+    assert (hold is not None) is held, reason
+    assert hold is None or hold.reason == "spend"
 
 
 def test_the_hour_is_asked_before_the_budget() -> None:
     booked = booking(7, "boost", EVENT, NOW, 9.0)
     view = SendingView(sent_last_hour=(NOW,), booked=(booked,))
-    brake = brake_in_transaction(a_write("boost"), 1.0, spending(writes_per_hour=1, per_day=1.0), NOW, view)
-    assert brake is not None
-    assert brake.reason == "writes_per_hour"
+    hold = held_in_transaction(a_write("boost"), 1.0, spending(writes_per_hour=1, per_day=1.0), NOW, view)
+    assert hold is not None
+    assert hold.reason == "writes_per_hour"

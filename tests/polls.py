@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from worker.engine.decide import Decision, decide
-from worker.engine.looks import Look, Settings, products_off, shut, under
 from worker.engine.planning import edits_of, reopened_by
+from worker.engine.views import PollView, Settings, products_off, shut, under
 from worker.ledger.rows import rule_memory_of
 from worker.model.commits import Commit, Move, PartnerMemory, Record, RuleMemory, body_of
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
@@ -65,7 +65,7 @@ def tcs(*names: str, run: int | str = 1) -> list[Json]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class TargetRead:
     """What one look did, in words short enough to compare."""
 
     decision: Decision
@@ -174,14 +174,14 @@ class Story:
 
     # looks
 
-    def look(self, after: timedelta = INTERVAL) -> Looked:
+    def look(self, after: timedelta = INTERVAL) -> TargetRead:
         """Time passes, and the worker looks once."""
         self.now += after
         if self.restarting:
             self.restart()
         self._edit()
         self.memory = under(self.memory, self._looking(), self.now)
-        look = Look(
+        look = PollView(
             partner=PARTNER,
             now=self.now,
             memory=self.memory,
@@ -204,7 +204,7 @@ class Story:
         decision = decide(self.rules, look, self.settings)
         self._apply(decision)
         self.looks += 1
-        return Looked(decision=decision)
+        return TargetRead(decision=decision)
 
     def fires(self, after: timedelta = INTERVAL) -> list[str]:
         """One look, and only what fired."""
@@ -285,7 +285,7 @@ class Story:
         partner = next(
             (facts[FactKey(name="partner")] for facts in self.facts.values() if FactKey(name="partner") in facts), None
         )
-        active = [rule for rule in self.rules.rules if rule.looks_at(PARTNER)]
+        active = [rule for rule in self.rules.rules if rule.applies_to(PARTNER)]
         off = shut(active, products_off(partner))
         return [rule.id for rule in active if rule.id not in off]
 
