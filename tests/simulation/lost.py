@@ -341,9 +341,14 @@ def _granted_at_first(deed: Deed) -> bool:
     return "resolved" in told and told.index("resolved") < told.index("sending")
 
 
+SPREAD_S = 0.2
+"""So far apart are the reads of a pre-flight at the most that are spread here."""
+
+
 def what_was_held_goes_on(case: Case) -> Iterator[str]:
-    """A write that another one on its target held leaves once that is final: a floor of reads and an answer later.
-    Asked for where one process lived all the time, every read was answered and nothing was slowed down."""
+    """A write that another one on its target held leaves once that is final: a floor of reads and a pre-flight later,
+    whose reads are spread. Asked for where one process lived all the time, every read was answered and nothing was
+    slowed down."""
     history = case.history
     calm = len(history.lives) == 1 and all(one.whole for one in history.reads) and not history.throttled
     if not calm or history.slowed or history.halts or history.rule_halts or history.edited or history.unstored:
@@ -362,8 +367,10 @@ def what_was_held_goes_on(case: Case) -> Iterator[str]:
             ]
             if not since:
                 continue
-            took_s = case.committed_s(life, row["seq"]) - case.committed_s(life, since[-1])
-            if took_s > INTERVAL_S + UNDER_WAY_S:
+            over_s, left_s = case.committed_s(life, since[-1]), case.committed_s(life, row["seq"])
+            took_s, event = left_s - over_s, str(row["event"])
+            reads = sum(event in one.path.split("/") for one in history.reads if over_s < one.at_s <= left_s)
+            if took_s > INTERVAL_S + UNDER_WAY_S + SPREAD_S * reads:
                 yield f"write {row['write']} left {took_s:.3f} s after what had held it was over"
 
 

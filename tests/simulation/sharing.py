@@ -265,7 +265,7 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     mine = [one for one in sharing.owned if one.partner == sharing.partner]
     given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
     if given_s:
-        return at_s >= given_s[-1] + INTERVAL_S - TICK_S
+        return at_s >= given_s[0] + INTERVAL_S - TICK_S
     if reads[-1].owner == before.owner:
         return False
     stalls = case.history.stalls
