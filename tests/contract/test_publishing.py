@@ -1,6 +1,7 @@
 """Rules of a fleet are published: as a whole, with a number, and nothing is decided or sent under older ones."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_the_first_set_makes_the_ledger_and_the_next_takes_its_place(config: Pat
     assert (found.generation, found.files) == (2, {"rules.yaml": ANOTHER})
     log = call("log", "--format", "json", config=config)
     assert log.out.count('"rules_loaded"') == 2
+
+
+def test_what_was_published_is_known_again_in_its_folder(config: Path) -> None:
+    for more in ((), ("another.yaml",), ("another.yaml", "season/third.yaml")):
+        for name in more:
+            (config.parent / "rules" / name).parent.mkdir(exist_ok=True)
+            (config.parent / "rules" / name).write_text(ANOTHER.replace("another", Path(name).stem))
+        publish(config)
+        rules = json.loads(call("status", "--format", "json", config=config).out)["rules"]
+        assert rules["hash"] == rules["files_hash"]
 
 
 def test_a_set_with_a_mistake_changes_nothing(config: Path, url: str) -> None:

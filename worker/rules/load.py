@@ -601,12 +601,12 @@ def _not_utf8(file: Path, error: UnicodeDecodeError) -> Problem:
 def hash_of(texts: Mapping[str, str]) -> str:
     """A hash of names and texts; the folder they share is no part of it, so that a copy elsewhere has the same."""
     names = sorted(texts)
-    shared = len(str(Path(names[0]).parent)) if names else 0
+    shared = max(names[0].rfind("/"), 0) if names else 0
     while shared and any(name[:shared] != names[0][:shared] for name in names):
         shared -= 1
     digest = hashlib.sha256()
     for name in names:
-        for part in (name[shared:], texts[name]):
+        for part in (name[shared:].lstrip("/"), texts[name]):
             raw = part.encode("utf-8", "surrogatepass")
             digest.update(len(raw).to_bytes(8, "big") + raw)
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
 from worker.model.facts import EventId, Json, WriteId
-from worker.model.rules import RuleSet
+from worker.model.rules import Rule, RuleSet
 from worker.model.writes import State, Write, WriteFilter
 from worker.rules.load import files_hash, read_files
 from worker.web.door import Keys, Visitor
@@ -302,7 +302,7 @@ def rule_page(asking: PageRequest) -> Shown:
         "rule": name,
         "shown": _rules_shown(asking, name).get(name),
         "tests": _tested(asking.parts),
-        "text": cut(texts.get(rule.file, ""), rule.line) if rule is not None and texts is not None else "",
+        "text": cut(_text_of(rule, texts, asking.parts), rule.line) if rule is not None and texts is not None else "",
         "firings": asking.ledger.newest(LogFilter(rule=name, kind="fired"), FIRINGS),
         "counts": asking.ledger.counts_of(name),
         "memories": memories[:MEMORIES],
@@ -342,6 +342,11 @@ def _texts(parts: PageParts) -> Mapping[str, str] | None:
         return read_files(parts.rules_at) if files_hash(parts.rules_at) == parts.in_force().hash else None
     except InputErrors:
         return None
+
+
+def _text_of(rule: Rule, texts: Mapping[str, str], parts: PageParts) -> str:
+    """The file of a rule; of a published one the name counts from its folder."""
+    return texts.get(rule.file) or texts.get(str(parts.rules_at / rule.file), "")
 
 
 def charts_page(asking: PageRequest) -> Shown:
