@@ -111,6 +111,13 @@ def send(ledger: SqlLedger, write: Write) -> object:
     return ledger.record_sending(Sending(move=to_sending(write, after(1)), check=no_brake, amount=None))
 
 
+def test_a_plan_is_of_what_is_in_force_whatever_lies_in_the_folder(config: Path) -> None:
+    publish(config)
+    (config.parent / "rules" / "rules.yaml").write_text(ANOTHER)
+    assert "no rule 'another'" in call("plan", "--rule", "another", config=config).err
+    assert "no rule" not in call("plan", "--rule", "pause-cancelled", config=config).err
+
+
 @pytest.mark.parametrize("act", [decide, send])
 def test_in_no_order_is_anything_stored_under_rules_that_are_out_of_force(
     act: Callable[[SqlLedger, Write], object], postgres: Server

@@ -59,11 +59,7 @@ LOOK = "campaign-worker writes lists them"
 Ids = Annotated[list[int] | None, typer.Argument(help="The writes, by number, as `writes` shows them.")]
 OfRule = Annotated[
     str | None,
-    typer.Option(
-        "--rule",
-        help="All of this rule instead: a whole burst.",
-        autocompletion=completing("rule"),
-    ),
+    typer.Option("--rule", help="All of this rule instead: a whole burst.", autocompletion=completing("rule")),
 ]
 Because = Annotated[str, typer.Option("--because", help="Why; it is kept in the log.")]
 

@@ -192,13 +192,18 @@ def _nothing(ledger: LedgerReader, config: Config, event: str, rule: str | None,
     )
 
 
-def _rules(config: Config, ledger: LedgerReader) -> RuleSet | None:
-    """The rules of the folder, or those that a fleet was given; where they do not load, the ledger alone must do."""
+def in_force(config: Config, ledger: LedgerReader) -> RuleSet:
+    """The rules that a fleet was given, or those of the folder. Raises `InputErrors`."""
     published = ledger.published()
+    if published is not None:
+        return read_rules(published.files, config.registry).rules
+    return load_rules(config.rules, config.registry)
+
+
+def _rules(config: Config, ledger: LedgerReader) -> RuleSet | None:
+    """The rules in force; where they do not load, the ledger alone must do."""
     try:
-        if published is not None:
-            return read_rules(published.files, config.registry).rules
-        return load_rules(config.rules, config.registry)
+        return in_force(config, ledger)
     except InputErrors as errors:
         say(f"the rules do not load, so every rule is told as the ledger knows it: {errors.problems[0]}")
         return None

@@ -19,7 +19,7 @@ from worker.cli.common import (
     strangers,
     unconfirmed_lines,
 )
-from worker.cli.explain import shown
+from worker.cli.explain import in_force, shown
 from worker.cli.output import PROGRESS_EVERY_S, Format, counted, print_json, print_table, say
 from worker.cli.wiring import rehearsing
 from worker.config import Config
@@ -29,7 +29,6 @@ from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
-from worker.rules.load import load_rules
 from worker.rules.spelling import duration_text, meant
 
 app = typer.Typer()
@@ -57,7 +56,8 @@ def plan(
     Example: campaign-worker plan --event e42 --format json
     """
     config = config_of(context)
-    rules = load_rules(config.rules, config.registry)
+    with open_reading(ledger_url(config)) as ledger:
+        rules = in_force(config, ledger)
     ids = [one.id for one in rules.rules]
     if rule is not None and rule not in ids:
         raise NotFound(f"no rule '{rule}'{meant(rule, ids)}", hint="`campaign-worker check` lists what does not load")
