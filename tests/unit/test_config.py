@@ -148,6 +148,13 @@ def test_each_mistake_is_told_with_line_and_column(text: str, message: str) -> N
     assert any(complaint.startswith(message) for complaint in found), found
 
 
+def test_only_the_services_sign_in_is_told_that_it_may_stand_in_the_file() -> None:
+    for text in ("notify: [{url: 'tel://1', on: [surge]}]", "web: {listen: '127.0.0.1:1', users: {a: {password: b}}}"):
+        with pytest.raises(InputErrors) as caught:
+            read(text)
+        assert [one.hint for one in caught.value.problems] == ["write {env: NAME} or {file: PATH}"]
+
+
 def test_the_shipped_config_is_the_defaults() -> None:
     shipped, plain = load_config(SHIPPED), read("")
     for key in ("api", "credentials", "partners", "mode", "poll", "requests", "safety", "stop_within", "web"):

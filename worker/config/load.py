@@ -35,8 +35,8 @@ def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
     local = is_local(text.api.base_url)
     for loc, secret in text.secrets:
         if secret.literal is not None and not (local and loc[0] == "credentials"):
-            hint = "write {env: NAME} or {file: PATH}; a value may stand here only for the sandbox and this machine"
-            yield loc, Slip(f"{WHAT} must not stand in the file itself", hint)
+            only = "; a value may stand here only for the sandbox and this machine" if loc[0] == "credentials" else ""
+            yield loc, Slip(f"{WHAT} must not stand in the file itself", f"write {{env: NAME}} or {{file: PATH}}{only}")
     web = text.web
     if web is not None and (wrong := listen_slip(web.listen, locked=bool(web.users or web.tokens))) is not None:
         yield ("web", "listen"), wrong
