@@ -26,7 +26,7 @@ def broken(sound: Callable[..., object]) -> Callable[..., object]:
     return failing
 
 
-@pytest.mark.parametrize(("of", "name"), [(_Pass, "_glance"), (_Pass, "event"), (Stored, "_changes")])
+@pytest.mark.parametrize(("of", "name"), [(_Pass, "_result"), (_Pass, "event"), (Stored, "_changes")])
 def test_beside_an_event_that_cannot_be_decided_on_a_dead_one_is_paused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: type, name: str
 ) -> None:
