@@ -1,5 +1,6 @@
 """Who may come in: the page is locked unless it can only be reached from this machine, and forms are its own."""
 
+import asyncio
 import base64
 import re
 import select
@@ -8,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
 import pytest
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Message
 
 from tests.web.scene import ANN, PASSWORD, Scene, scene
 from worker.cli.page import KeyRing
@@ -23,7 +26,7 @@ from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
 from worker.web.app import PEER_MAX, PageServer
-from worker.web.door import NOBODY, WRONG_MAX, Key, Keys, digest, visitor_of
+from worker.web.door import NOBODY, WRONG_MAX, Door, Key, Keys, digest, visitor_of
 
 TOKEN = "a token of some length"
 
@@ -460,3 +463,46 @@ def test_what_somebody_decides_through_a_proxy_has_their_name(own: Scene) -> Non
         assert ann.post("/act", data={**form, "token": found[1]}).status_code == 303
         assert ann.post("/act", data={**form, "what": "approve", "token": found[1]}).status_code == 403
     assert [one["by"] for one in own.ledger.newest(LogFilter(write=2), 1)] == ["ann (page)"]
+
+
+class CountedSleep:
+    """A clock that stands, and knows how many waited at once at the most."""
+
+    def __init__(self) -> None:
+        self.waiting = self.most = 0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - nothing is waited for
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await asyncio.sleep(0)
+        self.waiting -= 1
+
+
+async def test_after_many_wrong_ones_guesses_are_judged_one_after_the_other() -> None:
+    clock, answers = CountedSleep(), list[int]()
+    door = Door(PlainTextResponse("in"), keys=lambda: ANN, clock=clock, refused=lambda *_: None)
+
+    async def ask(guess: str) -> None:
+        async def send(message: Message) -> None:
+            answers.extend([message["status"]] if message["type"] == "http.response.start" else ())
+
+        head = [(b"host", b"localhost"), (b"authorization", basic("ann", guess)["Authorization"].encode())]
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": head}
+        await door({**scope, "client": ("203.0.113.9", 1)}, receive, send)
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    for number in range(WRONG_MAX):
+        await ask(f"guess number {number}")
+    clock.most = 0
+    await asyncio.gather(*(ask(f"one of many {number}") for number in range(30)), ask(PASSWORD))
+
+    assert clock.most == 1
+    assert sorted(answers) == [200, *[401] * WRONG_MAX, *[429] * 30]

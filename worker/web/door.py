@@ -4,8 +4,8 @@
   itself or as another user of this machine, has proved nothing. What a proxy says it passed on is turned away.
 - A password or a token opens what the config says it may: view, approve, operate. So does a name from a proxy whose
   address stands in the config; from anywhere else the same header is nothing.
-- A wrong one waits, is counted, and from the same place only so many are told of in a minute; after that every one
-  waits that was not right before, and a right one is let in all the same, so that no stranger keeps others out.
+- A wrong one waits, is counted, and from the same place only so many are told of in a minute; after that those
+  that were not right before are judged one a second, and a right one is let in, so that no stranger keeps others out.
 - The Host header must be an address, localhost, or a name that the config lists. A foreign web site that points its own
   name at this machine (DNS rebinding) is thereby turned away before anything is looked at.
 - A form is only taken from this page's own origin, with a token that another site can neither read nor guess.
@@ -14,6 +14,7 @@
 Secrets are kept as digests and compared in constant time. Nothing here knows what a page shows.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -119,6 +120,7 @@ class Door:
         self._refused = refused
         self._wrong: dict[str, deque[float]] = {}
         self._known: set[bytes] = set()
+        self._one_by_one = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or answers it."""
@@ -147,7 +149,8 @@ class Door:
             wrong.popleft()
         crowded = len(wrong) >= WRONG_MAX
         if crowded and given and digest(given) not in self._known:
-            await self._clock.sleep(WRONG_WAIT_S)  # a right one, too: it is as slow to be found as all others
+            async with self._one_by_one:  # a right one, too: it is as slow to be found as all others
+                await self._clock.sleep(WRONG_WAIT_S)
         if (name := name_from_proxy(keys, headers, peer)) is not None:
             known = keys.users.get(name)
             if known is None:
