@@ -88,3 +88,20 @@ def test_a_watched_list_is_recorded_when_it_changes_also_over_reads_that_failed(
 
     with town(tmp_path, world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:")) as (_, play):
         play(script)
+
+
+def test_a_field_of_any_fact_that_a_condition_names_is_recorded_when_it_changes(tmp_path: Path) -> None:
+    rules = "rules: [{id: a, when: \"event.id == 'e1' && statistics.tickets > 99.0\", do: [pause]}]\n"
+    day = {"date": "2026-01-02", "tickets": 40, "revenue": 1400.0}
+
+    async def script(here: Town) -> None:
+        await here.run(15)
+        more = ({**day, "tickets": 41},)
+        here.twin.change(EventChange(event="e1", partner=PARTNER, sales=more), here.loop.time())
+        await here.run(15)
+
+        (record,) = here.log("observed")
+        assert record["why"] == "statistics.tickets changed from 40.0 to 41.0, not by the worker"
+
+    with town(tmp_path, world(replace(happening("e1"), sales=(day,))), rules) as (_, play):
+        play(script)

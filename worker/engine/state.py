@@ -53,7 +53,7 @@ from worker.model.facts import (
 from worker.model.rules import Rule, RuleSet
 from worker.model.writes import State, Write
 from worker.reading.pacing import Delays, Habits
-from worker.rules.facts import Fields, looked_at, narrowed, windows_of, worth_keeping
+from worker.rules.facts import Fields, looked_at, narrowed, paths_named, windows_of, worth_keeping
 from worker.rules.registry import BUILT_IN_REGISTRY, MADE
 from worker.writes.life import Settling
 
@@ -312,8 +312,8 @@ def _began(fact: Fact) -> float:
 
 WATCHED: Mapping[str, Iterable[str]] = {"event": EVENT_FIELDS, "setup": SETUP_FIELDS}
 """Facts whose changes are worth a record, field by field, with their documented fields."""
-WHOLE = ""
-"""In place of a field: all of a fact that is compared as a whole."""
+WHOLE, SCALAR = "", "="
+"""In place of a field: all of a fact, whatever it is, and where it is neither a list nor a record."""
 LISTS = frozenset({"permissions", "features"})
 """Lists of the whole partner whose changes are worth a record."""
 OF_THE_RECORD = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
@@ -521,7 +521,7 @@ class Stored:
             was, now_is, fact = _last_known(before), _fields(now), now.key.name
             for name in self.watched.get(fact, ()):
                 if name in was and name in now_is and _differ(was[name], now_is[name]):
-                    said = (fact if name == WHOLE else f"{fact}.{name}", was[name], now_is[name])
+                    said = (fact if name in (WHOLE, SCALAR) else f"{fact}.{name}", was[name], now_is[name])
                     yield _changed(self.partner, now.event, said, now.at)
 
 
@@ -532,8 +532,8 @@ def _holds(ledger: Ledger, partner: PartnerId, tried: Observed) -> bool:
 
 
 def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
-    """The fields of the watched facts that some rule names or writes, by fact; and as a whole what a rule with
-    ``on_change`` compares."""
+    """The fields that some rule names or writes, by fact; and as a whole what a rule with ``on_change`` compares. Of
+    other facts no list that is only named: it may be long, and what fires tells of it."""
     rules = list(rules)
     named = looked_at(rules)
     found: dict[str, tuple[str, ...]] = {}
@@ -542,6 +542,9 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
         steps = (ACTIONS[step.action] for rule in rules for step in rule.do)
         written = {field for row in steps for fact, field in row.writes if fact == name}
         found[name] = tuple(sorted((set(documented) if fields is None else fields) | (written - {""})))
+    others = dict.fromkeys((path.name, *path.fields[:1]) for path in paths_named(rules) if path.name not in WATCHED)
+    for name, *part in others:
+        found[name] = (*found.get(name, ()), *(part or [SCALAR]))
     compared = {watch.fact for rule in rules for watch in rule.on_change} - WATCHED.keys()
     return {**found, **dict.fromkeys(compared, (WHOLE,))}
 
@@ -555,8 +558,11 @@ def same(old: Fact | None, new: Fact) -> bool:
 
 def _fields(one: Observed) -> dict[str, Json]:
     """What is compared of a fact: the fields of a record, or the value of any other."""
-    whole = {WHOLE: one.fact.value} if isinstance(one.fact, Known) and one.key.name not in WATCHED else {}
-    return {**record_of(one.fact), **whole}
+    if not isinstance(one.fact, Known) or one.key.name in WATCHED:
+        return record_of(one.fact)
+    parts = {SCALAR: one.fact.value, **record_of(one.fact)}
+    scalars = {name: value for name, value in parts.items() if not isinstance(value, list | dict)}
+    return {**scalars, WHOLE: one.fact.value}
 
 
 def _last_known(before: Observed) -> dict[str, Json]:

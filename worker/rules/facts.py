@@ -410,9 +410,22 @@ def decides(rule: Rule) -> Mapping[str, Fields]:
 def looked_at(rules: Iterable[Rule]) -> Mapping[str, Fields]:
     """What any of the rules names, in computed values too."""
     rules = tuple(rules)
-    values = (value for rule in rules for step in rule.do for value in step.params.values())
-    computed = (one for value in values if isinstance(value, Computed) for one in _named(value))
+    computed = (one for value in _computed(rules) for one in _named(value))
     return _joined((*(one for rule in rules for one in decides(rule).items()), *computed))
+
+
+def paths_named(rules: Iterable[Rule]) -> Iterator[Path]:
+    """Every path that any of the rules names, also into a fact of which the document shows no fields."""
+    rules = tuple(rules)
+    for rule in rules:
+        yield from _paths(rule.when) if rule.when is not None else ()
+    for value in _computed(rules):
+        yield from _paths(value)
+
+
+def _computed(rules: Iterable[Rule]) -> Iterator[Computed]:
+    values = (value for rule in rules for step in rule.do for value in step.params.values())
+    return (value for value in values if isinstance(value, Computed))
 
 
 def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
