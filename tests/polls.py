@@ -198,7 +198,7 @@ class Story:
                 for record in self.records
                 if record.kind == "fired" and record.rule is not None and record.event is not None
             ],
-            ended=self._of_episode,
+            episode_writes=self._of_episode,
             on_target=self._on_target,
         )
         decision = decide(self.rules, look, self.settings)

@@ -45,7 +45,10 @@ def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_so(tmp_
         await here.run(30)
         assert paused(here) == ["e2"], "the other rule goes on"
         assert held(here, "product_off") == [
-            ("pause-hopeless", "the partner's demand_prediction is off, which lookout_prediction_benchmark needs")
+            (
+                "pause-hopeless",
+                "the partner's demand_prediction is off, and the rule needs it: lookout_prediction_benchmark",
+            )
         ], "said once, and not of every event"
         asked = [seen.path for seen in here.twin.books.requests if "lookout" in seen.path]
         assert asked == [], "an area that is off is not asked for"
@@ -78,7 +81,7 @@ def test_without_the_campaign_product_no_rule_that_writes_looks(tmp_path: Path) 
         await here.run(30)
         assert here.writes() == []
         assert held(here, "product_off") == [
-            ("pause-cancelled", "the partner's campaign_recommendations is off, which pause needs")
+            ("pause-cancelled", "the partner's campaign_recommendations is off, and the rule needs it: pause")
         ]
 
     with town(tmp_path, world(happening("e1"))) as (_, play):

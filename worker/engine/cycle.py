@@ -23,7 +23,7 @@ from worker.model.writes import Write
 
 
 class Cycle(Stage):
-    """Runs the cycles of one partner after the other."""
+    """Runs a cycle of a partner. One serves all partners, whose cycles may overlap."""
 
     def __init__(self, parts: Parts, reader: Polling | None = None) -> None:
         super().__init__(parts)
@@ -33,8 +33,8 @@ class Cycle(Stage):
         self._executor = Executor(parts, self._settler)
 
     def load(self, partner: PartnerId) -> PartnerState:
-        """What the ledger remembers of the partner; rows found in ``sending`` become unknown, in the first cycle where
-        another process holds the ledger now."""
+        """What the ledger remembers of the partner; rows found in ``sending`` become unknown, or do in the first cycle,
+        if another process holds the ledger now."""
         read_up_to = self._ledger.last_seq(partner)
         memories = {(one.event, one.rule): one for one in self._ledger.all_rule_memories(partner)}
         memory = self._ledger.partner_memory(partner) or PartnerMemory(partner=partner)
@@ -80,8 +80,8 @@ class Cycle(Stage):
         )
 
     def _failed(self, state: PartnerState, problem: LedgerUnwritable | StateConflict) -> str:
-        """Nothing of a decision is known to be stored. What this poll shows of unsettled writes is seen all the same,
-        and stored later."""
+        """Where memory was not what the decision rested on, it is read anew. Where the ledger cannot be written, what
+        the poll shows of unsettled writes is kept, and stored later."""
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
             return f"decided anew in the next cycle: {problem}"
@@ -120,8 +120,7 @@ class Cycle(Stage):
         self._defect({"write": int(write.id), "state": write.state}, defect)
 
     def _needs_tending(self, state: PartnerState, write: Write) -> bool:
-        """What waits for an operator or for a limit is looked at less and less often; looks at its event still
-        count."""
+        """What is held, or needs an operator, is tended less and less often; polls of its event still count."""
         if write.state in ("waiting", "sending"):
             return False
         rests = write.state in ("planned", "needs_human")

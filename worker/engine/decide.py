@@ -1,8 +1,9 @@
 """`decide`: from rules, memory and what was seen to the new memory and the writes to plan. Pure.
 
-One pass over one partner's events at one moment. It judges every (rule, event), lets standing wishes and priorities
-sort out the candidates, counts surges over all of them, and only then plans. The daemon, `plan`, the rule tests and the
-simulation call this very function; what it gives is recorded in one transaction or not at all.
+One pass over events of one partner at one moment. It judges each rule that may have something to do with them, lets
+standing wishes and priorities sort out the candidates, counts surges over all of them, and only then plans. The daemon,
+`plan`, the rule tests and the simulation call this very function; what it gives is recorded in one transaction or not
+at all.
 """
 
 from collections import Counter
@@ -163,8 +164,8 @@ class _Pass:
             self._stored[key] = memory
 
     def _remember_new(self, view: RuleView, memory: RuleMemory) -> None:
-        """The same of a pair of which nothing is stored: it goes on so while it is quiet. After a silence, one that
-        cannot be told yet has to know of the silence later."""
+        """The same of a pair of which nothing is stored: it stays unstored while it is quiet. After a
+        silence whose end it cannot judge yet, the silence is stored, so that a later firing knows of it."""
         key = (memory.event, memory.rule)
         if view.after is not None and memory.looked_at != view.now:
             self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=view.after)
@@ -260,7 +261,7 @@ class _Pass:
         seen = poll.observations[event]
         observation = seen
         if running:
-            observation = overlaid(seen, running, rule, lambda: poll.ended(event, rule.id, memory.episode))
+            observation = overlaid(seen, running, rule, lambda: poll.episode_writes(event, rule.id, memory.episode))
         return RuleView(
             rule=rule,
             memory=memory,
@@ -273,7 +274,7 @@ class _Pass:
             sendings=poll.sendings.get((event, rule.id), ()),
             of_rule=lambda: self._acted(rule.id),
             after=silence_before(poll.memory, known, event, poll.now + self._settings.gap),
-            episode_writes=lambda episode: poll.ended(event, rule.id, episode),
+            episode_writes=lambda episode: poll.episode_writes(event, rule.id, episode),
             target_writes=lambda target: poll.on_target(event, target),
             undo=lambda undone: poll.undo(event, rule, undone),
         )

@@ -164,7 +164,7 @@ class Decider(EventByEvent):
             more=news.more,
             missed=state.missed,
             only={event: screen.concerned(seen, memories) for event, seen in observations.items()},
-            ended=lambda event, rule, episode: self._ledger.episode_writes(partner, event, rule, episode),
+            episode_writes=lambda event, rule, episode: self._ledger.episode_writes(partner, event, rule, episode),
             on_target=lambda event, target: self._ledger.target_writes(partner, event, target),
             of_rule=lambda event, rule: self._ledger.writes(event=event, partner=partner, rule=rule),
             undo=lambda event, rule, undone: undo_by_rule(self._ledger, (partner, event), rule, undone, now),

@@ -2,7 +2,8 @@
 
 Order is everything here. The `sending` row is on disk before the first byte leaves; halts and limits are read in the
 transaction that records it; a process that slept in between does not send. What the service answered is recorded as
-soon as the ledger takes it: while the disk is full the outcome is kept and tried again, and nothing else is sent.
+soon as the ledger takes it: while it takes nothing, the outcome is kept and recorded again and again, and nothing else
+is sent.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ one that needs many reads may never get through, and must not keep lists and pau
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """A write that no guard objects to, with what it was judged on. ``held``: but for one, in spite of which an unknown
-    write is read, and a wait waits. ``view``: the ledger as it was then."""
+    write is still read, and a wait still waits. ``view``: the ledger as it was then."""
 
     write: Write
     fresh: Fresh
@@ -73,7 +74,8 @@ class Ready:
 
 
 class _Stopped(Exception):
-    """Why there is no attempt now: a guard's no, or nothing that must be said. ``rest``: the longest until the next."""
+    """Why there is no attempt now: a guard's no, or none where there is nothing to record. ``rest``: the longest
+    wait until the next try."""
 
     def __init__(self, no: No | None = None, rest: timedelta | None = None) -> None:
         super().__init__()
@@ -162,8 +164,8 @@ class Executor(Stage):
             state.in_flight.discard(write.id)
 
     def _guarded(self, state: PartnerState, write: Write) -> Ready:
-        """What the guards let begin. An unknown write that is held may have to end: whether it is wanted still is read
-        all the same, and then it rests."""
+        """Asks the guards that need no reading. An unknown write that is held is read all the same, because it may have
+        to end; then it rests."""
         key = write.key
         episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
         view = self._ledger.sending_view(write, self._clock.now())
@@ -186,7 +188,7 @@ class Executor(Stage):
         return ready
 
     async def _with_fresh_facts(self, state: PartnerState, before: Ready) -> Ready:
-        """The same by what is read just now, and by the guards that go by it. A message needs none of it."""
+        """Reads the fresh facts, and asks the guards that judge them. A message needs none of it."""
         write, earlier, held = before.write, before.situation.earlier, before.held
         if held is not None and held.reason == "wait":
             await self._wait(state, write, earlier, held)
@@ -221,7 +223,7 @@ class Executor(Stage):
 
     def _recorded(self, state: PartnerState, ready: Ready) -> tuple[Write, WriteRequest, float]:
         """The attempt, looked at once more and on disk, in one uninterrupted step; its request, and until when it may
-        leave. Nothing where the world moved on while the write waited its turn."""
+        leave. Raises `_Stopped` where something changed while the write waited for its turn."""
         write, request = ready.write, self._outward.request_for(ready.write)
         not_after = self._clock.monotonic() + self._settings.timeout.total_seconds()
         if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):
@@ -368,7 +370,7 @@ class Executor(Stage):
         state.rest(write, self._clock.monotonic(), first, max(first, longest.total_seconds()))
 
     def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
-        """The pre-flight's own poll of an unknown write: one that says anything but *not there* ends the attempt."""
+        """The pre-flight's own read of an unknown write's target: anything but *not there* ends the attempt."""
         target, event = fresh.named.get(fact_name(write.intent)), fresh.named.get("event")
         return self._settler.reconcile(state, write, target, event) == "send"
 
@@ -429,7 +431,7 @@ class Executor(Stage):
         )
 
     def _judged(self, before: Situation, fresh: Fresh) -> Situation:
-        """The same by what was read just now, and by what has come onto the target meanwhile."""
+        """The situation with what was read just now, and with what has come onto the target meanwhile."""
         write = before.write
         others, busy = self._on_target(write)
         situation = replace(before, now=self._clock.now(), on_target=busy, judgement=fresh.judgement, facts=fresh.named)

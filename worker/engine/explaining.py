@@ -278,7 +278,7 @@ def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, poll: PollV
         observations=derived({event: Observation(partner=partner, event=event, facts=facts)}, ledger, then),
         looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
         sendings=ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
-        ended=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
+        episode_writes=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
         on_target=lambda event, target: ledger.target_writes(partner, event, target),
     )
     past = asked.at is not None

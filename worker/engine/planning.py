@@ -557,7 +557,7 @@ class Planner:
     def _done_before(self, write: Write) -> list[Write]:
         """The confirmed steps before it in its ``do``: they stand for what they did as long as it is open itself."""
         key = write.key
-        episode = self._poll.ended(key.event, key.rule, key.episode)
+        episode = self._poll.episode_writes(key.event, key.rule, key.episode)
         return [one for one in episode if one.state == "confirmed" and one.intent.order < write.intent.order]
 
     def _outranks(self, rule: Rule, write: Write) -> bool:

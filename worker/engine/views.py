@@ -50,7 +50,7 @@ class PollView:
 
     ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
-    ``firings``: those since a time. ``ended``: the writes of one episode, final ones too;
+    ``firings``: those since a time. ``episode_writes``: those of one episode, final ones too;
     ``on_target``: those of one target; ``of_rule``: those of one rule; ``undo``: what a rule puts
     back of another one's. ``only``: the rules that look at an event, where
     the others have nothing to do. ``more``: other events of this moment are still to be decided on, and what is said of
@@ -69,7 +69,7 @@ class PollView:
     only: Mapping[EventId, Sequence[Rule]] = field(default_factory=dict)
     more: bool = False
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
-    ended: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
+    episode_writes: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
     on_target: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
     of_rule: Callable[[EventId, RuleId], Sequence[Write]] = lambda _event, _rule: ()
     undo: Callable[[EventId, Rule, str], Undo] = lambda _event, _rule, _undone: Undo()
@@ -301,7 +301,7 @@ def rested(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
 
 def quiet(poll: PollView, event: EventId, rule: Rule, episode: int) -> RuleMemory | None:
     """The memory of a pair of which nothing is stored: that it was looked at; None where it was not, so that it is new.
-    A rule with ``at`` remembers its times, so of that something always is."""
+    A rule with ``at`` remembers its times, so of it something is always stored."""
     at, since = poll.looked_at.get(event), poll.memory.rules.get(rule.id)
     if at is None or since is None or at < since or rule.at is not None:
         return None
@@ -309,7 +309,7 @@ def quiet(poll: PollView, event: EventId, rule: Rule, episode: int) -> RuleMemor
 
 
 def to_note(poll: PollView, rules: Iterable[RuleId], gap: timedelta) -> tuple[EventId, ...]:
-    """The events of the look for which it is a first one, for any of these rules: nothing else tells of it later."""
+    """The events of this poll for which it is the first, for any of these rules: nothing else tells of it later."""
     memory = poll.memory
     marks = [memory.restored_at, memory.after_gap_at]
     marks += [at for rule in rules for at in (memory.rules.get(rule), memory.back.get(rule))]
@@ -330,8 +330,8 @@ def silence_before(
     """Why a poll is the first after a silence, as a reason code: restored, reset, gap; None for an ordinary poll.
 
     A rule or an event without memory is new, not silent: it has nothing that could have been missed. Only after a
-    restored ledger does the unknown count as well. A poll that is stamped after ``latest`` says nothing of when it was:
-    the clock was ahead then.
+    restored ledger do those without memory count as well. A poll that is stamped after ``latest`` says nothing of when
+    it was: the clock was ahead then.
     """
     looked = known.looked_at if known is not None else None
     if known is not None and looked is None and known.forced is not None:
@@ -365,7 +365,7 @@ def reset_before(memory: PartnerMemory, event: EventId) -> datetime | None:
 WRITES = "campaign_recommendations"
 """The flag that every write to the service needs."""
 FLAGS: tuple[str, ...] = (WRITES, "demand_prediction")
-_NO_WRITE = frozenset({"notify"})
+_NO_WRITE = frozenset({"notify", "wait"})
 
 
 def products_off(partner: Fact | None) -> frozenset[str]:
@@ -380,12 +380,12 @@ def shut(rules: Iterable[Rule], off: frozenset[str]) -> dict[RuleId, str]:
         for flag in FLAGS:
             needing = _needing(rule, flag) if flag in off else []
             if needing:
-                found.setdefault(rule.id, f"the partner's {flag} is off, which {', '.join(needing)} needs")
+                found.setdefault(rule.id, f"the partner's {flag} is off, and the rule needs it: {', '.join(needing)}")
     return found
 
 
 def active_rules(rules: RuleSet, partner: PartnerId, off: frozenset[str]) -> tuple[list[Rule], dict[RuleId, str]]:
-    """The rules that look at a partner, and those that what is ``off`` keeps from it."""
+    """The rules that look at a partner, and why a product that is ``off`` keeps each of the others from it."""
     active = [rule for rule in rules.rules if rule.applies_to(partner)]
     closed = shut(active, off)
     return [rule for rule in active if rule.id not in closed], closed

@@ -15,6 +15,7 @@ RULES = read_rules(
 rules:
   - {id: writes, when: event.status == 'cancelled', do: [pause]}
   - {id: forecasts, when: size(tickets) > 0 && setup.state == 'DRAFT', do: [boost]}
+  - {id: tells, when: event.status == 'cancelled', do: [{notify: off}, {wait: 2h}, {notify: still off}]}
   - {id: watches, on_change: lookout_prediction, do: [pause, {optimisation: "OFF"}]}
 """
     }
@@ -47,16 +48,16 @@ def test_only_a_flag_that_says_no_is_off(fact: Fact | None, expected: set[str], 
         (
             ("demand_prediction",),
             {
-                "forecasts": "the partner's demand_prediction is off, which tickets needs",
-                "watches": "the partner's demand_prediction is off, which lookout_prediction needs",
+                "forecasts": "the partner's demand_prediction is off, and the rule needs it: tickets",
+                "watches": "the partner's demand_prediction is off, and the rule needs it: lookout_prediction",
             },
         ),
         (
             ("demand_prediction", "campaign_recommendations"),
             {
-                "writes": "the partner's campaign_recommendations is off, which pause needs",
-                "forecasts": "the partner's campaign_recommendations is off, which boost, setup needs",
-                "watches": "the partner's campaign_recommendations is off, which pause, optimisation needs",
+                "writes": "the partner's campaign_recommendations is off, and the rule needs it: pause",
+                "forecasts": "the partner's campaign_recommendations is off, and the rule needs it: boost, setup",
+                "watches": "the partner's campaign_recommendations is off, and the rule needs it: pause, optimisation",
             },
         ),
     ],
