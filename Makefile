@@ -114,7 +114,7 @@ cover: $(READY) tools ## every test with coverage of everything; slower than `ma
 tools: ## what the tests need beside Python, installed where it is missing and may be
 	@sh tests/tools.sh
 
-prove: $(READY) ## the longer proofs, in under an hour: many seeds, real processes killed
+prove: $(READY) ## the longer proofs: many seeds, real processes killed
 	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) proved waited
 
 proved: $(READY) ## those proofs that compute
