@@ -577,10 +577,14 @@ def _missed(before: Observed | None, new: Observed) -> dict[str, Json]:
     return {name: known[name] for name in gaps if name in known}
 
 
+def _gained_and_lost(was: list[Json], now_is: list[Json]) -> tuple[list[Json], list[Json]]:
+    return [one for one in now_is if one not in was], [one for one in was if one not in now_is]
+
+
 def _differ(was: Json, now_is: Json) -> bool:
     """Whether a value became another one; a list in another order did not."""
     if isinstance(was, list) and isinstance(now_is, list):
-        return any(one not in was for one in now_is) or any(one not in now_is for one in was)
+        return any(_gained_and_lost(was, now_is))
     return was != now_is
 
 
@@ -588,7 +592,7 @@ def _changed(partner: PartnerId, event: EventId | None, said: tuple[str, Json, J
     name, was, now_is = said
     why = f"{name} changed from {was!r} to {now_is!r}"
     if isinstance(was, list) and isinstance(now_is, list):
-        gained, lost = [one for one in now_is if one not in was], [one for one in was if one not in now_is]
+        gained, lost = _gained_and_lost(was, now_is)
         why = f"{name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
     return Record(at=at, kind="observed", why=why, partner=partner, event=event, facts={name: now_is, "before": was})
 

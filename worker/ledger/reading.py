@@ -172,9 +172,8 @@ _MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     """What a limit may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
     among those of the last hour. Of one that only stops spending no limit is asked."""
-    key = write.key
-    of = {"of_partner": key.partner, "of_event": key.event}
-    values: Values = {**of, "of_target": write.intent.target, "but": write.id}
+    key, target = write.key, write.intent.target
+    values: Values = {"of_partner": key.partner, "of_event": key.event, "of_target": target, "but": write.id}
     holding = map(write_of, connection.execute(_HOLDING, values).mappings())
     busy = tuple(one for one in holding if one.state in UNSETTLED)
     view = SendingView(halts=active_halts(connection, now), on_target=busy)

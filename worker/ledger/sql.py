@@ -275,16 +275,15 @@ class SqlLedger(LedgerReader):
             return
         self._require_lock()
         mark, beside = self._mark, _mark_beside(place)
-        whole = beside is not None and not beside.alone
         with self._store.reading() as connection:
             end = end_of_chain(connection)
-            if end == self._words_seen and whole and beside == mark:
+            if end == self._words_seen and beside is not None and not beside.alone and beside == mark:
                 return
             self._require_marked(connection, place, beside)
             seen = mark.seq if self._words_seen is None else self._words_seen.seq
             for seq, last_hash in connection.execute(_LAST_WORD, {"after": seen}):
                 mark = Mark(ledger_id=mark.ledger_id, seq=seq, hash=last_hash)
-        if mark != self._mark or beside is None or not whole or beside.seq < mark.seq:
+        if mark != self._mark or beside is None or beside.alone or beside.seq < mark.seq:
             write_mark(place, mark, anew=True)
             self._mark = mark
         self._words_seen = end
