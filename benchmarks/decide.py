@@ -38,7 +38,7 @@ from worker.engine.deciding import Decider
 from worker.engine.observe import News
 from worker.engine.ports import Listing, Parts, RulesInUse
 from worker.engine.state import EVENT, PartnerState, Stored
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, Known

@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script,
 from tests.twin import TwinTransport
 from tests.virtual import EPOCH, VirtualLoop, run_virtually
 from tests.worlds import PARTNER, PAUSE, QUICK, Town, happening, rule_set, world
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.model.rules import Surge
 from worker.model.writes import Mode
 from worker.sandbox.changes import EventChange

@@ -36,7 +36,7 @@ from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.daemon import keep
 from worker.engine.state import PartnerState
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.sandbox.service import Twin
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))

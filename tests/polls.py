@@ -11,7 +11,7 @@ from typing import Any
 
 from worker.engine.decide import Decision, decide
 from worker.engine.planning import edits_of, reopened_by
-from worker.engine.views import PollView, Settings, products_off, shut, under
+from worker.engine.views import DecidingSettings, PollView, looked_by, products_off, shut
 from worker.ledger.rows import rule_memory_of
 from worker.model.commits import Commit, Move, PartnerMemory, Record, RuleMemory, body_of
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
@@ -121,7 +121,7 @@ class Story:
     ``restarting``: a new process before every look, which knows only what was stored."""
 
     rules: RuleSet
-    settings: Settings = field(default_factory=Settings)
+    settings: DecidingSettings = field(default_factory=DecidingSettings)
     confirming: bool = True
     restarting: bool = False
     now: datetime = START
@@ -180,7 +180,7 @@ class Story:
         if self.restarting:
             self.restart()
         self._edit()
-        self.memory = under(self.memory, self._looking(), self.now)
+        self.memory = looked_by(self.memory, self._looking(), self.now)
         look = PollView(
             partner=PARTNER,
             now=self.now,
@@ -199,7 +199,7 @@ class Story:
                 if record.kind == "fired" and record.rule is not None and record.event is not None
             ],
             episode_writes=self._of_episode,
-            on_target=self._on_target,
+            target_writes=self._on_target,
         )
         decision = decide(self.rules, look, self.settings)
         self._apply(decision)

@@ -26,8 +26,8 @@ from worker.engine.cycle import Cycle
 from worker.engine.derived import told
 from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.state import PartnerState
+from worker.engine.views import DecidingSettings as Deciding
 from worker.engine.views import EngineSettings
-from worker.engine.views import Settings as Deciding
 from worker.guards import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter, Record

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from worker.cli.check import Checked, blocks, checked, summary
-from worker.engine.views import EngineSettings, Settings
+from worker.engine.views import DecidingSettings, EngineSettings
 from worker.guards import Limits
 from worker.model.rules import Surge
 from worker.rules.registry import BUILT_IN_REGISTRY
@@ -45,7 +45,9 @@ def settings() -> EngineSettings:
     """The defaults of the config, as the engine takes them."""
     minute = timedelta(minutes=1)
     return EngineSettings(
-        deciding=Settings(mode="live", gap=minute * 60, gap_then="ask", surge=Surge(events=25, within=minute * 10)),
+        deciding=DecidingSettings(
+            mode="live", gap=minute * 60, gap_then="ask", surge=Surge(events=25, within=minute * 10)
+        ),
         limits=Limits(writes_per_hour=120, held_longer_than=minute * 60),
         interval=timedelta(seconds=3),
         timeout=timedelta(seconds=10),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.worlds import BOOST, PARTNER, Town, draft, happening, rule_set, town, world
 from worker.engine.operators import Word, last_of_its_rule, rejected, reopening, spoken
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit
 from worker.model.errors import StateConflict

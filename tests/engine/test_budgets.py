@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import BOOST, PAUSE, Town, draft, happening, town, world
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
 from worker.sandbox.settings import TwinSettings
 

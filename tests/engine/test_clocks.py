@@ -15,7 +15,7 @@ from tests.worlds import PAUSE, Town, happening, town, world
 from worker.engine.daemon import Daemon, Every
 from worker.engine.operators import approved
 from worker.engine.ports import Parts
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
 from worker.model.commits import Commit
 from worker.sandbox.faults import Kind

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable

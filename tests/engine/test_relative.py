@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from tests.worlds import PARTNER, Town, draft, town, world
 from worker.engine.explaining import wanted_of
 from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.logs import tell
 from worker.messages import note_of
 from worker.model.commits import Commit

@@ -9,8 +9,8 @@ import pytest
 
 from tests.worlds import Town, draft, happening, paused_and_not_logged, town, world
 from worker.engine.operators import Word, approved, rejected, undo_of
+from worker.engine.views import DecidingSettings as Deciding
 from worker.engine.views import EngineSettings
-from worker.engine.views import Settings as Deciding
 from worker.model.commits import Commit
 from worker.model.writes import Mode, Write
 from worker.rules.load import read_rules

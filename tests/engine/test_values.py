@@ -9,7 +9,7 @@ import pytest
 from tests.builders import spending
 from tests.engine.test_again import again
 from tests.worlds import QUICK, Town, draft, happening, town, world
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.messages import note_of
 from worker.model.writes import Mode
 from worker.sandbox.world import Happening

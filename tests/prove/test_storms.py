@@ -13,7 +13,7 @@ import pytest
 
 from tests.prove.test_random_worlds import say
 from tests.worlds import QUICK, Town, draft, happening, town, world
-from worker.engine.views import Settings as Deciding
+from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
 from worker.model.rules import Surge
 from worker.model.writes import FINAL, Write

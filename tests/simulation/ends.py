@@ -129,9 +129,9 @@ def _lost(case: Case, deed: Deed) -> bool:
 
 def episodes_are_few(case: Case) -> Iterator[str]:
     """A rule fires no more often than its condition became true in the service, and once more for each write that a
-    stronger wish has set aside, or that fresher facts kept from being sent: each fact has an age of its own; and once
-    more for each time that a person accepted the ledger as restored, or asked for it again. Not asked for where reads
-    answered as of the past, and where the rule was edited."""
+    stronger wish has set aside, that ended while its rule was away, or that fresher facts kept from being sent: each
+    fact has an age of its own; and once more for each time that a person accepted the ledger as restored, or asked for
+    it again. Not asked for where reads answered as of the past, and where the rule was edited."""
     history = case.history
     if history.stale:
         return
@@ -147,7 +147,7 @@ def episodes_are_few(case: Case) -> Iterator[str]:
             rises = sum(now and not before for before, now in pairwise([False, *held]))
             set_aside = sum(
                 row["kind"] in ("skipped", "cancelled")
-                and row["reason"] in ("conflict", "no_longer_holds")
+                and row["reason"] in ("conflict", "no_longer_holds", "rule_gone")
                 and (row["rule"], row["event"]) == (wish.rule, event)
                 for row in case.last
             )
@@ -172,8 +172,14 @@ def everything_ends(case: Case) -> Iterator[str]:
 
 
 def held_by_the_hour(case: Case, deed: Deed) -> bool:
+    if deed.state != "planned":
+        return False
+    if any(row["kind"] == "held" and row["reason"] == "sequence" for row in deed.rows):
+        before = (one for one in mates(case, deed) if one.rows[0]["write"] < deed.rows[0]["write"])
+        if any(held_by_the_hour(case, one) for one in before):
+            return True  # also where an operator let it go in the last moment, and it was not said again
     held = [row["reason"] for row in deed.rows[-2:] if row["kind"] == "held"]
-    if deed.state != "planned" or not held:
+    if not held:
         return False
     if held[-1] == "target_unreadable" and case.history.own_mind:
         return True

@@ -192,7 +192,7 @@ _ALL: tuple[Mutant, ...] = (
         name="a record that failed",
         why="a write is sent although its record could not be made",
         applied=flaw(
-            "worker.engine.execute:Executor._recorded",
+            "worker.engine.execute:Executor._record_sending",
             (
                 "    held = self._ledger.record_sending(sending)\n",
                 "    try: held = self._ledger.record_sending(sending)\n    except SendingUnmarked: held = None\n",

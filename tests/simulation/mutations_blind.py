@@ -43,7 +43,7 @@ _BLIND: tuple[Mutant, ...] = (
             "between the record and the first byte; a person halts meanwhile; it wakes and sends"
         ),
         applied=flaw(
-            "worker.engine.execute:Executor._recorded",
+            "worker.engine.execute:Executor._record_sending",
             (
                 "not_after = self._clock.monotonic() + self._settings.timeout.total_seconds()",
                 "not_after = self._clock.monotonic() + self._settings.confirm_within.total_seconds()",
@@ -146,7 +146,7 @@ _BLIND: tuple[Mutant, ...] = (
         why="SIGTERM while a pre-flight reads; the sending is recorded after it",
         applied=several(
             flaw(
-                "worker.engine.execute:Executor._recorded",
+                "worker.engine.execute:Executor._record_sending",
                 (
                     "if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):",
                     "if state.left or not self._preflight.still(ready.fresh.facts):",
@@ -328,7 +328,7 @@ _BLIND: tuple[Mutant, ...] = (
         why="per_rule_per_day: 1 and two events: both are written to",
         applied=flaw(
             "worker.engine.views:held_by_pace",
-            ("recent = within(view.of_rule(), now, DAY)", "recent = within(view.sendings, now, DAY)"),
+            ("recent = within(view.rule_sendings(), now, DAY)", "recent = within(view.sendings, now, DAY)"),
         ),
         tested_by=(
             "tests/unit/engine/test_waits.py::test_a_rule_fires_for_as_many_events_a_day_as_it_may_an"

@@ -220,7 +220,7 @@ _ALL = (
     Mutant(
         name="no L",
         why="an attempt is stored without how long a byte of it may still leave",
-        applied=flaw("worker.engine.execute:Executor._recorded", ("late_s=self._settings.late_s", "late_s=0.0")),
+        applied=flaw("worker.engine.execute:Executor._record_sending", ("late_s=self._settings.late_s", "late_s=0.0")),
         shown_by=STALLED,
     ),
     Mutant(

@@ -15,7 +15,7 @@ import typer
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
 from worker.cli.output import counted, say
 from worker.config import Config, load_config, read_config
-from worker.engine.views import EngineSettings, Settings, unconfirmed_for
+from worker.engine.views import DecidingSettings, EngineSettings, unconfirmed_for
 from worker.guards import Limits
 from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, on_a_server, unread
 from worker.model.actions import ACTIONS
@@ -92,7 +92,7 @@ def engine_settings(config: Config) -> EngineSettings:
     unconfirmed = {} if config.local else _left(by_action, confirmed)
     unconfirmed_facts = {} if config.local else _left(_by_fact(assumptions), confirmed)
     return EngineSettings(
-        deciding=Settings(
+        deciding=DecidingSettings(
             mode=config.mode,
             gap=safety.gap.longer_than,
             gap_then=safety.gap.then,

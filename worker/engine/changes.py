@@ -340,10 +340,10 @@ def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json]) ->
         elif pending.get(key) != value:
             pending[key] = value
             since = view.now
-    memory = replace(memory, baselines=baselines, pending=pending, forced=view.after or memory.forced)
+    memory = replace(memory, baselines=baselines, pending=pending, forced=view.silence or memory.forced)
     if not pending:
         return replace(memory, pending_since=None, pending_unheld_since=None, asked=None)
-    if since is None or since > view.now or view.after is not None:
+    if since is None or since > view.now or view.silence is not None:
         since = view.now
     return replace(memory, pending_since=since)
 

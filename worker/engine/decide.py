@@ -29,15 +29,15 @@ from worker.engine.planning import (
 )
 from worker.engine.views import (
     Candidate,
+    DecidingSettings,
     End,
     PollView,
     RuleResult,
     RuleView,
-    Settings,
     active_rules,
+    as_after_gap,
     products_off,
     quiet,
-    rested,
     silence_before,
     to_note,
 )
@@ -69,7 +69,7 @@ class Decision:
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
 
 
-def decide(rules: RuleSet, poll: PollView, settings: Settings) -> Decision:
+def decide(rules: RuleSet, poll: PollView, settings: DecidingSettings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
     active, off = active_rules(rules, poll.partner, _products_off(poll))
     run = _Pass(poll=poll, settings=settings, rules=active)
@@ -88,7 +88,7 @@ def _products_off(poll: PollView) -> frozenset[str]:
 class _Pass:
     """The state of one pass: what was remembered, held and ended so far."""
 
-    def __init__(self, *, poll: PollView, settings: Settings, rules: Sequence[Rule]) -> None:
+    def __init__(self, *, poll: PollView, settings: DecidingSettings, rules: Sequence[Rule]) -> None:
         self._poll = poll
         self._settings = settings
         self._rules = rules
@@ -133,7 +133,7 @@ class _Pass:
         standing = standing_wishes(rules, memories, open_writes, self._settings)
 
         def put_back(other: Standing) -> bool:
-            return wish_ended(self._poll.on_target(event, other.wish.target), other.rule.id, other.episode)
+            return wish_ended(self._poll.target_writes(event, other.wish.target), other.rule.id, other.episode)
 
         winners, losers = judge_conflicts(candidates, standing, put_back)
         for candidate, held in losers:
@@ -159,7 +159,7 @@ class _Pass:
             self._remember_new(view, memory)
             return
         self._memories[key] = memory
-        ordinary = known.looked_at is not None and view.after is None
+        ordinary = known.looked_at is not None and view.silence is None
         if memory != known and not (ordinary and replace(memory, looked_at=known.looked_at) == known):
             self._stored[key] = memory
 
@@ -167,8 +167,8 @@ class _Pass:
         """The same of a pair of which nothing is stored: it stays unstored while it is quiet. After a
         silence whose end it cannot judge yet, the silence is stored, so that a later firing knows of it."""
         key = (memory.event, memory.rule)
-        if view.after is not None and memory.looked_at != view.now:
-            self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=view.after)
+        if view.silence is not None and memory.looked_at != view.now:
+            self._memories[key] = self._stored[key] = replace(memory, looked_at=None, forced=view.silence)
         elif memory.looked_at is not None:
             self._memories[key] = memory
             if view.rule.at is not None or memory != replace(view.memory, looked_at=memory.looked_at, forced=None):
@@ -254,7 +254,7 @@ class _Pass:
         poll = self._poll
         first = EPISODE_JUMP if poll.memory.restored_at is not None else 0
         known = poll.memories.get((event, rule.id)) or quiet(poll, event, rule, first)
-        known = known and rested(poll.memory, known)
+        known = known and as_after_gap(poll.memory, known)
         memory = known or RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []
@@ -272,10 +272,10 @@ class _Pass:
             writes=own,
             joined=tuple(write for write in writes if write.key.rule != rule.id and rule.id in write.rules),
             sendings=poll.sendings.get((event, rule.id), ()),
-            of_rule=lambda: self._acted(rule.id),
-            after=silence_before(poll.memory, known, event, poll.now + self._settings.gap),
+            rule_sendings=lambda: self._acted(rule.id),
+            silence=silence_before(poll.memory, known, event, poll.now + self._settings.gap),
             episode_writes=lambda episode: poll.episode_writes(event, rule.id, episode),
-            target_writes=lambda target: poll.on_target(event, target),
+            target_writes=lambda target: poll.target_writes(event, target),
             undo=lambda undone: poll.undo(event, rule, undone),
         )
 

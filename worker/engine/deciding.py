@@ -19,7 +19,7 @@ from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
 from worker.engine.ports import Parts
 from worker.engine.state import PartnerState
-from worker.engine.views import DAY, ENFORCE_COOLDOWN, PollView, active_rules, asks_sendings, sendings_reach, under
+from worker.engine.views import DAY, ENFORCE_COOLDOWN, PollView, active_rules, asks_sendings, looked_by, sendings_reach
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable, WorkerError
 from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of
@@ -76,7 +76,7 @@ class Decider(EventByEvent):
         active, off = active_rules(rules, state.partner, state.products_off)
         screen = self._screen(rules, active)
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
-        memory = under(ours, [rule.id for rule in screen.rules], now)
+        memory = looked_by(ours, [rule.id for rule in screen.rules], now)
         edits = asked_anew(memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories)
         edited = {one.write.id: one.change.after for one in edits}
@@ -165,8 +165,8 @@ class Decider(EventByEvent):
             missed=state.missed,
             only={event: screen.concerned(seen, memories) for event, seen in observations.items()},
             episode_writes=lambda event, rule, episode: self._ledger.episode_writes(partner, event, rule, episode),
-            on_target=lambda event, target: self._ledger.target_writes(partner, event, target),
-            of_rule=lambda event, rule: self._ledger.writes(event=event, partner=partner, rule=rule),
+            target_writes=lambda event, target: self._ledger.target_writes(partner, event, target),
+            rule_writes=lambda event, rule: self._ledger.writes(event=event, partner=partner, rule=rule),
             undo=lambda event, rule, undone: undo_by_rule(self._ledger, (partner, event), rule, undone, now),
         )
 

@@ -90,8 +90,8 @@ def while_true(view: RuleView) -> RuleResult:
     now, memory = view.now, replace(view.memory, looked_at=view.now)
     if not memory.open:
         memory = replace(memory, open=True, fired=False, episode=memory.episode + 1, after=_comes_after(view))
-    if view.after is not None:
-        memory = replace(memory, true_since=now, forced=view.after)
+    if view.silence is not None:
+        memory = replace(memory, true_since=now, forced=view.silence)
     elif memory.true_since is None or memory.true_since > now:
         memory = replace(memory, true_since=now)
     if memory.fired:
@@ -278,7 +278,7 @@ def decide_times(view: RuleView) -> RuleResult:
     if due(view.rule, memory, view.now) is None:
         return _missed(view, memory, time)
     if view.judgement.truth is Truth.UNKNOWN:
-        seen = replace(memory, looked_at=view.now, forced=view.after or memory.forced)
+        seen = replace(memory, looked_at=view.now, forced=view.silence or memory.forced)
         return RuleResult(memory=seen, held=Hold(reason="fact_unknown", why=view.judgement.why))
     if view.judgement.truth is Truth.FALSE:
         return RuleResult(memory=replace(closed(memory, view.now), at_time=time), ends=ends_of(view))
@@ -356,7 +356,7 @@ def _between(view: RuleView, memory: RuleMemory) -> RuleResult:
         return RuleResult(memory=memory)
     if truth is Truth.FALSE:
         return RuleResult(memory=replace(closed(memory, now)), ends=ends_of(view))
-    since = memory.true_since if memory.true_since is not None and view.after is None else now
+    since = memory.true_since if memory.true_since is not None and view.silence is None else now
     return RuleResult(memory=replace(memory, true_since=since))
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from worker.engine.episodes import momentary
 from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
-from worker.engine.planning import let_go, wait_before
+from worker.engine.planning import reopened_after, wait_before
 from worker.engine.ports import Parts, Stage
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, met_429, sending
 from worker.engine.settle import Settler
@@ -85,7 +85,7 @@ class _Stopped(Exception):
 
 # Where a write goes: a write is a request to the service, but for a message, which is handed to whoever takes messages.
 
-MESSAGE = "message"
+NO_HOST = "message"
 """The host of a request that is a message."""
 
 
@@ -101,19 +101,19 @@ class Outward(Stage):
         """What is sent, without secrets."""
         key, intent = write.key, write.intent
         if ACTIONS[intent.action].message:
-            return WriteRequest(host=MESSAGE, method="NOTIFY", path=MESSAGE, body=text_of_message(intent.params))
+            return WriteRequest(host=NO_HOST, method="NOTIFY", path=NO_HOST, body=text_of_message(intent.params))
         return self._service.request_for(key.partner, key.event, intent, key.item)
 
     def spelled(self, request: WriteRequest) -> dict[str, Json]:
         """The request as the log keeps it."""
-        url = request.path if request.host == MESSAGE else self._service.url(request)
+        url = request.path if request.host == NO_HOST else self._service.url(request)
         return {"method": request.method, "url": url, "body": request.body}
 
     async def send(self, write: Write, request: WriteRequest, *, not_after: float) -> Outcome:
         """One attempt. Never raises but when it is cancelled."""
         if self._instead is not None:
             return await self._instead(write, request)
-        if request.host != MESSAGE:
+        if request.host != NO_HOST:
             return await self._service.send(write.key.partner, request, not_after=not_after)
         key = write.key
         to = write.intent.params.get("to")
@@ -150,16 +150,16 @@ class Executor(Stage):
         try:
             before = self._guarded(state, write)
             ready = await self._with_fresh_facts(state, before)
-            sending, request, not_after = self._recorded(state, ready)
+            sending, request, not_after = self._record_sending(state, ready)
             outcome = await self._outward.send(write, request, not_after=not_after)
-            await self._record(state, sending, outcome)
+            await self._record_outcome(state, sending, outcome)
         except _Stopped as stopped:
             if stopped.no is not None:
-                self._object(state, write, stopped.no)
+                self._apply_no(state, write, stopped.no)
             if stopped.rest is not None:
                 self._rest(state, write, stopped.rest)
         except SendingUnmarked as problem:
-            await self._record(state, problem.write, NotSent(cause="ledger", why=str(problem)))
+            await self._record_outcome(state, problem.write, NotSent(cause="ledger", why=str(problem)))
         finally:
             state.in_flight.discard(write.id)
 
@@ -180,7 +180,7 @@ class Executor(Stage):
         if no is not None and (write.state != "unknown" or no.way != "hold"):
             raise _Stopped(no, rest)
         if no is not None:
-            self._object(state, write, no)
+            self._apply_no(state, write, no)
         if state.resting(write, self._clock.monotonic()):
             raise _Stopped
         if no is None and (doubt := self._doubt(state, write)) is not None:
@@ -221,7 +221,7 @@ class Executor(Stage):
                 raise _Stopped(No(way="hold", reason="fact_unknown", why=why), HELD_AGAIN)
         return replace(before, fresh=fresh, situation=situation)
 
-    def _recorded(self, state: PartnerState, ready: Ready) -> tuple[Write, WriteRequest, float]:
+    def _record_sending(self, state: PartnerState, ready: Ready) -> tuple[Write, WriteRequest, float]:
         """The attempt, looked at once more and on disk, in one uninterrupted step; its request, and until when it may
         leave. Raises `_Stopped` where something changed while the write waited for its turn."""
         write, request = ready.write, self._outward.request_for(ready.write)
@@ -289,14 +289,14 @@ class Executor(Stage):
             try:
                 steps = plan_steps(rule, scope, write.intent.context, wait_before(rule, write.key.position))
             except NotComputable as error:
-                self._object(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
+                self._apply_no(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
                 self._rest(state, write, HELD_AGAIN)
                 return
             place = write.key.position, write.key.item
             new = next((one for one in steps if (one.position, one.item) == place), None)
             if new is None or new.fault:
                 why = new.fault if new is not None else f"{why}; its item is gone"
-                self._object(state, write, No(way="refuse", reason="bad_value" if new else "gone", why=why))
+                self._apply_no(state, write, No(way="refuse", reason="bad_value" if new else "gone", why=why))
                 return
             intent = replace(new.intent, order=intent.order)
         anew = {"intent": intent, "due_since": now}
@@ -306,7 +306,7 @@ class Executor(Stage):
         else:
             self._store(note(write, held_by=None, held_until=None, why=f"{why}: computed anew", **anew))
 
-    async def _record(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
+    async def _record_outcome(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""
         rule = self._rules.current.get(sending.key.rule)
         policy = policy_for(sending, rule, self._settings)
@@ -355,13 +355,13 @@ class Executor(Stage):
         next poll to plan what comes after it."""
         left_s = (no.until - self._clock.now()).total_seconds() if no.until is not None else 0.0
         if left_s > 0.0:
-            self._object(state, write, no)
+            self._apply_no(state, write, no)
             state.rest(write, self._clock.monotonic(), left_s, left_s)
             return
         rules = self._asking.rules(state, write)
         async with self._preflight.together(state, write, rules) as places:
             await self._preflight.read(state, write, rules, earlier, places)
-        self._object(state, write, replace(no, until=None))
+        self._apply_no(state, write, replace(no, until=None))
         state.waited.add(write.key.event)
         self._rest(state, write, HELD_AGAIN)
 
@@ -384,7 +384,7 @@ class Executor(Stage):
         before: Json = change.after.before
         return replace(change, records=(replace(change.records[0], request=spelled, before=before),))
 
-    def _object(self, state: PartnerState, write: Write, no: No) -> None:
+    def _apply_no(self, state: PartnerState, write: Write, no: No) -> None:
         """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
         at = self._clock.now()
         situation = Situation(write=write, now=at, limits=self._settings.limits)
@@ -395,7 +395,7 @@ class Executor(Stage):
         if no.way == "drop":
             why = f"proved absent, and {no.why}"
             ended = move(write, "cancelled", at=at, reason=no.reason, why=why, absent_proved=True)
-            self._let_go(state, ended, let_go(write, no.reason, state.memories))
+            self._drop(state, ended, reopened_after(write, no.reason, state.memories))
         elif write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
             unwanted = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
             policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
@@ -409,7 +409,7 @@ class Executor(Stage):
             changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
             self._store(move(write, to, at=at, reason=no.reason, why=no.why, **changes))
 
-    def _let_go(self, state: PartnerState, ended: Move, memories: Memories) -> None:
+    def _drop(self, state: PartnerState, ended: Move, memories: Memories) -> None:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""
         with suppress(StateConflict):
             self._ledger.apply(Commit(at=self._clock.now(), moves=(ended,), memory=tuple(memories.values())))

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import EVENTS, PastAsked, derived, of_all
 from worker.engine.ports import ReadableLedger
-from worker.engine.views import PollView, Settings, sendings_reach
+from worker.engine.views import DecidingSettings, PollView, sendings_reach
 from worker.guards import as_of_now
 from worker.model.commits import OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
@@ -209,7 +209,7 @@ class Question:
     event: EventId
     now: datetime
     rules: RuleSet | None
-    settings: Settings
+    settings: DecidingSettings
     at: datetime | None = None
     only: RuleId | None = None
 
@@ -279,7 +279,7 @@ def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, poll: PollV
         looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
         sendings=ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
         episode_writes=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
-        on_target=lambda event, target: ledger.target_writes(partner, event, target),
+        target_writes=lambda event, target: ledger.target_writes(partner, event, target),
     )
     past = asked.at is not None
     if past:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
-from worker.engine.views import ASKED, Candidate, PollView, RuleView, Settings, mode_of, reset_before
+from worker.engine.views import ASKED, Candidate, DecidingSettings, PollView, RuleView, mode_of, reset_before
 from worker.guards import No
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
@@ -115,7 +115,7 @@ def reopened(memory: RuleMemory) -> RuleMemory:
     )
 
 
-def let_go(write: Write, reason: str, memories: Pairs) -> dict[tuple[EventId, RuleId], RuleMemory]:
+def reopened_after(write: Write, reason: str, memories: Pairs) -> dict[tuple[EventId, RuleId], RuleMemory]:
     """The new memories of those who stood behind an unknown write that was proved absent and is asked for no more.
 
     Nothing came of the firing, so it is not lost: an edited rule fires by its new text, one that lost to a stronger
@@ -221,14 +221,14 @@ class Standing:
     undoes: frozenset[str] = frozenset()
 
 
-def wishes_in_force(rule: Rule, settings: Settings) -> list[Standing]:
+def wishes_in_force(rule: Rule, settings: DecidingSettings) -> list[Standing]:
     """The wishes of a rule, as others meet them."""
     shadow = mode_of(rule, settings) == "shadow"
     return [Standing(rule=rule, wish=wish, shadow=shadow) for wish in wishes_of(rule)]
 
 
 def standing_wishes(
-    rules: Iterable[Rule], memories: Mapping[RuleId, RuleMemory], writes: Sequence[Write], settings: Settings
+    rules: Iterable[Rule], memories: Mapping[RuleId, RuleMemory], writes: Sequence[Write], settings: DecidingSettings
 ) -> list[Standing]:
     """The wishes in force for one event, whose open ``writes`` these are, before this poll's firings."""
     wanted = {rule for write in writes for rule in write.rules}
@@ -431,7 +431,7 @@ class Planner:
     becomes one move, because a ledger takes no second one.
     """
 
-    def __init__(self, *, poll: PollView, rules: RuleSet, settings: Settings, writes: Sequence[Write]) -> None:
+    def __init__(self, *, poll: PollView, rules: RuleSet, settings: DecidingSettings, writes: Sequence[Write]) -> None:
         self._poll = poll
         self._rules = rules
         self._settings = settings
@@ -477,7 +477,7 @@ class Planner:
             since = self._poll.now - surge.within
             each, pieces = any(step.each for step in rules[rule_id].do), set(fresh)
             for event in {event for rule, event, at in firings if rule == rule_id and at > since}:
-                writes = self._poll.of_rule(event, rule_id) if each else ()
+                writes = self._poll.rule_writes(event, rule_id) if each else ()
                 pieces |= _pieces(event, [one for one in writes if one.planned_at > since])
             if len(pieces) > surge.events:
                 what = f"{len(pieces)} {'writes' if each else 'events'} within {duration_text(surge.within)}"

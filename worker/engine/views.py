@@ -35,7 +35,7 @@ BECOMES: Mapping[Mode, str] = {"live": "are sent", "approve": "wait for an opera
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DecidingSettings:
     """The parts of the config that deciding needs."""
 
     mode: Mode = "live"
@@ -51,7 +51,7 @@ class PollView:
     ``looked_at``: the last noted look at each event. ``writes``: every write of the partner that is not final.
     ``sendings``: first attempts of episodes, as far back as `sendings_reach` says; none where no rule asks for them.
     ``firings``: those since a time. ``episode_writes``: those of one episode, final ones too;
-    ``on_target``: those of one target; ``of_rule``: those of one rule; ``undo``: what a rule puts
+    ``target_writes``: those of one target; ``rule_writes``: those of one rule; ``undo``: what a rule puts
     back of another one's. ``only``: the rules that look at an event, where
     the others have nothing to do. ``more``: other events of this moment are still to be decided on, and what is said of
     all together is said with the last; ``missed``: times that went by for those before.
@@ -70,28 +70,28 @@ class PollView:
     more: bool = False
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
     episode_writes: Callable[[EventId, RuleId, int], tuple[Write, ...]] = lambda _event, _rule, _episode: ()
-    on_target: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
-    of_rule: Callable[[EventId, RuleId], Sequence[Write]] = lambda _event, _rule: ()
+    target_writes: Callable[[EventId, str], tuple[Write, ...]] = lambda _event, _target: ()
+    rule_writes: Callable[[EventId, RuleId], Sequence[Write]] = lambda _event, _rule: ()
     undo: Callable[[EventId, Rule, str], Undo] = lambda _event, _rule, _undone: Undo()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleView:
-    """One rule meets one event: what a decision is made from. ``after``: why this poll counts as the first after a
+    """One rule meets one event: what a decision is made from. ``silence``: why this poll is the first after a
     silence, as a reason code, or None. ``writes``: its own that are not final. ``joined``: those of other rules that
-    stand for its wish too. ``of_rule``: when it acted for any event, and now for each firing that is not sent yet."""
+    stand for its wish too. ``rule_sendings``: when it acted for any event; now, for each firing not sent yet."""
 
     rule: Rule
     memory: RuleMemory
     scope: Scope
     judgement: Judgement
     now: datetime
-    settings: Settings
+    settings: DecidingSettings
     writes: tuple[Write, ...] = ()
     joined: tuple[Write, ...] = ()
     sendings: Sequence[datetime] = ()
-    of_rule: Callable[[], Sequence[datetime]] = lambda: ()
-    after: str | None = None
+    rule_sendings: Callable[[], Sequence[datetime]] = lambda: ()
+    silence: str | None = None
     episode_writes: Callable[[int], tuple[Write, ...]] = lambda _episode: ()
     target_writes: Callable[[str], tuple[Write, ...]] = lambda _target: ()
     undo: Callable[[str], Undo] = lambda _undone: Undo()
@@ -159,12 +159,12 @@ class RuleResult:
 REOBSERVED = Hold(reason="gap", why="first poll after a silence: remembered, not acted on")
 
 
-def mode_of(rule: Rule, settings: Settings) -> Mode:
+def mode_of(rule: Rule, settings: DecidingSettings) -> Mode:
     """A rule's mode can only be stricter than the config's."""
     return max(settings.mode, rule.mode or "live", key=lambda mode: STRICTNESS[mode])
 
 
-def modes_said(rules: Iterable[Rule], settings: Settings) -> str:
+def modes_said(rules: Iterable[Rule], settings: DecidingSettings) -> str:
     """What becomes of the writes of these rules: who starts a worker sees whether it acts."""
     counts = Counter(mode_of(rule, settings) for rule in rules if rule.enabled)
     parts = [
@@ -175,7 +175,7 @@ def modes_said(rules: Iterable[Rule], settings: Settings) -> str:
     return f"mode {settings.mode}: {'; '.join(parts) or 'no rule is in force'}"
 
 
-def approval(forced: str | None, settings: Settings) -> Hold | None:
+def approval(forced: str | None, settings: DecidingSettings) -> Hold | None:
     """Why what rests on a first poll after a silence waits for an operator; with ``gap: {then: act}`` a gap does
     not."""
     if forced is None or (forced == "gap" and settings.gap_then == "act"):
@@ -183,7 +183,7 @@ def approval(forced: str | None, settings: Settings) -> Hold | None:
     return Hold(reason=forced, why=REASONS[forced])
 
 
-def reobserves(memory: RuleMemory, settings: Settings) -> bool:
+def reobserves(memory: RuleMemory, settings: DecidingSettings) -> bool:
     """Whether what would fire is only remembered: it was first seen after a gap, and the config says so."""
     return memory.forced == "gap" and settings.gap_then == "reobserve"
 
@@ -254,7 +254,7 @@ def held_by_pace(view: RuleView, since: datetime | None) -> Hold | None:
         return Hold(reason="limit", why=f"acted {len(recent)} times in 24 hours, the limit is {limit}", until=until)
     most = rule.per_rule_per_day
     if most is not None:
-        recent = within(view.of_rule(), now, DAY)
+        recent = within(view.rule_sendings(), now, DAY)
         if len(recent) >= most:
             why = f"the rule acted {len(recent)} times in 24 hours, or is about to; the limit is {most}"
             return Hold(reason="limit", why=why, until=recent[len(recent) - most] + DAY)
@@ -274,7 +274,7 @@ def within(moments: Iterable[datetime], now: datetime, window: timedelta) -> lis
 # look at an event is noted, once for all rules, after whatever makes it a first poll.
 
 
-def under(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> PartnerMemory:
+def looked_by(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> PartnerMemory:
     """The partner's memory with these rules looking from now on: which are new, which went, and which are back."""
     new = [rule for rule in rules if rule not in memory.rules]
     back = [rule for rule in rules if rule in memory.away]
@@ -290,7 +290,7 @@ def under(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -> Pa
     )
 
 
-def rested(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
+def as_after_gap(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
     """The memory of a rule that was gone, disabled or not for this partner, and is back: all is kept, but this poll is
     as after a gap, because nobody has looked meanwhile."""
     back = memory.back.get(known.rule)
@@ -423,7 +423,7 @@ class EngineSettings:
     decided on again after this time, and at the latest after twice as long, not all at once.
     """
 
-    deciding: Settings
+    deciding: DecidingSettings
     limits: Limits
     interval: timedelta
     timeout: timedelta

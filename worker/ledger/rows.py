@@ -422,6 +422,8 @@ Place = tuple[EventId, str]
 """An event, or none, and the key of a fact as text."""
 FORGET_AT_ONCE = 2_000
 """How many old changes one transaction drops at most, so that none takes long."""
+ROWS_AT_ONCE = 500
+"""So many changes are made ready for the database together: of a first list, all would be 9 MB, kept for good."""
 
 _O, _C = observed.c, observations.c
 EVENT_FACT = FactKey(name="event").text
@@ -437,9 +439,10 @@ _LOOKED_AT = (
 
 def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
     """Stores what was seen, within the caller's transaction."""
-    if seen.changes:
-        connection.execute(_ADD_CHANGE, [_change_row(seen.partner, one) for one in seen.changes])
-        connection.execute(_SAVE_OBSERVED, [_observed_row(seen.partner, one.now) for one in seen.changes])
+    for first in range(0, len(seen.changes), ROWS_AT_ONCE):
+        some = seen.changes[first : first + ROWS_AT_ONCE]
+        connection.execute(_ADD_CHANGE, [_change_row(seen.partner, one) for one in some])
+        connection.execute(_SAVE_OBSERVED, [_observed_row(seen.partner, one.now) for one in some])
     if seen.looked_at:
         rows = [{"of_partner": seen.partner, "of_event": event, "looked": at} for event in seen.looked_at]
         connection.execute(_LOOKED_AT, rows)

@@ -199,7 +199,6 @@ _STANDS = f"{WRITE} != null"
 _THEN = "then"
 _UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "macro", "map"})
 _NOTHING_KNOWN = Definition(text="null", names=frozenset(), type=ANY)
-_SAME = "a name means the same in every rule: name it in the rules that have on_change"
 
 
 class Expressions:

@@ -273,12 +273,10 @@ class BetweenText(Section):
         "between is a mapping with hours, days and timezone",
         'write between: {hours: "09:00-18:00", days: mon-fri, timezone: Europe/Berlin}',
     )
-    hours: Annotated[Text, AfterValidator(_hours), WithJsonSchema({"type": "string", "pattern": _SPAN.pattern})] = (
-        Field(
-            default="00:00-24:00",
-            description="from when to when; the end is not in it; 22:00-06:00 runs over midnight",
-            examples=["09:00-18:00"],
-        )
+    hours: _HOURS = Field(
+        default="00:00-24:00",
+        description="from when to when; the end is not in it; 22:00-06:00 runs over midnight",
+        examples=["09:00-18:00"],
     )
     days: Annotated[tuple[_DAYS_OF_WEEK, ...], Field(min_length=1), _NAMES] = Field(
         default=("mon-sun",),

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from worker.engine.derived import told
 from worker.engine.explaining import Question, explain, wanted_of
-from worker.engine.views import Settings, mode_of
+from worker.engine.views import DecidingSettings, mode_of
 from worker.guards import as_of_now
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter, RuleNow
@@ -81,7 +81,7 @@ class PageParts:
     interval: timedelta
     measured: Callable[[], bytes]
     amiss: Callable[[], str | None]
-    deciding: Settings
+    deciding: DecidingSettings
     tested: Callable[[str], SeenByTests] = lambda _rules: SeenByTests(state="unknown")
     keys: Callable[[], Keys] = Keys
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None

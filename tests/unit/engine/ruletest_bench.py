@@ -9,7 +9,7 @@ from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Ran, run_test
-from worker.engine.views import EngineSettings, Settings
+from worker.engine.views import DecidingSettings, EngineSettings
 from worker.guards import Limits
 from worker.ledger.sql import ScratchLedger
 from worker.model.exchange import Answered, Outcome, WriteRequest
@@ -21,7 +21,7 @@ from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.rules.tests import read_tests
 
 SETTINGS = EngineSettings(
-    deciding=Settings(),
+    deciding=DecidingSettings(),
     limits=Limits(),
     interval=timedelta(seconds=3),
     timeout=timedelta(seconds=10),

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.polls import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, a_rule, a_story, on_tcs, seen, tcs, told
-from worker.engine.views import Settings
+from worker.engine.views import DecidingSettings
 from worker.model.facts import FactKey, Json
 from worker.model.rules import Watch
 
@@ -275,7 +275,7 @@ def test_a_hold_that_came_to_nothing_is_logged_anew_the_next_time() -> None:
 
 @pytest.mark.parametrize("then", ["ask", "act", "reobserve"])
 def test_what_unknown_kept_for_longer_than_the_gap_waits_for_a_person(then: str) -> None:
-    story = a_story(on_tcs(), settings=Settings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
+    story = a_story(on_tcs(), settings=DecidingSettings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
     told(story, "a U b")
     assert story.look(MINUTE).outcome == ([], [], [], []), "said once: held for a fact that is unknown"
     told(story, "U", timedelta(minutes=59, seconds=30))
@@ -295,7 +295,7 @@ def test_what_its_own_keys_held_for_longer_than_the_gap_does_not_wait() -> None:
     ("then", "planned"), [("ask", ["r: pause waiting gap"]), ("act", ["r: pause"]), ("reobserve", [])]
 )
 def test_what_changed_during_a_silence(then: str, planned: list[str]) -> None:
-    story = a_story(on_tcs(), settings=Settings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
+    story = a_story(on_tcs(), settings=DecidingSettings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
     told(story, "a")
     seen(story, "b")
     story.silence(GONE_QUIET)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.polls import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, approved, tcs
 from worker.engine.planning import precedence
-from worker.engine.views import Settings
+from worker.engine.views import DecidingSettings
 from worker.model.rules import Rule
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
@@ -104,7 +104,7 @@ def test_a_shadow_rule_shows_what_it_would_do_beside_the_live_ones_and_beside_ot
     beside_live = a_story(a_rule("a", X, "run", mode="shadow"), a_rule("b", Y, "pause", priority=1))
     at(beside_live, "xy")
     assert beside_live.look().held == ["a: conflict"]
-    all_shadow = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause"), settings=Settings(mode="shadow"))
+    all_shadow = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause"), settings=DecidingSettings(mode="shadow"))
     at(all_shadow, "xy")
     assert all_shadow.look().planned == ["b: pause shadowed mode"]
 

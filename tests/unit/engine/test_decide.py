@@ -7,7 +7,7 @@ import pytest
 
 from tests.polls import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_set, a_story
 from worker.engine.decide import decide
-from worker.engine.views import PollView, Settings, sendings_reach
+from worker.engine.views import DecidingSettings, PollView, sendings_reach
 from worker.model.commits import PartnerMemory, RuleMemory
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, RuleId
 from worker.model.rules import Truth
@@ -163,7 +163,7 @@ def test_a_look_needs_nothing_but_facts() -> None:
         observations={E1: Observation(partner=PARTNER, event=E1, facts=facts)},
         memories={},
     )
-    [plan] = decide(a_set(a_rule("r", X)), look, Settings()).commit.plans
+    [plan] = decide(a_set(a_rule("r", X)), look, DecidingSettings()).commit.plans
     assert plan.key.episode == 1
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.polls import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
-from worker.engine.planning import edits_of, in_one, let_go, reopened, reopened_by
-from worker.engine.views import Settings
+from worker.engine.planning import edits_of, in_one, reopened, reopened_after, reopened_by
+from worker.engine.views import DecidingSettings
 from worker.model.commits import RuleMemory
 from worker.model.facts import RuleId, WriteId
 from worker.model.rules import Rule
@@ -221,7 +221,7 @@ def test_the_next_stretch_of_true_has_not_waited() -> None:
 
 @pytest.mark.parametrize("then", ["act", "reobserve"])
 def test_a_waiting_write_waits_under_a_new_text_whatever_a_gap_means(then: str) -> None:
-    settings = Settings(gap_then=then)  # type: ignore[arg-type]  # one of the two
+    settings = DecidingSettings(gap_then=then)  # type: ignore[arg-type]  # one of the two
     story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False, settings=settings)
     story.event(city="x")
     story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
@@ -314,7 +314,7 @@ def let_go_of(story: Story, reason: str) -> None:
     """The unknown write of the rule is proved absent, and ends for this reason."""
     write = story.write("r")
     story.end(write, "cancelled", reason)
-    for pair, memory in let_go(write, reason, story.memories).items():
+    for pair, memory in reopened_after(write, reason, story.memories).items():
         story.memories[pair] = story.stored[pair] = memory
 
 
@@ -354,6 +354,6 @@ def test_what_is_let_go_touches_no_later_episode() -> None:
     story.event(city="x")
     story.look()
     write, pair = story.write("r"), (E1, RuleId("r"))
-    assert let_go(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}) == {}
-    assert let_go(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}) == {}
-    assert let_go(write, "rule_edited", {}) == {}
+    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}) == {}
+    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}) == {}
+    assert reopened_after(write, "rule_edited", {}) == {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.polls import E1, HOUR, INTERVAL, MINUTE, START, Story, a_rule, a_story, approved
-from worker.engine.views import Settings
+from worker.engine.views import DecidingSettings
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import State
 
@@ -132,7 +132,7 @@ def test_a_silence_longer_than_the_gap_restarts_for_and_a_shorter_one_does_not()
     ],
 )
 def test_a_first_look_after_a_silence(then: str, planned: list[str], reason: str) -> None:
-    story = a_story(a_rule("r", CANCELLED), settings=Settings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
+    story = a_story(a_rule("r", CANCELLED), settings=DecidingSettings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
     story.look()
     seen(story, "T")
     story.silence(GONE_QUIET)
@@ -144,7 +144,7 @@ def test_a_first_look_after_a_silence(then: str, planned: list[str], reason: str
 
 
 def test_what_was_only_remembered_is_said_once_and_does_not_fire_later_in_its_episode() -> None:
-    story = a_story(a_rule("r", CANCELLED), settings=Settings(gap_then="reobserve"))
+    story = a_story(a_rule("r", CANCELLED), settings=DecidingSettings(gap_then="reobserve"))
     story.look()
     seen(story, "T")
     story.silence(GONE_QUIET)
@@ -180,7 +180,7 @@ def test_the_first_definite_look_is_the_first_after_a_silence() -> None:
 
 def test_an_event_that_comes_back_is_as_after_a_gap_and_after_a_reset_it_is_called_so() -> None:
     for reset, reason in ((False, "gap"), (True, "reset")):
-        story = a_story(a_rule("r", CANCELLED), settings=Settings(gap_then="act" if reset else "ask"))
+        story = a_story(a_rule("r", CANCELLED), settings=DecidingSettings(gap_then="act" if reset else "ask"))
         story.look()
         seen(story, "T")
         at = story.now + MINUTE
@@ -420,7 +420,7 @@ def test_a_rule_that_first_fired_after_a_silence_enforces_like_any_other_later()
 
 
 def test_drift_is_only_remembered_where_the_config_says_so() -> None:
-    story = a_story(a_rule("r", CANCELLED, repeat="enforce"), settings=Settings(gap_then="reobserve"))
+    story = a_story(a_rule("r", CANCELLED, repeat="enforce"), settings=DecidingSettings(gap_then="reobserve"))
     seen(story, "T")
     story.look()
     story.event(client_campaign_status="RUNNING")

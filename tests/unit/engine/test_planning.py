@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.polls import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
-from worker.engine.views import Settings, mode_of
+from worker.engine.views import DecidingSettings, mode_of
 from worker.model.facts import EventId, PartnerId
 from worker.model.rules import Rule, RuleStep, Surge
 from worker.model.writes import Mode
@@ -38,7 +38,7 @@ def on_tcs(rule_id: str, *do: str, **keys: Any) -> Rule:  # noqa: ANN401 - field
     ],
 )
 def test_a_rules_mode_can_only_be_stricter(config: Mode, rule: Mode | None, mode: Mode, reason: str) -> None:
-    assert mode_of(a_rule("r", X, mode=rule), Settings(mode=config)) == mode, reason
+    assert mode_of(a_rule("r", X, mode=rule), DecidingSettings(mode=config)) == mode, reason
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_rules_mode_can_only_be_stricter(config: Mode, rule: Mode | None, mode
     [("live", ["r: pause"]), ("approve", ["r: pause waiting mode"]), ("shadow", ["r: pause shadowed mode"])],
 )
 def test_the_mode_decides_what_becomes_of_a_plan(mode: Mode, planned: list[str]) -> None:
-    story = a_story(a_rule("r", X), settings=Settings(mode=mode))
+    story = a_story(a_rule("r", X), settings=DecidingSettings(mode=mode))
     story.event(city="x")
     assert story.look().planned == planned
 
@@ -116,7 +116,9 @@ def test_a_rule_that_is_new_was_not_away() -> None:
 
 
 def many(*numbers: int, rule: Rule | None = None, **keys: Any) -> Story:  # noqa: ANN401 - fields of Rule
-    story = a_story(rule or a_rule("r", X, **keys), settings=Settings(surge=Surge(events=2, within=10 * MINUTE)))
+    story = a_story(
+        rule or a_rule("r", X, **keys), settings=DecidingSettings(surge=Surge(events=2, within=10 * MINUTE))
+    )
     story.confirming = False
     fire(story, *numbers)
     return story

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes, ran
-from worker.engine.views import Settings
+from worker.engine.views import DecidingSettings
 from worker.model.errors import UsageError
 
 RUNNING = "given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}"
@@ -226,7 +226,7 @@ def test_the_mode_is_live_but_for_stricter_rules_and_partners_do_not_count() -> 
         "{id: ask, when: \"event.status == 'x'\", do: [pause], mode: approve, partners: [partner-id-acme]}",
         "{id: dry, when: \"event.status == 'x'\", do: [{optimisation: OFF}], mode: shadow}",
         "{id: off, when: \"event.status == 'x'\", do: [boost], enabled: false}",
-        deciding=Settings(mode="shadow"),
+        deciding=DecidingSettings(mode="shadow"),
     )
     passes(
         bench,

@@ -11,7 +11,7 @@ from worker.engine.decide import decide
 from worker.engine.deciding import clocked, next_due
 from worker.engine.episodes import JUST_AFTER, momentary
 from worker.engine.observe import wanted_keys
-from worker.engine.views import PollView, Settings
+from worker.engine.views import DecidingSettings, PollView
 from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
 from worker.rules.spelling import CronTimes
@@ -50,7 +50,7 @@ def test_a_true_condition_fires_when_its_time_comes_and_not_before_or_after() ->
 
 
 def test_each_time_is_an_episode_of_its_own() -> None:
-    story = started(at_five_past(), settings=Settings(gap=2 * DAY))
+    story = started(at_five_past(), settings=DecidingSettings(gap=2 * DAY))
     story.event(status="cancelled")
     for day in range(3):
         assert story.fires(to(story, 5 + day * 1440)) == ["r"]
@@ -59,7 +59,7 @@ def test_each_time_is_an_episode_of_its_own() -> None:
 
 
 def test_what_is_not_true_at_the_time_waits_for_the_next_one() -> None:
-    story = started(at_five_past(), settings=Settings(gap=2 * DAY))
+    story = started(at_five_past(), settings=DecidingSettings(gap=2 * DAY))
     assert story.look(to(story, 5)).outcome == ([], [], [], [])
     story.event(status="cancelled")
     assert story.fires(to(story, 6)) == []
@@ -160,7 +160,7 @@ def test_a_rule_that_rested_is_told_of_no_missed_time() -> None:
 
 
 def test_what_paced_the_rule_for_too_long_makes_its_time_a_missed_one() -> None:
-    story = started(at_five_past(cooldown=25 * HOUR), settings=Settings(gap=9 * DAY))
+    story = started(at_five_past(cooldown=25 * HOUR), settings=DecidingSettings(gap=9 * DAY))
     story.event(status="cancelled")
     assert story.fires(to(story, 5)) == ["r"]
     assert story.look(to(story, 5 + 1440)).held == ["r: cooldown"]
@@ -172,11 +172,11 @@ def test_what_paced_the_rule_for_too_long_makes_its_time_a_missed_one() -> None:
 
 
 def test_a_silence_before_the_time_waits_for_a_person_only_where_the_time_is_its_first_look() -> None:
-    story = started(settings=Settings(gap=HOUR))
+    story = started(settings=DecidingSettings(gap=HOUR))
     story.event(status="cancelled")
     story.silence(DAY + to(story, 5))
     assert story.look(timedelta()).planned == ["r: pause waiting gap"]
-    story = started(settings=Settings(gap=HOUR))
+    story = started(settings=DecidingSettings(gap=HOUR))
     story.event(status="cancelled")
     story.silence(DAY + to(story, -60))
     assert story.look(timedelta()).outcome[0] == []
@@ -184,7 +184,7 @@ def test_a_silence_before_the_time_waits_for_a_person_only_where_the_time_is_its
 
 
 def test_after_a_silence_it_may_only_be_remembered() -> None:
-    story = started(settings=Settings(gap=HOUR, gap_then="reobserve"))
+    story = started(settings=DecidingSettings(gap=HOUR, gap_then="reobserve"))
     story.event(status="cancelled")
     story.silence(DAY + to(story, 5))
     assert story.look(timedelta()).held == ["r: gap"]
@@ -192,7 +192,7 @@ def test_after_a_silence_it_may_only_be_remembered() -> None:
 
 
 def test_with_for_it_is_known_at_the_time_since_when_it_holds() -> None:
-    story = started(at_five_past(hold_for=4 * MINUTE), settings=Settings(gap=9 * DAY))
+    story = started(at_five_past(hold_for=4 * MINUTE), settings=DecidingSettings(gap=9 * DAY))
     story.event(status="cancelled")
     story.look(to(story, 2))
     assert story.look(to(story, 5)).held == ["r: for"]
@@ -233,7 +233,7 @@ def test_a_standing_wish_of_another_rule_holds_a_time_back() -> None:
 
 
 def test_a_new_time_takes_the_place_of_what_an_older_one_could_not_send() -> None:
-    story = started(at_five_past(), confirming=False, settings=Settings(gap=9 * DAY))
+    story = started(at_five_past(), confirming=False, settings=DecidingSettings(gap=9 * DAY))
     story.event(status="cancelled")
     story.look(to(story, 5))
     assert story.look(to(story, 5 + 1440)).moved == ["r: skipped superseded"]
@@ -275,7 +275,7 @@ def test_a_false_condition_at_the_time_consumes_the_change() -> None:
 
 
 def test_a_change_whose_time_is_missed_is_told_and_waits_for_the_next_one() -> None:
-    story = a_story(on_tcs(at=FIVE_PAST), settings=Settings(gap=9 * DAY))
+    story = a_story(on_tcs(at=FIVE_PAST), settings=DecidingSettings(gap=9 * DAY))
     seen(story, "a")
     story.look()
     seen(story, "b")
