@@ -219,8 +219,9 @@ def again_is_for_what_came_to_nothing(case: Case) -> Iterator[str]:
 
 def an_again_is_acted_on(case: Case) -> Iterator[str]:
     """Where its condition stays true from a person's ``again`` to the end, a rule has fired anew, or says what holds
-    it; of a rule on changes, where the value has changed but once and its condition was true all the time. Not asked
-    for where reads answered as of the past, a ledger was lost, or the rule was edited."""
+    it; of a rule on changes, where the value has changed but once, its condition was true all the time, and no ledger
+    was accepted as restored since, with which all baselines begin anew. Not asked for where reads answered as of the
+    past, a ledger was lost, or the rule was edited."""
     history = case.history
     if history.stale or len(history.logs) > 1:
         return
@@ -230,6 +231,9 @@ def an_again_is_acted_on(case: Case) -> Iterator[str]:
             continue
         event, said_s = str(row["event"]), case.committed_s(0, row["seq"])
         if history.lies(event) or not _asks_still(case, wish, event, said_s):
+            continue
+        accepted = [one for one in case.last if one["kind"] == "ledger_restored" and one["seq"] > row["seq"]]
+        if accepted and wish.wants is None:
             continue
         then = (one for one in case.last if (one["rule"], one["event"]) == (wish.rule, event))
         if not any(one["kind"] in ("fired", "held") and one["seq"] > row["seq"] for one in then):

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import jmespath
@@ -209,7 +210,14 @@ def page_from(value: Json, needed: frozenset[str] | None = None) -> EventPage:
 def _narrowed(item: Json, needed: frozenset[str] | None) -> Json:
     if needed is None or not isinstance(item, dict):
         return item
-    return {name: part for name, part in item.items() if name in needed or name == "id"}
+    parts = ((name, part) for name, part in item.items() if name in needed or name == "id")
+    return {name: _kept_once(part) if isinstance(part, str) else part for name, part in parts}
+
+
+@lru_cache(maxsize=4096)
+def _kept_once(text: str) -> str:
+    """The text itself: thousands of events have the same city, category and status, and each would keep its own."""
+    return text
 
 
 def event_from(value: Json) -> tuple[str, CheckedRecord]:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from worker.engine.episodes import momentary
 from worker.engine.observe import scope_of
@@ -229,7 +229,8 @@ class Executor(Stage):
         if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):
             raise _Stopped
         current = self._ledger.write(write.id)
-        if current is None or (current.state, current.attempt, current.changed_at) != _life(write):
+        life = current and (current.state, current.attempt, current.changed_at)
+        if current is None or life != (write.state, write.attempt, write.changed_at):
             raise _Stopped  # somebody moved it meanwhile; the next cycle goes by what it is now
         if self._asking.objection(state, current) is not None:
             raise _Stopped  # the rules may have been replaced while its facts were read
@@ -463,10 +464,6 @@ class Executor(Stage):
             self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
         except StateConflict:
             return  # somebody else moved it first; the next cycle reads what it is now
-
-
-def _life(write: Write) -> tuple[State, int, datetime]:
-    return write.state, write.attempt, write.changed_at
 
 
 def response_of(outcome: Outcome) -> dict[str, Json]:
