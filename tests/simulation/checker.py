@@ -264,7 +264,10 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
                 continue
             if state == "unknown" and (row["reason"], row["kind"]) != ("restored", "needs_human"):
                 at_s = case.committed_s(life, row["seq"])
-                from_s = max(since_s, sharing.settled_from_s(case, at_s, taken_over=taken_over))
+                lost = (
+                    taken_over and case.history.sharing is not None
+                )  # its sender may not know for long that it is over
+                from_s = max(0.0 if lost else since_s, sharing.settled_from_s(case, at_s, taken_over=taken_over))
                 yield from _left(case, row, proof, from_s, at_s)
             if row["kind"] == "unknown":
                 proof, taken_over = "", row["reason"] in ("takeover", "crash")

@@ -185,8 +185,9 @@ class History:
     when the records up to a number were committed; ``lost``: when each but the last of them was taken away, or put
     back to what it had been. ``slowed``: something kept a whole process waiting, not one write. ``unstored``:
     something kept a process from storing. ``cramped``: from when to when the disk was full.
-    ``unheld``: when the lock and the ledger's own file were taken from beneath those who ran, both. ``stalls``: which
-    process did nothing, from when to when, while time went on. ``told_to_stop``: when each process was.
+    ``unheld``: when the lock and the ledger's own file were taken from beneath those who ran, both; ``unlocked_s``:
+    when the lock first was. ``stalls``: which process did nothing, from when to when, while time went on.
+    ``told_to_stop``: when each process was.
     ``paged``: the list of events comes in several pages, of which each shows but some. ``own_mind``: no read shows just
     what was sent. ``writes``: number, state
     and attempt of each, as the ledger's own table says in the end. ``ours``: by the number of a record of the last log
@@ -232,6 +233,7 @@ class History:
     unstored: bool = False
     cramped: Sequence[tuple[float, float]] = ()
     unheld: Sequence[tuple[float, float]] = ()
+    unlocked_s: float = inf
     stalls: Sequence[tuple[str, float, float]] = ()
     told_to_stop: Mapping[str, float] = field(default_factory=dict)
     clock_moved: bool = False

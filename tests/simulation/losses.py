@@ -46,7 +46,8 @@ def a_ledger_is_of_one_service(case: Case) -> Iterator[str]:
 
 
 def _words_heard(case: Case) -> Iterator[Row]:
-    """What a person had said two whole looks before the ledger was lost, and nothing kept those from storing it."""
+    """What a person had said two whole looks before the ledger was lost, and nothing kept those from storing it: who
+    has lost the lock from beneath it cries out, and moves no mark."""
     history = case.history
     for life, lost_s in enumerate(() if history.unstored else history.lost):
         for row in history.logs[life]:
@@ -55,7 +56,11 @@ def _words_heard(case: Case) -> Iterator[Row]:
             said_s = case.committed_s(life, row["seq"])
             heard: dict[str, list[float]] = {}
             for one in history.reads:
-                if one.path == "/events/" and one.whole and said_s + INTERVAL_S < one.at_s < lost_s:
+                if (
+                    one.path == "/events/"
+                    and one.whole
+                    and said_s + INTERVAL_S < one.at_s < min(lost_s, history.unlocked_s)
+                ):
                     heard.setdefault(one.owner, []).append(one.at_s)
             if any(looks[-1] - looks[0] >= INTERVAL_S for looks in heard.values()):
                 yield row

@@ -120,6 +120,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
         or any(turn.does in ("disk full", "hold ledger") for turn in town.scene.turns),
         cramped=town.cramped,
         unheld=town.unheld,
+        unlocked_s=town.unlocked_s,
         stalls=town.loop.stalls,
         told_to_stop=town.told_to_stop,
         defects=town.defects,

@@ -164,6 +164,7 @@ class Town:
         self.stamps: list[list[tuple[int, float]]] = []
         self.lost: list[float] = []
         self.unheld: list[tuple[float, float]] = []
+        self.unlocked_s = math.inf
         self._taken_beneath: dict[str, float] = {}
         self.lives: dict[str, history.Life] = {}
         self.halts: list[tuple[float, float]] = []
@@ -542,6 +543,7 @@ class Town:
         self.later(NOTICED_S, self._anew)
         self._taken_beneath[does] = self.loop.now
         if does == "lose lock beneath":
+            self.unlocked_s = min(self.unlocked_s, self.loop.now)
             self.disk.file.with_name("worker.db.lock").unlink(missing_ok=True)
         if self._taken_beneath.keys() >= UNHELD:
             self.unheld.append((min(self._taken_beneath[one] for one in UNHELD), self.loop.now))
