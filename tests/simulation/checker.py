@@ -264,9 +264,7 @@ def unknown_is_left_by_proof(case: Case) -> Iterator[str]:
                 continue
             if state == "unknown" and (row["reason"], row["kind"]) != ("restored", "needs_human"):
                 at_s = case.committed_s(life, row["seq"])
-                lost = (
-                    taken_over and case.history.sharing is not None
-                )  # its sender may know it much later
+                lost = taken_over and case.history.sharing is not None  # its sender may know it much later
                 from_s = max(0.0 if lost else since_s, sharing.settled_from_s(case, at_s, taken_over=taken_over))
                 yield from _left(case, row, proof, from_s, at_s)
             if row["kind"] == "unknown":

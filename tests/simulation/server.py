@@ -25,10 +25,10 @@ from tests.simulation.history import Owned
 from tests.simulation.loop import OWNER, START_S, SimLoop
 from tests.simulation.points import Harm
 from tests.virtual import EPOCH
-from worker.ledger import mark, postgres, rows
+from worker.ledger import mark, ownership, postgres, rows
 from worker.ledger.database import Store
 from worker.ledger.postgres import PostgresStore
-from worker.ledger.tables import UtcTime, time_text
+from worker.ledger.tables import UtcTime, replicas, time_text
 from worker.model.errors import LedgerUnwritable
 
 URL = "postgresql://simulated/ledger"
@@ -96,6 +96,7 @@ class Server(Disk):
         self.held_now = Held()
         self._draw = Random(chance.random())
         self._owners: dict[str, tuple[str | None, int]] = {}
+        self._anew = True
 
     @property
     def url(self) -> str:
@@ -164,8 +165,17 @@ class Server(Disk):
 
     # What is seen of it from outside
 
-    def note_owners(self, connection: sqlite3.Connection) -> None:
-        """Notes whose each partner is from now on, after a commit."""
+    def note(self, connection: sqlite3.Connection) -> None:
+        """Notes after a commit whose each partner is from now on, and how long the log is, where either may be new."""
+        anew, self._anew = self._anew, False
+        if anew or any("partners" in one for one in self.held_now.changes):
+            self._note_owners(connection)
+        if anew or any("action_log" in one for one in self.held_now.changes):
+            upto = self.stamped(connection)
+            if not self.stamps or self.stamps[-1][0] != upto:
+                self.stamps.append((upto, self.moment()))
+
+    def _note_owners(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute("SELECT partner, owner, epoch FROM partners WHERE epoch > 0").fetchall()
         found = {str(partner): (owner, int(epoch)) for partner, owner, epoch in rows}
         for partner, (owner, epoch) in found.items():
@@ -220,7 +230,7 @@ class Server(Disk):
 
     def put_back(self, content: bytes, wal: bytes) -> None:
         """An older state of the database; every connection is lost."""
-        whole = self._whole(content, wal)
+        whole, self._anew = self._whole(content, wal), True
         self.remove()
         self.turn += 1
         self.file.write_bytes(whole)
@@ -267,10 +277,7 @@ class ServerConnection(SimConnection):
             self._stands(harm.seconds)
         sqlite3.Connection.commit(self)
         self.disk.commits += 1
-        self.disk.note_owners(self)
-        stamps, upto = self.disk.stamps, self.disk.stamped(self)
-        if not stamps or stamps[-1][0] != upto:
-            stamps.append((upto, self.disk.moment()))
+        self.disk.note(self)
         if does == "kill_after":
             self.disk.die(self.owner)
         if sending and does in ("warned", "unheard"):
@@ -339,9 +346,11 @@ def listening(server: Server) -> Iterator[None]:
     def store(_url: str) -> Store:
         return ServerStore(server)
 
+    clock, of = func.clock_timestamp(type_=ServersTime()), replicas.c
     with (
         patch.object(postgres, "postgres_store", store),
         patch.object(mark, "_SERVER", text("SELECT servers_name()")),
-        patch.object(rows, "_SERVER_TIME", select(func.clock_timestamp(type_=ServersTime()))),
+        patch.object(rows, "_SERVER_TIME", select(clock)),
+        patch.object(ownership, "_SAID", select(clock.label("now"), of.id, of.state, of.beat)),
     ):
         yield

@@ -14,7 +14,7 @@ How a server is reached stands in ``postgres``, which is loaded where a ledger n
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import RLock
 from typing import Any
 
@@ -44,6 +44,8 @@ class Store(ABC):
         moving, and asks again by itself."""
         self.tell: Callable[[Record], None] = lambda _record: None
         """Who is told of each record once it is stored."""
+        self.meet: Callable[[Connection], None] = lambda _connection: None
+        """Who looks at each connection that was made, before anything else is done on it."""
         self._files: dict[str, tuple[int, int] | None] = {}
         """What must lie where it did."""
         self._turn: AbstractContextManager[object] = nullcontext()
@@ -135,10 +137,11 @@ class Store(ABC):
 
     def taken(self) -> Connection:
         """A connection that nobody else has; to be given back."""
-        try:
+        with suppress(IndexError):
             return self._at_rest.pop()
-        except IndexError:
-            return self.engine.connect()
+        connection = self.engine.connect()
+        self.meet(connection)
+        return connection
 
     def give_back(self, connection: Connection) -> None:
         """Keeps one connection, and closes any other."""

@@ -30,6 +30,7 @@ KEPT = timedelta(minutes=10)
 """The row of a replica that is gone is shown for so long."""
 _P, _R = partners.c, replicas.c
 # Made once: each replica asks these every second.
+_SAID = select(func.clock_timestamp().label("now"), _R.id, _R.state, _R.beat)
 _OF_REPLICA = update(replicas).where(_R.id == bindparam("of_replica"))
 _DROP_SILENT = delete(replicas).where(_R.beat < bindparam("silent_since"))
 _OWNERS = select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)
@@ -50,15 +51,17 @@ class Membership:
         or was never, goes on as another, which owns nothing."""
         replica = self.replica
         with self._store.writing() as connection:
-            now = server_time(connection)
-            alive = living(connection, now)
+            said = connection.execute(_SAID).all()
+            now = said[0].now if said else server_time(connection)
+            alive = {row.id: row.state for row in said if row.beat > now - LEASE}
+            if len(said) > len(alive):
+                connection.execute(_DROP_SILENT, {"silent_since": now - KEPT})
             if replica in alive:
                 connection.execute(_OF_REPLICA, {"of_replica": replica, "beat": now, "state": state})
             else:
                 replica = _joined(connection, now, state)
-            connection.execute(_DROP_SILENT, {"silent_since": now - KEPT})
             alive[replica] = state
-            running = frozenset(one for one, said in alive.items() if said == "running")
+            running = frozenset(one for one, how in alive.items() if how == "running")
             rows = connection.execute(_OWNERS)
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
             standing = Shares(at=now, alive=running, owners=owners)

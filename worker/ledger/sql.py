@@ -22,7 +22,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    event,
     exists,
     func,
     insert,
@@ -135,7 +134,7 @@ class SqlLedger(LedgerReader):
             why = f"state_dir: {folder} cannot be made: {error.strerror}"
             raise NotSafe(why, hint="name a folder on this replica's own disk") from error
         self._identity = Identity(folder)
-        event.listen(self._store.engine, "engine_connect", self._identity.meet)
+        self._store.meet = self._identity.meet
         self._store.close()  # the connection that is there was not looked at
         refused = self.refused()
         if refused is not None:
