@@ -24,7 +24,7 @@ from tests.simulation.case import (
 )
 from tests.simulation.history import Life, Row, Version, Wish
 from tests.simulation.lost import as_wanted, mates
-from tests.simulation.sharing import begun_by_one_that_is_gone
+from tests.simulation.sharing import asked_unheard, begun_by_one_that_is_gone, nobody_could_store
 
 LOOKS_APART_S = 10.0
 """With more between two looks nobody looks, but waits for something."""
@@ -56,6 +56,8 @@ def manners_are_kept(case: Case) -> Iterator[str]:
             case.forgiven["left by a process that was stalled when the 429 came"] += 1
         elif kind == "retry_after" and _died_with_it(case, at_s):
             case.forgiven["a Retry-After that a process could not save before it died"] += 1
+        elif kind == "retry_after" and asked_unheard(case, at_s, what):
+            case.forgiven["asked by a replica who its partners are, while another one had to wait"] += 1
         elif kind == "retry_after" and _waited_long_enough(what):
             case.forgiven["a Retry-After of years, cut to a quarter of an hour"] += 1
         elif kind in ("task_too_soon", "task_too_often") and len(case.history.logs) > 1:
@@ -80,11 +82,13 @@ def _readers(case: Case) -> Iterator[Life]:
 
 def _died_with_it(case: Case, at_s: float) -> bool:
     """Whether a process that was asked to wait had ended by then without having been able to save that: because it was
-    killed soon after, or stopped while the answer was on its way, nothing could be stored, the ledger was lost, or the
-    wall clock jumped, by which it is saved."""
+    killed soon after, or stopped while the answer was on its way, nothing could be stored, the ledger was lost or out
+    of its reach, or the wall clock jumped, by which it is saved."""
     history = case.history
     lost = history.unstored or history.clock_moved or len(history.logs) > 1
     for heard_s in (one for one in history.throttled if one <= at_s):
+        if nobody_could_store(case, heard_s):
+            return True
         for life in _readers(case):
             within_s = SAVED_WITHIN_S if life.how == "killed" else UNDER_WAY_S
             at_once = (

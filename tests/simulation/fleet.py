@@ -20,6 +20,7 @@ from tests.simulation.points import Points
 from tests.simulation.process import Folder, Process, SimClock
 from tests.simulation.scenes import Scene
 from tests.simulation.server import URL, Server, listening
+from tests.simulation.sharing import UNSTORED
 from tests.simulation.town import NOTICED_S, WHOLE_LOOKS, Town, assumed, happenings, service_of
 from tests.twin import BASE_URLS
 from tests.worlds import happening, rule_set, tenant
@@ -39,7 +40,6 @@ EVEN_S = 64.0
 """So long after a change the partners are shared out evenly."""
 NAMED_AGAIN_S = 70.0
 """So long after the service named no partner somebody can hear of it first."""
-UNSTORED = ("cut from the ledger", "silent ledger", "server down")
 LINKS = ("cut from the service", "cut from the ledger", "silent ledger")
 
 

@@ -8,6 +8,7 @@ from math import inf
 from tests.simulation.case import INTERVAL_S, LAST_BYTE_S, TICK_S, TIMEOUT_S, UNDER_WAY_S, Case
 from tests.simulation.history import Owned, Row, Sharing, Trouble
 
+UNSTORED = ("cut from the ledger", "silent ledger", "server down")
 GONE = ("killed", "stall", "cut from the ledger", "silent ledger")
 ASKED_WITHIN_S = 10.0
 EVEN_WITHIN_S = 60.0
@@ -163,7 +164,8 @@ def rules_that_are_gone_decide_nothing(case: Case) -> Iterator[str]:
     sharing = case.history.sharing
     for rule, at_s in () if sharing is None else sharing.dropped:
         for row in case.last:
-            later = row["rule"] == rule and row["kind"] in DECIDED and row["replica"] and not stood_for(case, row)
+            decided = row["kind"] in DECIDED and row["reason"] != "not_sent"  # of an attempt from before, that is told
+            later = row["rule"] == rule and decided and row["replica"] and not stood_for(case, row)
             if later and len(case.history.logs) == 1 and case.committed_s(0, row["seq"]) > at_s + TICK_S:
                 yield f"{row['kind']} for {rule} at {row['at']}, which was in force no more since {at_s - 1000:.3f}"
 
@@ -259,9 +261,11 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     reads = [one for one in case.history.reads if one.path == path and one.at_s <= at_s]
     if sharing is not None and any(one <= at_s <= one + 2 * TIMEOUT_S for one in case.history.lost):
         return True
-    if sharing is None or len(reads) < 2:
+    answered_s = at_s - float(what.rsplit(": ", maxsplit=1)[1].split(" ", 1)[0])
+    earlier = [one for one in reads[:-1] if one.at_s <= answered_s]  # and no other page of the same list
+    if sharing is None or not earlier:
         return False
-    before, answered_s = reads[-2], at_s - float(what.rsplit(": ", maxsplit=1)[1].split(" ", 1)[0])
+    before = earlier[-1]
     mine = [one for one in sharing.owned if one.partner == sharing.partner]
     given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
     if given_s:
@@ -271,10 +275,26 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     stalls = case.history.stalls
     stood = any(owner == before.owner and from_s <= at_s for owner, from_s, _ in stalls)
     woke = any(owner == reads[-1].owner and 0.0 <= at_s - to_s <= UNDER_WAY_S for owner, _, to_s in stalls)
-    return (
-        stood
-        or woke
-        or any(one.owner == before.owner and one.kind in GONE and one.at_s <= at_s for one in sharing.troubles)
+    gone = (one for one in sharing.troubles if one.kind in (*GONE, *UNSTORED) and one.at_s <= at_s)
+    return stood or woke or any(one.owner in ("", before.owner) for one in gone)
+
+
+def asked_unheard(case: Case, at_s: float, what: str) -> bool:
+    """Whether a replica asked who its partners are that nobody had asked to wait: what another one was told about its
+    own partner it cannot know."""
+    reads = [one for one in case.history.reads if one.at_s <= at_s]
+    asker = next((one.owner for one in reversed(reads) if one.path == "/partners/"), "")
+    waits = [heard_s for heard_s in case.history.throttled if heard_s <= at_s]
+    told = {one.owner for one in reads if any(one.at_s <= heard_s <= one.at_s + TIMEOUT_S for heard_s in waits)}
+    return case.history.sharing is not None and what.startswith("GET /partners/") and asker not in told
+
+
+def nobody_could_store(case: Case, at_s: float) -> bool:
+    """Whether the ledger was out of reach for whoever was asked to wait then."""
+    troubles = () if case.history.sharing is None else case.history.sharing.troubles
+    asked = {one.owner for one in case.history.reads if one.at_s <= at_s <= one.at_s + TIMEOUT_S}
+    return any(
+        one.kind in UNSTORED and one.owner in ("", *asked) and one.at_s <= at_s <= one.until_s for one in troubles
     )
 
 
