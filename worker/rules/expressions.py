@@ -198,7 +198,7 @@ RESERVED = frozenset({"true", "false", "null", "in", "response"})
 _STANDS = f"{WRITE} != null"
 _THEN = "then"
 _UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "macro", "map"})
-_NOTHING_KNOWN = Definition(text="null", names=frozenset(), type=ANY)
+_NOTHING_KNOWN = Definition(text="[event][0]", names=frozenset({"event"}), type=ANY)
 
 
 class Expressions:
