@@ -65,7 +65,11 @@ class Held:
 
     rows: set[str] = field(default_factory=set)
     shared: bool = False
-    changes: list[str] = field(default_factory=list)
+    changes: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
+
+    def changes_in(self, text: str) -> bool:
+        """Whether any statement that changes something says this."""
+        return any(text in statement for statement, _ in self.changes)
 
 
 class Server(Disk):
@@ -123,7 +127,6 @@ class Server(Disk):
         }
         for name, (arguments, function) in functions.items():
             made.create_function(name, arguments, function)
-        made.set_trace_callback(self._traced)
         if owner:
             self.open.setdefault(owner, []).append(made)
         return made
@@ -140,10 +143,6 @@ class Server(Disk):
         drawn = str(UUID(int=self._draw.getrandbits(128), version=4))
         self.names[drawn] = owner
         return drawn
-
-    def _traced(self, statement: str) -> None:
-        if statement.startswith(CHANGES):
-            self.held_now.changes.append(statement)
 
     # Locks
 
@@ -168,9 +167,9 @@ class Server(Disk):
     def note(self, connection: sqlite3.Connection) -> None:
         """Notes after a commit whose each partner is from now on, and how long the log is, where either may be new."""
         anew, self._anew = self._anew, False
-        if anew or any("partners" in one for one in self.held_now.changes):
+        if anew or self.held_now.changes_in("partners"):
             self._note_owners(connection)
-        if anew or any("action_log" in one for one in self.held_now.changes):
+        if anew or self.held_now.changes_in("action_log"):
             upto = self.stamped(connection)
             if not self.stamps or self.stamps[-1][0] != upto:
                 self.stamps.append((upto, self.moment()))
@@ -236,11 +235,32 @@ class Server(Disk):
         self.file.write_bytes(whole)
 
 
+class ServerCursor(sqlite3.Cursor):
+    """Notes what its transaction changes, so that it can be done once more."""
+
+    connection: "ServerConnection"
+
+    def execute(self, statement: str, values: Any = (), /) -> "ServerCursor":  # noqa: ANN401 - as its base has it
+        if statement.startswith(CHANGES):
+            self.connection.disk.held_now.changes.append((statement, values))
+        super().execute(statement, values)
+        return self
+
+    def executemany(self, statement: str, rows: Any, /) -> "ServerCursor":  # noqa: ANN401 - as its base has it
+        if statement.startswith(CHANGES):
+            self.connection.disk.held_now.changes.extend((statement, values) for values in rows)
+        super().executemany(statement, rows)
+        return self
+
+
 class ServerConnection(SimConnection):
     """A connection to the server, whose link can be cut at any statement that begins or ends a transaction."""
 
     disk: Server
     warned: str | None = None
+
+    def cursor(self, factory: Any = ServerCursor) -> Any:  # noqa: ANN401 - as its base has it
+        return super().cursor(factory)
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:  # noqa: ANN401 - as its base has it
         if statement.startswith("BEGIN"):
@@ -264,7 +284,7 @@ class ServerConnection(SimConnection):
             sqlite3.Connection.commit(self)
             return
         self.writes = False
-        sending = any("INTO attempts" in one for one in self.disk.held_now.changes)
+        sending = self.disk.held_now.changes_in("INTO attempts")
         harm = self.disk.harm("server sending" if sending else "server commit", self.owner)
         does = "" if harm is None else harm.does
         if does == "kill_before":
@@ -302,17 +322,17 @@ class ServerConnection(SimConnection):
             self.disk.standing.remove(standing)
         lost = standing.ended or seconds > STANDS_S or self.disk.down or self.owner in self.disk.cut
         self._require_same()
-        if lost or (numbers != self._numbers() and any("INTO writes" in one for one in held.changes)):
+        if lost or (numbers != self._numbers() and held.changes_in("INTO writes")):
             raise failing(sqlite3.SQLITE_IOERR, "terminating connection due to idle-in-transaction timeout")
         self.disk.held_now = Held()
         sqlite3.Connection.execute(self, "BEGIN IMMEDIATE")
-        for change in held.changes:
-            sqlite3.Connection.execute(self, change).fetchall()
+        for statement, values in held.changes:
+            sqlite3.Connection.execute(self, statement, values).fetchall()
 
     def _numbers(self) -> int:
         """How many writes there are of others: a number that was told must be the one that is stored."""
         inside = self.disk.held_now.changes
-        mine = sum("INTO writes" in one for one in inside) if self.in_transaction else 0
+        mine = sum("INTO writes" in statement for statement, _ in inside) if self.in_transaction else 0
         return int(sqlite3.Connection.execute(self, "SELECT count(*) FROM writes").fetchone()[0]) - mine
 
 
