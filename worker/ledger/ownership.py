@@ -146,10 +146,9 @@ class Membership:
                     )
             yield connection, journal
 
-    def say(self, body: Mapping[str, Json]) -> None:
-        """What this replica says of itself, in place of what it said before."""
-        with self._store.writing() as connection:
-            connection.execute(_OF_REPLICA, {"of_replica": self.replica, "body": dict(body)})
+    def say(self, connection: Connection, body: Mapping[str, Json]) -> None:
+        """What this replica says of itself, in place of what it said before, within the caller's transaction."""
+        connection.execute(_OF_REPLICA, {"of_replica": self.replica, "body": dict(body)})
 
     def leave(self) -> None:
         """Says goodbye; what is not given back by then is anybody's at once."""

@@ -255,10 +255,10 @@ class SqlLedger(LedgerReader):
     def save_status(self, status: DaemonStatus) -> None:
         """What the daemon says of itself, in place of what it said before."""
         row = {name: getattr(status, name) for name in ("pid", "since", "seen_at", "body")}
-        if self._membership is not None:
-            self._membership.say(status.body)
-            row["body"] = {SERVICE: status.body.get(SERVICE)}  # all say the same
         with self._store.writing() as connection:
+            if self._membership is not None:
+                self._membership.say(connection, status.body)
+                row["body"] = {SERVICE: status.body.get(SERVICE)}  # all say the same
             connection.execute(_SAVE_STATUS, {"id": 1, **row})
 
     def mark_words(self) -> None:
