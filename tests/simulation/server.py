@@ -324,7 +324,7 @@ class ServerConnection(SimConnection):
         self._require_same()
         if lost or (numbers != self._numbers() and held.changes_in("INTO writes")):
             raise failing(sqlite3.SQLITE_IOERR, "terminating connection due to idle-in-transaction timeout")
-        self.disk.held_now = Held()
+        self.disk.held_now = Held(changes=held.changes)
         sqlite3.Connection.execute(self, "BEGIN IMMEDIATE")
         for statement, values in held.changes:
             sqlite3.Connection.execute(self, statement, values).fetchall()
