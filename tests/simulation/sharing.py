@@ -201,10 +201,13 @@ def who_was_given_up_is_another(case: Case) -> Iterator[str]:
             continue  # it stood already
         woke_s, soon_s = trouble.until_s, trouble.until_s + INTERVAL_S
         theirs = [one for one in sharing.troubles if one.owner in ("", trouble.owner)]
-        if any(one.at_s <= soon_s and one.until_s > woke_s for one in theirs) or any(
-            woke_s < at_s <= soon_s for at_s in sharing.harmed_s
+        for_all = any(not one.owner and one.at_s <= woke_s and one.until_s > trouble.at_s for one in theirs)
+        if (
+            for_all
+            or any(one.at_s <= soon_s and one.until_s > woke_s for one in theirs)
+            or any(woke_s < at_s <= soon_s for at_s in sharing.harmed_s)
         ):
-            continue  # it could not say soon that it lives
+            continue  # it could not say soon that it lives, or nobody could take what it had
         mine = [one for one in sharing.owned if one.partner == sharing.partner]
         before = [one for one in mine if one.at_s <= trouble.at_s][-1:]
         after = [one for one in mine if one.at_s <= trouble.until_s + INTERVAL_S][-1:]
