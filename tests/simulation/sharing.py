@@ -293,11 +293,14 @@ def asked_unheard(case: Case, at_s: float, what: str) -> bool:
 
 
 def nobody_could_store(case: Case, at_s: float) -> bool:
-    """Whether the ledger was out of reach for whoever was asked to wait then."""
-    troubles = () if case.history.sharing is None else case.history.sharing.troubles
+    """Whether the ledger was out of reach for whoever was asked to wait then, or failed when that was to be stored."""
+    sharing = case.history.sharing
+    if sharing is None:
+        return False
     asked = {one.owner for one in case.history.reads if one.at_s <= at_s <= one.at_s + TIMEOUT_S}
-    return any(
-        one.kind in UNSTORED and one.owner in ("", *asked) and one.at_s <= at_s <= one.until_s for one in troubles
+    away = (one for one in sharing.troubles if one.kind in UNSTORED and one.at_s <= at_s <= one.until_s)
+    return any(one.owner in ("", *asked) for one in away) or any(
+        at_s <= one <= at_s + UNDER_WAY_S for one in sharing.harmed_s
     )
 
 
