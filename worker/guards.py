@@ -184,7 +184,8 @@ def added_by(situation: Situation, booked: Iterable[Booking], sent: Json = None)
         key = write.key
         mine = [one for one in booked if (one.event, one.rule, one.episode) == (key.event, key.rule, key.episode)]
         return max(0.0, amount - spent(one for one in mine if one.target == intent.target and one.write != write.id))
-    known = write.before if write.before_known else target_value(intent, situation.fact(fact_name(intent)))[1]
+    unknown = write.state == "unknown" and write.before_known  # what is proved absent reads as it did before
+    known = write.before if unknown else target_value(intent, situation.fact(fact_name(intent)))[1]
     there = known if isinstance(known, Mapping) else {}
     kept = sum(
         min(money_in({name: value}) or 0.0, money_in({name: there[name]}) or 0.0)

@@ -50,8 +50,8 @@ class Cycle(Stage):
 
     async def run(self, state: PartnerState) -> CycleReport:
         """One cycle. Never raises for the service or the ledger; says in the report what was wrong."""
-        began, fired, open_writes = self._clock.monotonic(), 0, 0
-        judged, news, error = Counter[tuple[RuleId, Truth]](), None, None
+        began, fired, open_writes, ok_before = self._clock.monotonic(), 0, 0, state.last_ok_at
+        judged, news, error, conflict = Counter[tuple[RuleId, Truth]](), None, None, False
         async for news in self._reader.poll(state):
             try:
                 decision, writes = self._decider.decide(state, news)
@@ -59,11 +59,13 @@ class Cycle(Stage):
                     self._act(state, writes)
             except (LedgerUnwritable, StateConflict) as problem:
                 error = self._failed(state, problem)
+                if isinstance(problem, StateConflict):  # nothing was decided: again and again so, it is an alarm
+                    state.last_ok_at, conflict = ok_before, True
                 break
             fired += sum(1 for one in decision.commit.records if one.kind == "fired")
             judged.update((rule, judgement.truth) for (_, rule), judgement in decision.judged.items())
             open_writes = len(writes)
-        complete = news is not None and news.listing.complete
+        complete = news is not None and news.listing.complete and not conflict
         took_s = self._clock.monotonic() - began
         if complete:
             state.poll_s = took_s
@@ -84,7 +86,8 @@ class Cycle(Stage):
         the poll shows of unsettled writes is kept, and stored later."""
         if isinstance(problem, StateConflict):
             self._decider.reload(state)
-            return f"decided anew in the next cycle: {problem}"
+            state.last_error = f"decided anew in the next cycle: {problem}"
+            return state.last_error
         state.last_error = str(problem)
         with suppress(LedgerUnwritable):
             for write in self._ledger.open_writes(state.partner):

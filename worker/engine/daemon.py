@@ -72,6 +72,8 @@ class RuleSource(Protocol):
 
 
 PARTNERS_EVERY = timedelta(seconds=60)
+RULES_AGAIN = timedelta(seconds=60)
+"""How soon rules that could not be taken up are tried again, though nobody has edited them."""
 SIGN_IN_AGAIN = timedelta(seconds=5)
 SIGN_IN_AGAIN_MAX = timedelta(seconds=60)
 """How soon a service that cannot be reached is tried again: twice as late each time."""
@@ -141,6 +143,7 @@ class Daemon:
         self._waits = waits
         self._cycle = Cycle(parts)
         self._rules_said: dict[str, Json] = {"hash": "", "files_hash": "", "loaded_at": spelled(parts.clock.now())}
+        self._rules_again = 0.0
         self._fleet = parts.fleet
         self._named: tuple[PartnerId, ...] = ()
         self._polls: dict[PartnerId, asyncio.Task[None]] = {}
@@ -273,7 +276,8 @@ class Daemon:
         asking: asyncio.Task[None] | None = None
         while True:
             try:
-                fleet.beat(self._named if self._rules_said["files_hash"] != NOTHING_PUBLISHED else ())
+                ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said.get("error")
+                fleet.beat(self._named if ruled else ())
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
@@ -458,9 +462,11 @@ class Daemon:
         return partners if only is None else tuple(partner for partner in partners if partner in only)
 
     async def _reload(self) -> None:
-        """Takes up an edited rule folder as a whole; a broken one changes nothing and is said once."""
-        files = self._source.files_hash()
-        if files == self._rules_said["files_hash"]:
+        """Takes up an edited rule folder as a whole; a broken one changes nothing, is said once, and tried again: what
+        was wrong may be the machine, which had no time or memory to try it."""
+        files, refused, now = self._source.files_hash(), self._rules_said.get("error"), self._clock.monotonic()
+        known = files == self._rules_said["files_hash"]
+        if known and (refused is None or now < self._rules_again):
             return
         try:
             rules = await self._source.load()
@@ -468,10 +474,13 @@ class Daemon:
             self._unwritable(problem)
             return
         except WorkerError as problem:
-            since = self._rules_said["refused_at"] or spelled(self._clock.now())
+            self._rules_again = now + RULES_AGAIN.total_seconds()
+            since = self._rules_said.get("refused_at") or spelled(self._clock.now())
             self._rules_said |= {"files_hash": files, "error": str(problem), "refused_at": since}
-            self._record("rules_refused", f"the last good set stays in force: {problem}")
-            self._reporter.alarm("rules_refused", error=str(problem))
+            if not known or refused != str(problem):
+                last = "the last good set stays in force" if self._fleet is None else "this replica decides nothing"
+                self._record("rules_refused", f"{last}: {problem}")
+                self._reporter.alarm("rules_refused", error=str(problem))
             return
         self._take_rules(rules, files)
 

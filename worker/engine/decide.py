@@ -139,6 +139,7 @@ class _Pass:
         for candidate, held in losers:
             self._hold(candidate.view, candidate.dropped, held)
         self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)], put_back)
+        winners = [one for one in winners if one.wait is None or one.wait.id not in self._ended]
         self._fired.update(one.view.rule.id for one in winners)
         return winners
 
@@ -235,6 +236,8 @@ class _Pass:
         self._messages.extend(later_messages(view, view.memory))
         if over is not None and momentary([rule]) and view.judgement.truth is Truth.FALSE:
             result = replace(result, memory=closed(result.memory, view.now), ends=ends_of(view))
+        if over is not None and over.id in {end.write.id for end in result.ends}:
+            over = None  # what it waited for is not wanted any more
         if result.missed is not None:
             self._missed.setdefault((rule.id, result.missed), []).append(event)
         candidate, held = result.candidate, result.held

@@ -35,6 +35,7 @@ from worker.guards import (
     first_no,
     held_in_transaction,
     out_of_date,
+    put_back,
     too_old,
 )
 from worker.model.actions import ACTIONS
@@ -42,6 +43,7 @@ from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Sending, 
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
+from worker.model.rules import RuleSet
 from worker.model.writes import State, Write
 from worker.rules.cel import SINCE
 from worker.writes.evidence import fact_key, fact_name, text_of_message
@@ -64,12 +66,13 @@ one that needs many reads may never get through, and must not keep lists and pau
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
     """A write that no guard objects to, with what it was judged on. ``held``: but for one, in spite of which an unknown
-    write is still read, and a wait still waits. ``view``: the ledger as it was then."""
+    write is still read, and a wait still waits. ``view``: the ledger as it was then; ``rules``: those in force."""
 
     write: Write
     fresh: Fresh
     situation: Situation
     view: SendingView
+    rules: RuleSet
     held: No | None = None
 
 
@@ -174,7 +177,8 @@ class Executor(Stage):
         no = self._asking.objection(state, write) or first_no(guards, situation)
         rest = LIMITED_AGAIN if no is None or no.until is not None else None
         no = no or self._held_already(state, situation, view)
-        ready = Ready(write=write, fresh=UNASKED, situation=situation, view=view, held=no)
+        rules = self._rules.current
+        ready = Ready(write=write, fresh=UNASKED, situation=situation, view=view, held=no, rules=rules)
         if no is not None and no.reason == "wait":
             return ready
         if no is not None and (write.state != "unknown" or no.way != "hold"):
@@ -229,11 +233,13 @@ class Executor(Stage):
         if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):
             raise _Stopped
         current = self._ledger.write(write.id)
-        life = current and (current.state, current.attempt, current.changed_at)
-        if current is None or life != (write.state, write.attempt, write.changed_at):
+        if current is None or not _as_it_was(current, write):
             raise _Stopped  # somebody moved it meanwhile; the next cycle goes by what it is now
-        if self._asking.objection(state, current) is not None:
-            raise _Stopped  # the rules may have been replaced while its facts were read
+        if self._rules.current is not ready.rules or self._asking.objection(state, current) is not None:
+            raise _Stopped  # the rules were replaced while its facts were read, or a stronger one has come
+        undo = put_back_by(current, self._on_target(current)[0])
+        if (no := put_back(replace(ready.situation, put_back_by=undo))) is not None:
+            raise _Stopped(no)
         if (doubt := self._doubt(state, current)) is not None:
             raise _Stopped(doubt)
         sent: list[Json] = [{name: value} for name, value in request.query]
@@ -324,6 +330,10 @@ class Executor(Stage):
                 state.memory = memory
                 break
             except StateConflict:  # another replica has moved it, whether or not the partner came back since
+                current = self._ledger.write(sending.id)
+                if current is not None and _as_it_was(current, told.after):
+                    state.memory = memory  # it was stored all the same, when nobody answered
+                    break
                 if not await self._testify(sending, outcome):
                     raise
                 return
@@ -464,6 +474,11 @@ class Executor(Stage):
             self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
         except StateConflict:
             return  # somebody else moved it first; the next cycle reads what it is now
+
+
+def _as_it_was(write: Write, known: Write) -> bool:
+    """Whether nobody has moved it since."""
+    return (write.state, write.attempt, write.changed_at) == (known.state, known.attempt, known.changed_at)
 
 
 def response_of(outcome: Outcome) -> dict[str, Json]:

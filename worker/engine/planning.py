@@ -393,6 +393,8 @@ def later_messages(view: RuleView, memory: RuleMemory) -> Iterator[Plan]:
         given = [one for one in view.episode_writes(memory.episode) if one.key.position == position]
         if not given or not (given[0].sent or given[0].state == "shadowed"):
             continue
+        if any(one.key.item == (ENDED if ended else str(turn)) for one in given):
+            continue  # said already, by a clock that was set back since
         last = given[-1].last_sent_at or given[-1].planned_at
         if ended:
             yield _later_message(view, given[0], step, ENDED)

@@ -145,14 +145,14 @@ def earlier_in_do(write: Write, episode: Iterable[Write]) -> tuple[Write, ...]:
 
 
 def sending(write: Write, fact: Fact | None, now: datetime, why: str) -> Move:
-    """The write as it is recorded before its bytes leave. ``fact``: its target as it was just read, None if it was not;
-    what it was before the first attempt is kept through all others."""
+    """The write as it is recorded before its bytes leave. ``fact``: its target as it was just read, None if it was not.
+    What it was before an attempt that may have had an effect is kept through all others."""
     changes: dict[str, object] = {
         "attempt": write.attempt + 1,
         "last_sent_at": now,
         "first_sent_at": write.first_sent_at or now,
     }
-    if not write.before_known:
+    if not write.before_known or (write.state == "planned" and write.reason != "overtaken"):
         readable, value = target_value(write.intent, fact) if fact is not None else (False, None)
         changes |= {"before": value, "before_known": readable}
     reason = "resend" if write.state == "unknown" else write.reason
