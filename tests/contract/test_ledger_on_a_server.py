@@ -93,7 +93,7 @@ def test_a_standby_is_not_used(postgres: Server) -> None:
     signal.touch()
     postgres.start()
     try:
-        with pytest.raises(NotSafe, match="server is a standby"):
+        with pytest.raises(LedgerUnwritable, match="server is a standby"):
             opened(url)
     finally:
         postgres.stop()

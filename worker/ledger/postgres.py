@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from worker.ledger.database import Store
 from worker.ledger.places import named
-from worker.model.errors import LedgerUnwritable, NotSafe
+from worker.model.errors import LedgerUnwritable
 
 T = TypeVar("T")
 SENDINGS = 0x73656E64
@@ -147,10 +147,12 @@ def _heard(raw: Bounded, notice: psycopg.errors.Diagnostic) -> None:
 
 
 def _require_trusted(raw: Bounded, name: str) -> None:
-    """Raises `NotSafe` for a server that may lose what it has acknowledged, or cannot hold every text."""
+    """Raises `LedgerUnwritable` for a server that may lose what it has acknowledged, or cannot hold every text. A start
+    is refused then; who runs, and meets a standby for a moment, waits."""
     cursor = raw.execute(_TRUST)
     found = dict(zip(TRUSTED, cursor.fetchone() or (), strict=False))
     wrong = ", ".join(f"{what} is {found.get(what)}" for what, wanted in TRUSTED.items() if found.get(what) != wanted)
     if wrong:
         wanted = ", ".join(f"{what}: {value}" for what, value in TRUSTED.items())
-        raise NotSafe(f"{name} cannot be trusted to keep what it has acknowledged: {wrong}", hint=f"it needs {wanted}")
+        why = f"{name} cannot be trusted to keep what it has acknowledged: {wrong}"
+        raise LedgerUnwritable(why, hint=f"it needs {wanted}")

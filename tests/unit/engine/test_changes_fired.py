@@ -1,8 +1,11 @@
 """Rules with `on_change` once they have fired: unsent writes, their own effects, shared writes, editing."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.polls import BUDGET_500, E1, HOUR, MINUTE, Story, a_rule, a_story, on_tcs, seen, tcs, told
+from tests.worlds import rule_set
 from worker.model.facts import FactKey, RuleId
 from worker.model.rules import Rule, Watch
 from worker.writes.life import move
@@ -276,3 +279,26 @@ def test_an_approved_write_is_as_good_as_any_other() -> None:
     assert (write.state, write.reason) == ("waiting", "mode")
     story.writes[write.id] = move(write, "planned", at=story.now, reason="person", why="fine", approved=True).after
     assert told(story, "b") == "0"
+
+
+WAIT_FIRST = """
+rules:
+  - id: r
+    on_change: {fact: event, by: [city]}
+    when: event.status == 'active'
+    do: [{wait: 1m}, run]
+"""
+
+
+def test_a_wait_whose_change_is_taken_back_in_its_last_read_plans_nothing() -> None:
+    """The poll that shows the wait to be over also shows the value back where it was."""
+    story = Story(rules=rule_set(WAIT_FIRST), confirming=False)
+    story.event(city="Ulm")
+    story.look()
+    story.event(city="Bonn")
+    assert story.look().planned == ["r: wait"]
+    wait = story.write("r")
+    story.writes[wait.id] = replace(wait, held_by="wait", held_until=None)
+    story.event(city="Ulm")
+    assert story.look().planned == []
+    assert (story.write("r").state, story.write("r").reason) == ("skipped", "no_longer_holds")
