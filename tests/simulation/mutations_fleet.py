@@ -174,14 +174,14 @@ _ALL = (
             ('if self._state == "running":', "if False:"),
             ("own = frozenset(self._taken)", "own = frozenset(self._membership.epochs)"),
         ),
-        shown_by=(at("fleet, told to end", "server commit", "connection lost, though it is there", 43),),
+        shown_by=(at("fleet, told to end", "server commit", "connection lost, though it is there", 40),),
     ),
     Mutant(
         name="no rule, no fleet",
         why="rules without a rule are taken for none at all, and what is open stays so",
         applied=flaw(
             "worker.engine.daemon:Daemon._share",
-            ('if self._rules_said["files_hash"] != NOTHING_PUBLISHED', "if self._rules.current.rules"),
+            ('self._rules_said["files_hash"] != NOTHING_PUBLISHED', "self._rules.current.rules"),
         ),
         shown_by=(
             at("fleet, the last rule removed", "write", "cut after"),
