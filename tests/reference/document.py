@@ -256,9 +256,8 @@ def _action(action: Action) -> str:
         about = "parameters that neither the document nor an assumption names; they are sent beside the others"
         params.append(("`extra`", "mapping", about))
     if action.each:
-        params.append(
-            ("`each`", "`added`", "one write for each cluster that the watched list has gained; `item` is it")
-        )
+        forms = "`added`, `campaigns`, `clusters`, or `{of: …, where: …}`"
+        params.append(("`each`", forms, "one write for each cluster that the list has gained, or for each item"))
     taken = table(("parameter", "type", "what it is"), params) if params else ""
     return "\n".join((f"#### `{action.name}`\n", sentence(action.about) + "\n", taken, table(("", ""), rows)))
 

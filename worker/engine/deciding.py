@@ -284,9 +284,6 @@ class Clocked:
 
 def clocked(rule: Rule) -> Clocked:
     """What the rule's text says of the clock."""
-    names = [value.names for step in rule.do for value in step.computed] + [step.lists for step in rule.do]
-    if any("now" in named for named in names):
-        return Clocked(restless=True)
     if rule.when is None or "now" not in rule.when.names:
         return Clocked()
     if not isinstance(rule.when, Expression):

@@ -118,6 +118,8 @@ def filled_in(text: str, at: Scalar | None = None) -> str:
     """A text in whose braces stands only what is filled in."""
     for found in _PLACEHOLDER.finditer(text):
         if found[1] not in PLACEHOLDERS:
+            if found[1].startswith("event"):
+                raise Slip(f"{WHAT}: nothing fills in {{{found[1]}}}", "write {eid}", offset=found.start(), at=at)
             message = f"{WHAT}: nothing fills in {{{found[1]}}}{meant(found[1], PLACEHOLDERS)}"
             raise Slip(message, instead(found[1], PLACEHOLDERS), offset=found.start(), at=at)
     return text

@@ -141,12 +141,12 @@ def names_of(node: Node) -> frozenset[str]:
 _ALTERNATIVES: Mapping[str, str] = {
     "and": "&&",
     "or": "||",
-    "not": "!",
+    "not": "!(…) around what is denied, as in !(event.city in ['Ulm'])",
     "&": "&&",
     "|": "||",
     "=": "==",
     "#": "// for a comment",
-    "is": "==",
+    "is": "==, and != for 'is not'",
     "equals": "==",
     "like": "text.contains('part')",
 }

@@ -122,6 +122,9 @@ class Definitions:
 
     def _compiled(self, name: str, value: Value, source: str, within: tuple[str, ...]) -> Definition:
         at = value if isinstance(value, Scalar) and value.text.rstrip() == source else None
+        if at is not None and (begins := _swallowing(source, at, 0)) is not None:
+            self.form.note(value, _SWALLOWED[0], hint=_SWALLOWED[1], code="syntax", offset=begins)
+            return _NOTHING_KNOWN
         try:
             tree = parse(source, WITH_NAMES_MAX)
             for node, _ in free_idents(tree):
@@ -197,8 +200,22 @@ IN_SOME = CHANGE | {ITEM, WRITE}
 RESERVED = frozenset({"true", "false", "null", "in", "response"})
 _STANDS = f"{WRITE} != null"
 _THEN = "then"
+_SWALLOWED = (
+    "the lines are one here, so what follows // is all of it a comment, and is not asked",
+    "write | in place of > before these lines, or take the comment out",
+)
+_COMMENTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(//[^\n]*)\Z""")
 _UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "macro", "map"})
 _NOTHING_KNOWN = Definition(text="[event][0]", names=frozenset({"event"}), type=ANY)
+
+
+def _swallowing(source: str, value: Scalar, skip: int) -> int | None:
+    """Where a comment begins that swallows what stands on further lines of the file; None where none does."""
+    begins = next((one.start(1) for one in _COMMENTS.finditer(source) if one[1]), None)
+    if begins is None:
+        return None
+    rest = value.document.text[value.index_of(begins + skip) : value.end]
+    return begins if "\n" in rest.rstrip() else None
 
 
 class Expressions:
@@ -250,6 +267,9 @@ class Expressions:
         ``computed``. ``each``: what the action goes through; ``names``: all there are, if not the rule's own."""
         skip = 1 if computed else 0
         source = value.text[skip:].rstrip()
+        if (begins := _swallowing(source, value, skip)) is not None:
+            self._form.note(value, _SWALLOWED[0], hint=_SWALLOWED[1], code="syntax", offset=begins + skip)
+            return None
         try:
             tree = whole = parse(source)
             text = with_names(source, tree, self._defined if names is None else {})

@@ -11,7 +11,7 @@ from math import inf, nextafter
 from pathlib import Path
 from typing import TypeAlias
 
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, WAIT
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import RuleId, parse_time
 from worker.model.rules import Rule
@@ -111,10 +111,14 @@ def _by_day_only(written: Written, _registry: Registry) -> Iterator[Problem]:
             yield _warning(written, message, code="hours", key="between", hint=hint)
 
 
+_NOT_SKIPPED = frozenset({"boost", "reset_setup", WAIT})
+
+
 def _own_writes(written: Written, _registry: Registry) -> Iterator[Problem]:
     """A condition that looks at what its own action changes ends its episode by acting, or never ends it."""
     when, rule = written.rule.when, written.rule
-    if not isinstance(when, Expression) or rule.on_change:
+    skipped = not any(step.action in _NOT_SKIPPED for step in rule.do)  # what is so already
+    if not isinstance(when, Expression) or rule.on_change or not skipped:
         return
     writes = {
         f"{fact}.{field}".rstrip("."): step.action
@@ -157,8 +161,9 @@ def _parameters(written: Written, registry: Registry) -> Iterator[Problem]:
 
 
 def _other_endings(folder: Path) -> Iterator[Problem]:
-    for file in (one for one in walked(folder, ".yml") if isinstance(one, Path)):
-        hint = f"rule files end in .yaml: rename it to {file.stem}.yaml"
+    tests = [file for one in folder.rglob(TESTS) if one.is_dir() for file in sorted(one.rglob("*.yml"))]
+    for file in (*(one for one in walked(folder, ".yml") if isinstance(one, Path)), *tests):
+        hint = f"files of rules and of their tests end in .yaml: rename it to {file.stem}.yaml"
         yield Problem(file=str(file), message="is not read", hint=hint, severity="warning", code="ending")
 
 

@@ -272,6 +272,10 @@ class _RuleReader:
         for needed, message, hint in _NEEDED:
             if not needed & keys:
                 self.form.note(self._item, message, hint=hint, code="missing")
+        for name, (_, value) in self._item.named.items():
+            if is_null(value) and name in RuleText.keys().keys() - {"id", "when", "on_change", "do"}:
+                hint = "give it a value, or take the key away"
+                self.form.note(value, f"{name} says nothing", hint=hint, code="missing")
 
     def _watched(self) -> tuple[Watch, ...]:
         found: dict[str, Watch] = {}

@@ -107,11 +107,21 @@ def _one_time(value: Tree) -> Tree:
     return value
 
 
+_ZONES: Mapping[str, str] = {
+    "CEST": "Europe/Berlin",
+    "BST": "Europe/London",
+    "IST": "Asia/Kolkata",
+    **dict.fromkeys(("EDT", "ET"), "America/New_York"),
+    **dict.fromkeys(("CDT", "CST", "CT"), "America/Chicago"),
+    **dict.fromkeys(("PDT", "PST", "PT"), "America/Los_Angeles"),
+}
+
+
 def _zone(text: str) -> str:
     if text not in available_timezones():
-        near = nearest(text, available_timezones())
-        wrong = f"{WHAT} must be the name of a time zone, such as Europe/Berlin"
-        raise Slip(wrong, f"as in timezone: {near or 'Europe/Berlin'}")
+        places = [one for one in available_timezones() if "/" in one and not one.startswith("Etc/")]
+        near = _ZONES.get(text.upper()) or nearest(text, places) or "Europe/Berlin"
+        raise Slip(f"{WHAT} must be the name of a time zone, such as Europe/Berlin", f"as in timezone: {near}")
     return text
 
 
