@@ -236,11 +236,14 @@ def moment(config: Config, text: str | None, option: str = "--since") -> datetim
     """A time as people type it: ``2h`` ago, or an ISO time. Raises `UsageError`."""
     if text is None:
         return None
+    hint, now = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)", clock_of(config).now()
     try:
-        return parse_moment(text, clock_of(config).now())
+        found = parse_moment(text, now)
     except ValueError as error:
-        hint = "write how long ago (30m, 2h, 7d) or a time (2026-03-01T12:00:00Z)"
         raise UsageError(f"{option}: {text!r} is no time", hint=hint) from error
+    if found > now:
+        raise UsageError(f"{option}: {text!r} is still to come", hint=hint)
+    return found
 
 
 def duration(text: str | None, option: str) -> timedelta | None:

@@ -266,8 +266,10 @@ def _opposed(
 
 def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
     """A warning of two rules that watch what the other writes, at the second rule's ``do``, naming the first: each may
-    start the other, again and again. Two that write the same do not. Other pairs of the same kind are counted."""
-    enabled = [(one, decides(one.rule), _written_by(one.rule)) for one in loaded.written if one.rule.enabled]
+    start the other, again and again. Two that write the same do not, nor does one that is paced. Others of the kind are
+    counted."""
+    rules = [one for one in loaded.written if one.rule.enabled and not _paced(one.rule)]
+    enabled = [(one, decides(one.rule), _written_by(one.rule)) for one in rules]
     found: dict[tuple[frozenset[str], ...], list[tuple[Written, str]]] = {}
     for (first, watching, writing), (second, watched, written) in combinations(enabled, 2):
         mine, others = _seen(watched, writing), _seen(watching, written)
@@ -282,6 +284,11 @@ def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
         _warning(second, message + (f"; so do {len(more)} pairs more" if more else ""), hint=hint, code="ping_pong")
         for (second, message), *more in found.values()
     )
+
+
+def _paced(rule: Rule) -> bool:
+    """Whether it cannot be started without end: by `limit`, or because it acts at times only."""
+    return rule.at is not None or rule.per_event_per_day is not None or rule.per_rule_per_day is not None
 
 
 def _written_by(rule: Rule) -> tuple[tuple[str, str, RuleStep], ...]:
@@ -304,8 +311,8 @@ def _seen(watched: Mapping[str, frozenset[str] | None], written: Iterable[tuple[
 
 
 def _meet(first: Rule, second: Rule, registry: Registry) -> bool:
-    """Whether some event can be true for both."""
-    if not _share_a_partner(first, second):
+    """Whether some event can be true for both, and nobody has said by `priority` which one wins."""
+    if first.priority != second.priority or not _share_a_partner(first, second):
         return False
     if not isinstance(first.when, Expression) or not isinstance(second.when, Expression):
         return True
@@ -356,8 +363,7 @@ def _outcome(first: Rule, second: Rule, wishes: tuple[Wish, Wish]) -> str:
     if loses(left, right) and loses(right, left):
         return "neither acts"
     winner = first if loses(right, left) else second
-    why = "by its priority" if first.priority != second.priority else "because it stops spending"
-    return f"'{winner.id}' wins {why}"
+    return f"'{winner.id}' wins because it stops spending"
 
 
 def _value(wish: Wish) -> str:

@@ -38,7 +38,7 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     """All warnings about a rule set; with its folder, also those about files and tests beside it."""
     found = list(loaded.warnings)
     for written in loaded.written:
-        for finder in (_constant, _percents, _sizes, _by_day_only, _own_writes, _costs, _parameters):
+        for finder in (_constant, _percents, _sizes, _by_day_only, _zones, _own_writes, _costs, _parameters):
             found.extend(finder(written, registry))
     if folder is not None and folder.is_dir():
         found.extend(_other_endings(folder))
@@ -109,6 +109,14 @@ def _by_day_only(written: Written, _registry: Registry) -> Iterator[Problem]:
                 "now.getHours('Europe/Berlin') >= 9, and let another rule pause it where that is false"
             )
             yield _warning(written, message, code="hours", key="between", hint=hint)
+
+
+def _zones(written: Written, _registry: Registry) -> Iterator[Problem]:
+    between = written.entries.get("between")
+    if isinstance(between, Entries) and between.get("timezone") is None:
+        message = f"rule '{written.rule.id}': these hours are told by UTC"
+        hint = "write timezone: Europe/Berlin, or timezone: UTC"
+        yield _warning(written, message, code="zone", key="between", hint=hint)
 
 
 _NOT_SKIPPED = frozenset({"boost", "reset_setup", WAIT})

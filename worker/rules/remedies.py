@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from worker.model.facts import EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
+from worker.model.facts import CLUSTER_FIELDS, EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import WRITE, Node, path_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.registry import BUILT_IN, NUMERIC, Type
@@ -89,6 +89,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
         hint = f"it has {', '.join(known)}"
     if base == "set_by":
         hint = f"it knows of {', '.join(one for one in known if not one.endswith('_rules'))}"
+    if "tc" in known and name in CLUSTER_FIELDS:
+        return f"{base} has no '{name}' here: a change keeps what is compared", f"write by: [tc, {name}] in on_change"
     if near is None and base == "event" and _OF_TIME.search(name):
         hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"
     return (

@@ -19,8 +19,6 @@ def told(*rules: str) -> list[str]:
     [
         ("do: [pause]", "do: [run]", "'a' wins because it stops spending"),
         ("do: [run]", "do: [pause]", "'b' wins because it stops spending"),
-        ("do: [pause]", "do: [run], priority: 3", "'b' wins by its priority"),
-        ("do: [pause], priority: 3", "do: [run]", "'a' wins by its priority"),
         ("do: [optimisation: OFF]", "do: [optimisation: ON]", "'a' wins because it stops spending"),
         ("do: [frontend_status: HIDDEN]", "do: [frontend_status: FLAGGED]", "neither acts"),
         (
@@ -42,6 +40,7 @@ def test_rules_that_want_opposite_things_are_told_with_what_comes_of_it(first: s
     ("first", "second", "reason"),
     [
         ("do: [pause]", "do: [pause]", "equal wishes share one write"),
+        ("do: [pause]", "do: [run], priority: 3", "it is said which one wins"),
         ("do: [pause]", "do: [optimisation: ON]", "two targets"),
         ("do: [pause], enabled: false", "do: [run]", "a disabled rule wishes nothing"),
         ("do: [pause], partners: [p]", "do: [run], partners: [q]", "no partner has both"),

@@ -139,9 +139,12 @@ def test_a_change_adds_what_it_is_more_than_what_was_there() -> None:
     assert added_by(situation(a_write("pause")), ()) is None
 
 
-def test_what_was_there_before_the_first_attempt_counts_for_all() -> None:
-    again = a_write("update_draft", params={"total_budget": 750.0}, before={"total_budget": 500.0}, before_known=True)
+def test_what_was_there_before_an_attempt_that_may_have_had_an_effect_counts_for_all() -> None:
+    before = {"params": {"total_budget": 750.0}, "before": {"total_budget": 500.0}, "before_known": True}
+    again = a_write("update_draft", "unknown", **before)
     assert added_by(situation(again, setup=setup(total_budget=750.0)), ()) == 250.0
+    void = a_write("update_draft", **before)
+    assert added_by(situation(void, setup=setup(total_budget=100.0)), ()) == 650.0, "of one that had no effect"
 
 
 def test_a_boost_adds_the_draft_but_for_what_its_own_episode_has_booked() -> None:
