@@ -1,6 +1,7 @@
 """How money is added up: what a write adds, once for a write, within the event, the day, the week and the rule."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,11 @@ def test_a_change_adds_what_it_is_more_than_what_was_there() -> None:
 
 
 def test_what_was_there_before_an_attempt_that_may_have_had_an_effect_counts_for_all() -> None:
-    before = {"params": {"total_budget": 750.0}, "before": {"total_budget": 500.0}, "before_known": True}
+    before: dict[str, Any] = {
+        "params": {"total_budget": 750.0},
+        "before": {"total_budget": 500.0},
+        "before_known": True,
+    }
     again = a_write("update_draft", "unknown", **before)
     assert added_by(situation(again, setup=setup(total_budget=750.0)), ()) == 250.0
     void = a_write("update_draft", **before)
