@@ -41,8 +41,9 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     unheard = any(one.heard_s is None for one in case.history.wire)
     for kind, at_s, what in case.history.violations:
         killed = any(at_s - 120.0 < to_s <= at_s for to_s in ended)
+        fleet = case.history.sharing is not None
         under_way = kind == "task_too_soon" and (unheard or ": -" in what)  # an answer is on its way still
-        if killed and (under_way or (kind == "read_floor" and case.history.sharing is None)):
+        if ((killed or fleet) and under_way) or (killed and kind == "read_floor" and not fleet):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "read_floor" and any(_unheld(case, life, at_s) for life in case.history.lives):
             case.forgiven["a floor of two that could not know of each other"] += 1

@@ -214,7 +214,8 @@ def who_was_given_up_is_another(case: Case) -> Iterator[str]:
         lived = any(
             one.owner == trouble.owner and one.to_s > trouble.until_s + INTERVAL_S for one in case.history.lives
         )
-        if lived and before == after and before and before[0].owner == trouble.owner:
+        other = sum(name == trouble.owner for name in sharing.names.values()) > 1  # it has another id since
+        if lived and before == after and before and before[0].owner == trouble.owner and not other:
             yield f"{trouble.owner} stood at {trouble.at_s - 1000:.3f}, and goes on as the one that it was"
 
 
@@ -270,6 +271,10 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
         return False
     before = earlier[-1]
     mine = [one for one in sharing.owned if one.partner == sharing.partner]
+    lost = next((one for one in reversed(mine) if one.at_s <= at_s and one.owner != reads[-1].owner), None)
+    if lost is not None and lost is [one for one in mine if one.at_s <= at_s][-1]:
+        since = [one for one in reads if one.owner == reads[-1].owner and one.at_s > lost.at_s]
+        return len(since) == 1  # the one read of one that is gone
     given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
     if given_s:
         return at_s >= given_s[0] + INTERVAL_S - TICK_S
