@@ -237,7 +237,7 @@ class Executor(Stage):
             raise _Stopped  # somebody moved it meanwhile; the next cycle goes by what it is now
         if self._rules.current is not ready.rules or self._asking.objection(state, current) is not None:
             raise _Stopped  # the rules were replaced while its facts were read, or a stronger one has come
-        undo = put_back_by(current, self._on_target(current)[0])
+        undo = put_back_by(current, self._on_target(current)[0]) if current.attempt else None
         if (no := put_back(replace(ready.situation, put_back_by=undo))) is not None:
             raise _Stopped(no)
         if (doubt := self._doubt(state, current)) is not None:
