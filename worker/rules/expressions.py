@@ -277,7 +277,9 @@ class Expressions:
             if text != source:
                 whole = parse(text, WITH_NAMES_MAX)
         except BadSyntax as error:
-            self._form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset + skip)
+            cut = value.plain and value.document.text[value.end :].lstrip(" ").startswith("#")
+            hint = "# behind a space begins a comment: put the whole value in double quotes" if cut else error.hint
+            self._form.note(value, str(error), hint=hint, code="syntax", offset=error.offset + skip)
             return None
         before = len(self._form.errors)
         known = self._names if names is None else names

@@ -346,8 +346,14 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
     line = text[text.rfind("\n", 0, index) + 1 :].partition("\n")[0]
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return index, "a tab cannot indent", "use spaces, two for each level"
+    if found == "\t":
+        return index, "a tab stands here", "write a space in its place, or take it away at the end of the line"
     if "cannot start any token" in said:
         return index, f"a value cannot begin with {found}", _QUOTE
+    above = re.search(r"(?:\A|\n)[ -]*\w+:(?=\S)[^\n]*\n[^\n]*\Z", text[:index])
+    if "mapping values are not allowed" in said and above is not None:
+        colon = text.index(":", above.start()) + 1
+        return colon, "a space is missing behind this colon", "write it as in id: pause-cancelled"
     if "mapping values are not allowed" in said and re.fullmatch(r"\w+", text[:index].rpartition("\n")[2].strip()):
         return index, "this line is indented further than its neighbours, and so belongs to the value above", _INDENT
     if "mapping values are not allowed" in said:
