@@ -601,6 +601,8 @@ class Gate(Generic[ReplyT]):
         if flight.places is None or not await flight.places.take():
             flight.turn = self._pacer.queue(partner, flight.urgency)
             await self._pacer.granted(flight.turn)
+        while self._clock.monotonic() >= self._pacer.leased_until:  # its place was granted while it had a lease
+            await self._clock.sleep(UNLEASED_WAIT_S)
         began, flight.left = self._clock.monotonic(), True
         try:
             reply = await fetch()

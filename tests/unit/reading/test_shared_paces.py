@@ -86,6 +86,25 @@ def test_no_request_leaves_while_nobody_knows_whose_the_partner_is() -> None:
     assert clock.run(story()) == [0.0, pytest.approx(16.0, abs=0.5)]
 
 
+def test_a_place_that_was_kept_lets_nothing_leave_once_the_lease_is_over() -> None:
+    world = World()
+
+    async def story() -> float:
+        places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 1)
+        world.gate.lease(world.clock.monotonic())
+        fetch = world.fetch("/events/e1")
+        asked = asyncio.ensure_future(
+            world.gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.PREFLIGHT, places=places)
+        )
+        await world.clock.sleep(10.0)
+        assert not asked.done()
+        world.gate.lease(100.0)
+        await asked
+        return world.clock.monotonic()
+
+    assert world.clock.run(story()) == pytest.approx(10.0, abs=0.5)
+
+
 def test_the_floor_of_each_resource_goes_with_its_partner() -> None:
     first, second = World(), World()
     second.clock = first.clock
