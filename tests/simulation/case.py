@@ -68,6 +68,13 @@ class Deed:
     attempts: list[Attempt] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
+    def based(self, before: float = inf) -> Attempt | None:
+        """The attempt at which it was read last what was there before, up to a record: each that was planned anew,
+        because none before it had an effect."""
+        anew = ("resend", "overtaken")
+        bases = [one for one in self.attempts if one is self.attempts[0] or one.row["reason"] not in anew]
+        return next((one for one in reversed(bases) if one.row["seq"] < before), None)
+
     @property
     def state(self) -> str:
         return str(next(row["kind"] for row in reversed(self.rows) if row["kind"] in STATES))
@@ -319,12 +326,13 @@ def undone_by(case: Case, deed: Deed) -> list[Deed]:
 
 def wanted_of(case: Case, deed: Deed) -> tuple[str, Any]:
     """The field that a write sets, and to what: an undo to what was there before the oldest of the writes that it
-    undoes was first sent."""
+    undoes was sent."""
     name, value = FIELDS[str(deed.rows[0]["action"])]
     if not deed.undoes:
         return name, value
     undone = undone_by(case, deed)
-    return name, undone[-1].attempts[0].row["before"] if undone and undone[-1].attempts else None
+    base = undone[-1].based() if undone else None
+    return name, None if base is None else base.row["before"]
 
 
 def left_by(case: Case, deed: Deed) -> tuple[str, Any] | None:

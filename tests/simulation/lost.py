@@ -195,14 +195,15 @@ def _ended_otherwise(rows: list[Row]) -> bool:
 
 def evidence_is_what_the_read_met(case: Case) -> Iterator[str]:
     """What a piece of evidence says is what its read met in the service: *there*, the wanted value; *not there*, what
-    was there before the first attempt; and it was the object that was asked for. Not asked for where reads answered as
+    was there before its attempt; and it was the object that was asked for. Not asked for where reads answered as
     of the past."""
     if case.history.stale:
         return
     reads = {one.request_id: one for one in case.history.reads}
     for deed, _, life in case.lines:
-        before = next((row["before"] for row in deed.rows if row["kind"] == "sending"), None)
         for row in deed.rows:
+            base = deed.based(row["seq"])
+            before = None if base is None else base.row["before"]
             says = row["evidence"]["says"] if row["kind"] == "evidence" else ""
             if says not in ("there", "not_there"):
                 continue

@@ -72,7 +72,7 @@ def _words_without_an_undo(case: Case) -> Iterator[str]:
 
 
 def an_undo_puts_back_what_was(case: Case) -> Iterator[str]:
-    """What an undo sends is the value that was in the service when the oldest of the writes that it undoes was first
+    """What an undo sends is the value that was in the service when the oldest of the writes that it undoes was
     sent, as one of the last reads before it showed. Where reads answered as of the past, as its record has it."""
     for deed in case.deeds.values():
         undone = undone_by(case, deed)
@@ -81,7 +81,7 @@ def an_undo_puts_back_what_was(case: Case) -> Iterator[str]:
             sent = str(one.row["request"]["url"]).rpartition("=")[2]
             if sent != value:
                 yield f"write {one.row['write']} puts back {sent}, and {value!r} was there before"
-        first = undone[-1].attempts[0] if undone and undone[-1].attempts else None
+        first = undone[-1].based() if undone else None
         if first is None or case.history.stale:
             continue
         if not shown(case, deed.event, first.at_s, partial(as_wanted, case, deed)):
