@@ -368,3 +368,19 @@ def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stor
     with town(tmp_path, world(happening("e1"), more=more)) as (here, play):
         here.start(ledger=Counting)
         play(script)
+
+
+def test_a_daemon_of_a_fleet_that_is_told_to_stop_asks_no_more_who_its_partners_are(tmp_path: Path) -> None:
+    """It gave them back in that moment, and whoever has them now asks the same."""
+
+    async def script(here: Town) -> None:
+        running = here.worker
+        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
+        daemon.stop()
+        here.fault("answer_before", "GET", "^/partners/", times=1, status=500)
+        await daemon._identify(cast("Fleet", SimpleNamespace(strangers=frozenset({PARTNER}))))
+        assert len(here.twin.faults.left) == 1, "and nobody met it"
+
+    with town(tmp_path, world(happening("e1"))) as (_, play):
+        play(script)

@@ -294,6 +294,8 @@ class Daemon:
     async def _identify(self, fleet: Fleet) -> None:
         """Asks the service who each stranger is; one that is another partner by its record is held, and one of which
         that cannot be told."""
+        if self._stop.is_set():
+            return  # they were given back before this began
         strangers, held = sorted(fleet.strangers), dict[PartnerId, str]()
         records = await self._identities.records(strangers)
         for partner in strangers:
