@@ -276,9 +276,10 @@ def _explained(case: Case, rule: str, event: str) -> bool:
 
 
 def _undone(case: Case, deed: Deed, since_s: float) -> bool:
-    """Whether a person, or a rule, had it put back."""
+    """Whether a person, or a rule, had it put back, or has asked for it where a limit of the hour holds that still."""
     undos = [one for one in case.deeds.values() if one.undoes and same_target(one, deed)]
-    return any(effect.at_s >= since_s for one in undos for effect in one.effects)
+    waits = any(held_by_the_hour(case, one) for one in undos)
+    return waits or any(effect.at_s >= since_s for one in undos for effect in one.effects)
 
 
 def _taken_for_another_hands(case: Case, event: str, target: str, since_s: float) -> bool:
