@@ -299,7 +299,10 @@ def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
         for before, after in pairwise(deed.attempts):
             if after.row["reason"] != "resend" or not after.wire:
                 continue
-            since_s = max(before.ended_s, _last_that_could_not_tell(case, deed, before, after))
+            ended_s = before.ended_s
+            if before.after is not None and before.after["reason"] == "takeover":  # its sender may know it much later
+                ended_s = sharing.settled_from_s(case, after.at_s, taken_over=True)
+            since_s = max(ended_s, _last_that_could_not_tell(case, deed, before, after))
             partly = _reads_that_said(deed, "not_there", before.row["seq"], after.row["seq"])
             reads = [
                 one

@@ -286,6 +286,8 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     stood = any(owner == before.owner and from_s <= at_s for owner, from_s, _ in stalls)
     woke = any(owner == reads[-1].owner and 0.0 <= at_s - to_s <= UNDER_WAY_S for owner, _, to_s in stalls)
     gone = (one for one in sharing.troubles if one.kind in (*GONE, *UNSTORED) and one.at_s <= at_s)
+    if not any(not one.owner and before.at_s <= one.at_s <= at_s for one in mine):  # it ended, and no goodbye was heard
+        stood = stood or any(life.owner == before.owner and life.to_s <= at_s for life in case.history.lives)
     return stood or woke or any(one.owner in ("", before.owner) for one in gone)
 
 
