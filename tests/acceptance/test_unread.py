@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from worker.ledger.sql import SqlLedger
+from worker.model.commits import LogFilter
+from worker.system import utc_now
+
 RULE = "rules:\n  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}\n"
 TEST = """
 tests:
@@ -33,10 +37,25 @@ def test_the_answer_is_the_same_where_nobody_reads_on(
     (tmp_path / "config.yaml").write_text("rules: rules\n", encoding="utf-8")
     (tmp_path / "rules" / "one.yaml").write_text(rule, encoding="utf-8")
     (tmp_path / "rules" / "tests" / "one.yaml").write_text(TEST.replace("STATUS", status), encoding="utf-8")
-    read, written = os.pipe()
-    os.close(read)
-    arguments = [sys.executable, "-m", "worker", command, *(["rules"] if command == "schema" else [])]
-    with os.fdopen(written, "wb") as nobody:
-        done = subprocess.run(arguments, cwd=tmp_path, stdout=nobody, stderr=subprocess.PIPE, check=False)
+    done = unread(tmp_path, command, *(["rules"] if command == "schema" else []))
     assert done.returncode == code, done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_what_changes_the_ledger_is_done_once_whatever_the_words_are(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/worker.db"
+    (tmp_path / "config.yaml").write_text(f"rules: rules\nledger: {url}\n", encoding="utf-8")
+    SqlLedger.open(url, clock_now=utc_now).close()
+    assert unread(tmp_path, "--config", "config.yaml", "halt", "--because", "test", errors=False).returncode == 0
+    with SqlLedger.open(url, clock_now=utc_now) as ledger:
+        assert [record["kind"] for record in ledger.log(LogFilter())] == ["halted"]
+
+
+def unread(folder: Path, *arguments: str, errors: bool = True) -> "subprocess.CompletedProcess[bytes]":
+    """The command, with a pipe that nobody reads; ``errors``: but for its stderr."""
+    read, written = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "worker", *arguments]
+    with os.fdopen(written, "wb") as nobody:
+        heard = subprocess.PIPE if errors else nobody
+        return subprocess.run(command, cwd=folder, stdout=nobody, stderr=heard, check=False)

@@ -177,6 +177,7 @@ def _root(
 # full disk) is one, and is said in a line.
 
 VERDICTS = frozenset({"check", "test"})
+"""Commands whose exit code is their answer, and which change nothing: they can be run once more."""
 LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
 
@@ -216,15 +217,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _unread(arguments: Sequence[str] | None, streams: Iterable[TextIO]) -> object:
     """The exit code where nobody reads on: of a command whose code is its answer that answer, found once more."""
-    if not VERDICTS.intersection(sys.argv[1:] if arguments is None else arguments):
+    if _command(sys.argv[1:] if arguments is None else arguments) not in VERDICTS:
         return 0
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        for stream in streams:
-            os.dup2(nowhere.fileno(), stream.fileno())
+    for stream in streams:
+        _to_nowhere(stream)
     try:
         return app(args=arguments, standalone_mode=False)
     except WorkerError as error:
         return error.exit_code
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """The name of the command: what stands behind the options that all share. Any other word may be a value, as in
+    ``halt --because test``."""
+    while arguments and arguments[0].startswith("-"):
+        arguments = arguments[2 if arguments[0] in ("--config", "-c") else 1 :]
+    return arguments[0] if arguments else ""
 
 
 def _open_streams() -> None:
@@ -256,6 +264,11 @@ def _let_go(streams: Iterable[TextIO]) -> None:
             stream.flush()
         except OSError:
             with suppress(OSError):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, stream.fileno())
-                os.close(nowhere)
+                _to_nowhere(stream)
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """Whatever is written there from now on is lost."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
