@@ -273,9 +273,9 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
         return False
     before = earlier[-1]
     mine = [one for one in sharing.owned if one.partner == sharing.partner]
-    lost = next((one for one in reversed(mine) if one.at_s <= at_s and one.owner != reads[-1].owner), None)
-    if lost is not None and lost is [one for one in mine if one.at_s <= at_s][-1]:
-        since = [one for one in reads if one.owner == reads[-1].owner and one.at_s > lost.at_s]
+    newest = [one for one in mine if one.at_s <= at_s][-1:]
+    if newest and newest[0].owner != reads[-1].owner:
+        since = [one for one in reads if one.owner == reads[-1].owner and one.at_s > newest[0].at_s]
         return len(since) == 1  # the one read of one that is gone
     given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
     if given_s:

@@ -28,7 +28,7 @@ from worker.model.exchange import Answered, Outcome, WriteRequest
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
-from worker.rules.load import TESTS, load_rules, read_files
+from worker.rules.load import TESTS, load_rules, read_files, tests_below
 from worker.rules.spelling import duration_text
 from worker.rules.tests import read_tests
 from worker.system import SystemClock
@@ -187,7 +187,7 @@ def _groups(config: Config, paths: Sequence[Path] | None) -> tuple[list[_Group],
     """The tests by the rule folder that they are run on, and what is wrong with files and rules."""
     texts: dict[Path, dict[str, str]] = {}
     problems: list[Problem] = []
-    for path in paths or _tests_below(config.rules):
+    for path in paths or tests_below(config.rules):
         try:
             found = {name: text for folder in _folders(path) for name, text in read_files(folder).items()}
             texts.setdefault(_rules_for(path, config), {}).update(found)
@@ -206,12 +206,7 @@ def _folders(path: Path) -> list[Path]:
     """Where the tests under a path lie: a folder of rules has them in `tests`, any other folder is one of tests."""
     if not path.is_dir() or TESTS in path.absolute().parts:
         return [path]
-    return _tests_below(path) or [path]
-
-
-def _tests_below(rules: Path) -> list[Path]:
-    """The folders of tests among rules, at any depth."""
-    return sorted(one for one in rules.rglob(TESTS) if one.is_dir())
+    return tests_below(path) or [path]
 
 
 def _rules_for(path: Path, config: Config) -> Path:

@@ -268,8 +268,8 @@ def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
     """A warning of two rules that watch what the other writes, at the second rule's ``do``, naming the first: each may
     start the other, again and again. Two that write the same do not, nor does one that is paced. Others of the kind are
     counted."""
-    rules = [one for one in loaded.written if one.rule.enabled and not _paced(one.rule)]
-    enabled = [(one, decides(one.rule), _written_by(one.rule)) for one in rules]
+    free = [one for one in loaded.written if one.rule.enabled and not one.rule.paced]
+    enabled = [(one, decides(one.rule), _written_by(one.rule)) for one in free]
     found: dict[tuple[frozenset[str], ...], list[tuple[Written, str]]] = {}
     for (first, watching, writing), (second, watched, written) in combinations(enabled, 2):
         mine, others = _seen(watched, writing), _seen(watching, written)
@@ -284,11 +284,6 @@ def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
         _warning(second, message + (f"; so do {len(more)} pairs more" if more else ""), hint=hint, code="ping_pong")
         for (second, message), *more in found.values()
     )
-
-
-def _paced(rule: Rule) -> bool:
-    """Whether it cannot be started without end: by `limit`, or because it acts at times only."""
-    return rule.at is not None or rule.per_event_per_day is not None or rule.per_rule_per_day is not None
 
 
 def _written_by(rule: Rule) -> tuple[tuple[str, str, RuleStep], ...]:

@@ -142,7 +142,8 @@ class Daemon:
         self._budgets = budgets
         self._waits = waits
         self._cycle = Cycle(parts)
-        self._rules_said: dict[str, Json] = {"hash": "", "files_hash": "", "loaded_at": spelled(parts.clock.now())}
+        said: dict[str, Json] = {"hash": "", "files_hash": "", "loaded_at": spelled(parts.clock.now())}
+        self._rules_said = {**said, "error": None, "refused_at": None}
         self._rules_again = 0.0
         self._fleet = parts.fleet
         self._named: tuple[PartnerId, ...] = ()
@@ -276,7 +277,7 @@ class Daemon:
         asking: asyncio.Task[None] | None = None
         while True:
             try:
-                ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said.get("error")
+                ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said["error"]
                 fleet.beat(self._named if ruled else ())
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
                     self._renew(scheduler, self._named)
@@ -466,7 +467,7 @@ class Daemon:
     async def _reload(self) -> None:
         """Takes up an edited rule folder as a whole; a broken one changes nothing, is said once, and tried again: what
         was wrong may be the machine, which had no time or memory to try it."""
-        files, refused, now = self._source.files_hash(), self._rules_said.get("error"), self._clock.monotonic()
+        files, refused, now = self._source.files_hash(), self._rules_said["error"], self._clock.monotonic()
         known = files == self._rules_said["files_hash"]
         if known and (refused is None or now < self._rules_again):
             return
@@ -477,7 +478,7 @@ class Daemon:
             return
         except WorkerError as problem:
             self._rules_again = now + RULES_AGAIN.total_seconds()
-            since = self._rules_said.get("refused_at") or spelled(self._clock.now())
+            since = self._rules_said["refused_at"] or spelled(self._clock.now())
             self._rules_said |= {"files_hash": files, "error": str(problem), "refused_at": since}
             if not known or refused != str(problem):
                 last = "the last good set stays in force" if self._fleet is None else "this replica decides nothing"

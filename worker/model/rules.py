@@ -204,6 +204,11 @@ class Rule:
         texts = (self.when, *(text for step in self.do for text in (step.where, *step.computed)))
         object.__setattr__(self, "past", frozenset[str]().union(*(getattr(one, "past", ()) for one in texts)))
 
+    @property
+    def paced(self) -> bool:
+        """Whether it acts only at times, or so often a day."""
+        return self.at is not None or self.per_event_per_day is not None or self.per_rule_per_day is not None
+
     def applies_to(self, partner: PartnerId) -> bool:
         """Whether the rule is enabled, and for this partner."""
         return self.enabled and (self.partners is None or partner in self.partners)

@@ -458,8 +458,7 @@ def _unpaced(rule: Rule, path: Path) -> tuple[str, str] | None:
     if rule.repeat == "enforce":
         hint = "leave `repeat` out and say how often: at: '0 8 * * *', limit: {per_event_per_day: 1} or cooldown: 1h"
         return f"{message}: with `repeat: enforce` each write would be the ground of the next, without end", hint
-    paced = rule.at is not None or rule.per_event_per_day is not None or rule.per_rule_per_day is not None
-    if paced or (rule.cooldown is not None and rule.cooldown >= COOLDOWN_MIN):
+    if rule.paced or (rule.cooldown is not None and rule.cooldown >= COOLDOWN_MIN):
         return None
     return f"{message}, and nothing says how often", _HOW_OFTEN
 

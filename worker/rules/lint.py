@@ -19,7 +19,7 @@ from worker.rules.cel import Node, free_paths, names_of, path_of, walk
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
-from worker.rules.load import FILE_BYTES_MAX, TESTS, Loaded, Written, walked
+from worker.rules.load import FILE_BYTES_MAX, TESTS, Loaded, Written, tests_below, walked
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry, Type
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
@@ -169,7 +169,7 @@ def _parameters(written: Written, registry: Registry) -> Iterator[Problem]:
 
 
 def _other_endings(folder: Path) -> Iterator[Problem]:
-    tests = [file for one in folder.rglob(TESTS) if one.is_dir() for file in sorted(one.rglob("*.yml"))]
+    tests = (file for one in tests_below(folder) for file in sorted(one.rglob("*.yml")))
     for file in (*(one for one in walked(folder, ".yml") if isinstance(one, Path)), *tests):
         hint = f"files of rules and of their tests end in .yaml: rename it to {file.stem}.yaml"
         yield Problem(file=str(file), message="is not read", hint=hint, severity="warning", code="ending")
@@ -177,7 +177,7 @@ def _other_endings(folder: Path) -> Iterator[Problem]:
 
 def _untested(loaded: Loaded, folder: Path) -> Iterator[Problem]:
     """Rules that no rule test can see. A test without ``rules`` sees all that are enabled."""
-    folders = sorted(one for one in folder.rglob(TESTS) if one.is_dir())
+    folders = tests_below(folder)
     if not folders and loaded.written:
         yield Problem(
             file=str(folder),

@@ -273,7 +273,7 @@ class _RuleReader:
             if not needed & keys:
                 self.form.note(self._item, message, hint=hint, code="missing")
         for name, (_, value) in self._item.named.items():
-            if is_null(value) and name in RuleText.keys().keys() - {"id", "when", "on_change", "do"}:
+            if is_null(value) and name in RuleText.keys().keys() - _MISSED:
                 hint = "give it a value, or take the key away"
                 self.form.note(value, f"{name} says nothing", hint=hint, code="missing")
 
@@ -444,6 +444,8 @@ _NEEDED = (
     ),
     ({"do"}, "a rule needs `do`", "say what to do: do: [pause]"),
 )
+_MISSED = frozenset[str]().union(*(needed for needed, _, _ in _NEEDED))
+"""Keys that are told as missing where they say nothing."""
 _UNNAMED = Param(type="any", about="what the document does not name")
 _OF_ANY: frozenset[ParamType] = frozenset({"any", "body", "query"})
 """Parameters of any form, which are judged as a whole."""
@@ -520,6 +522,11 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
         except UnicodeDecodeError as error:
             problems.append(_not_utf8(file, error))
     return texts, tuple(problems)
+
+
+def tests_below(folder: Path) -> list[Path]:
+    """The folders of tests among rules, at any depth."""
+    return sorted(one for one in folder.rglob(TESTS) if one.is_dir())
 
 
 def walked(path: Path, ending: str = ENDING) -> Iterator[Path | Problem]:
