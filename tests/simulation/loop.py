@@ -220,20 +220,24 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         Context().run(self.call_later, seconds, self._wake, owner, then)
 
     def stand(self, owner: str, seconds: float) -> None:
-        """The same in the middle of a step, which goes on after that: nothing of the process runs beneath it. Raises
-        `Killed` where it does not go on."""
-        here = asyncio.current_task(self)
+        """The same in the middle of a step, which goes on after that, or once who began to stand meanwhile goes on:
+        nothing of the process runs beneath it. Raises `Killed` where it does not go on."""
+        here, began, over = asyncio.current_task(self), self.now, list[bool]()
         if here is not None:
             asyncio.tasks._leave_task(self, here)
         try:
-            self.stall(owner, seconds)
-            while owner in self._parked:
+            if owner not in self._dead:
+                self._parked[owner] = []
+                Context().run(self.call_later, seconds, over.append, True)
+            while not over and owner not in self._dead:
                 self._one()
         finally:
             if here is not None:
                 asyncio.tasks._enter_task(self, here)
         if owner in self._dead:
             raise Killed(owner)
+        self.stalls.append((owner, began, self.now))
+        self._wake(owner, None)
 
     def stalled(self, owner: str) -> bool:
         """Whether it does nothing now."""
