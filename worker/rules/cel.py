@@ -169,7 +169,7 @@ def slip(before: str, found: str) -> str:
     if found in _OF_TEXTS:
         return f"write it behind the text, with what it takes in brackets: text.{found}('part')"
     if found in ("ms", "s", "m", "h", "d") and (number := re.search(r"(\d+(?:\.\d+)?)\s*$", before)):
-        return f"write duration('{number[1]}{found}')"
+        return f"write duration('{number[1]}{found}'); in ago, delta and since '{number[1]}{found}' alone"
     share = re.search(r"(\d+(?:\.\d+)?)\s*%\s*$", before + found)
     return f"write {float(share[1]) / 100:g}: a share is a number from 0 to 1" if share is not None else ""
 

@@ -16,7 +16,21 @@ from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, path_of, walk
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.facts import STEPS_MAX, Run, TooCostly
 from worker.rules.functions import ARITHMETIC, EPOCH, FUNCTIONS, KIND_OF, CannotEvaluate, Function, Value
-from worker.rules.registry import ANY, BOOL, DOUBLE, ITEM, LOCAL, MADE, NUMERIC, WORDS, Kind, Type, comparable, ordered
+from worker.rules.registry import (
+    ANY,
+    BOOL,
+    DOUBLE,
+    INT,
+    ITEM,
+    LOCAL,
+    MADE,
+    NUMERIC,
+    WORDS,
+    Kind,
+    Type,
+    comparable,
+    ordered,
+)
 from worker.rules.spelling import duration_meant
 
 _FIELDS = frozenset({"ident", "select", "index"})
@@ -141,8 +155,7 @@ class _Check:
         if target.kind == "any" or (target.kind == "object" and target.fields is None):
             return ANY
         if target.kind != "object" or target.fields is None:
-            look = f"look at its items: {base}.exists(x, x.{node.text} == …)"
-            hint = look if target.kind == "list" else f"write {base} alone"
+            hint = remedies.without_fields(base, node.text, target)
             self.find(node.at, f"{base} is {target.words} and has no field '{node.text}'", hint)
             return ANY
         if node.text in target.fields or target.more:
@@ -245,17 +258,17 @@ class _Check:
         if "any" in (left.kind, right.kind):
             self._any_with_integer(node, left, right)
             return ANY
+        if node.text == "%" and "double" in (left.kind, right.kind) and {left.kind, right.kind} <= NUMERIC:
+            self.find(node.at, "'%' takes whole numbers only", remedies.whole(node, (left, right)), code="integer")
+            return INT
         if {left.kind, right.kind} == {"int", "double"}:
             self._mixed(node, left)
             return DOUBLE
         row = ARITHMETIC.get((node.text, left.kind, right.kind))
         if row is not None:
             return row[0]
-        if node.text == "%" and left.kind == right.kind == "double":
-            self.find(node.at, "'%' takes whole numbers only", "write int(…) around both sides")
-        else:
-            told = f"{remedies.pair(node, (left, right))} cannot be combined by '{node.text}'"
-            self.find(node.at, told, remedies.combined(node, (left, right)))
+        told = f"{remedies.pair(node, (left, right))} cannot be combined by '{node.text}'"
+        self.find(node.at, told, remedies.combined(node, (left, right)))
         return ANY
 
     def _any_with_integer(self, node: Node, left: Type, right: Type) -> None:

@@ -99,6 +99,17 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
     )
 
 
+def without_fields(base: str, name: str, found: Type) -> str:
+    """What to write where a field is asked of what has none."""
+    if found.kind == "list":
+        known = found.items.fields or {} if found.items is not None else {}
+        number = name in known and known[name].kind in NUMERIC
+        summed = f", or sum({base}.map(x, x.{name}))" if number else ""
+        return f"look at its items: {base}.exists(x, x.{name} == …){summed}"
+    getter = nearest(f"get{name}", FUNCTIONS) if found.kind == "timestamp" else None
+    return f"write {base}.{getter}('Europe/Berlin')" if getter else f"write {base} alone"
+
+
 def unknown_function(name: str) -> tuple[str, str]:
     """A function that there is not."""
     if name in _NOT_HERE:
@@ -163,7 +174,18 @@ def combined(node: Node, types: tuple[Type, Type]) -> str:
             for one, found in zip(node.children, types, strict=True)
         )
         return f"to join them as texts, write {' + '.join(sides)}"
+    if "timestamp" in (types[0].kind, types[1].kind) and (written := _duration_among(*node.children)):
+        return f"write duration('{written}')"
     return remedy(types)
+
+
+def whole(node: Node, types: tuple[Type, Type]) -> str:
+    """The same for an operator that takes whole numbers only."""
+    sides = (
+        spelled(one) if found.kind == "int" else f"int({spelled(one)})"
+        for one, found in zip(node.children, types, strict=True)
+    )
+    return f"write {f' {node.text} '.join(sides)}"
 
 
 def remedy_of(node: Node, types: tuple[Type, Type]) -> str:

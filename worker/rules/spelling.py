@@ -168,6 +168,8 @@ def cron_error(text: str) -> str:
     except CronSimError as error:
         name = str(error).removeprefix("Bad ")
         written = fields[[*_FIELDS].index(name)]
+        if name == "day-of-month" and written.isdecimal() and 1 <= int(written) <= 31:
+            return f"month {fields[3]} never has a day {written}"
         return f"'{written}' is no {name} that ever comes ({_FIELDS[name]})"
     return "" if found is not None else "a cron expression whose time never comes"
 

@@ -29,7 +29,7 @@ def utc(text: str) -> datetime:
         ("50-10/5 * * * *", "'50-10/5' is no minute that ever comes (0 to 59)"),
         ("0 0 * * Fri-Sun", "'Fri-Sun' is no day-of-week that ever comes (0 to 7, or sun to sat)"),
         ("0 0 * * 5-7,0-0", ""),
-        ("0 0 30 2 *", "'30' is no day-of-month that ever comes (1 to 31)"),
+        ("0 0 30 2 *", "month 2 never has a day 30"),
         ("0 0 30,31 2,2 *", "'30,31' is no day-of-month that ever comes (1 to 31)"),
     ],
 )

@@ -89,7 +89,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ),
         (HEAD + "    with: {runtime_in_days: 0}", "r.yaml:5:29: with.runtime_in_days must be 1 or more, not 0"),
         (HEAD + "    with: {gaol: ROAS}", "r.yaml:5:12: unknown key 'gaol' in with; did you mean 'goal'?"),
-        (HEAD + "    at: '0 0 30 2 *'", "r.yaml:5:9: '30' is no day-of-month that ever comes"),
+        (HEAD + "    at: '0 0 30 2 *'", "r.yaml:5:9: month 2 never has a day 30"),
         (
             HEAD + "    at: '0 8 * * *'\n    repeat: enforce",
             "r.yaml:6:13: enforce looks all the time, and `at`",
