@@ -268,7 +268,10 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     answered_s = at_s - float(what.rsplit(": ", maxsplit=1)[1].split(" ", 1)[0])
     if at_s - answered_s >= INTERVAL_S - TICK_S:
         return True  # but for a nanosecond
-    earlier = [one for one in reads[:-1] if one.at_s <= answered_s + TICK_S]  # and no other page of the same list
+    others = answered_s > at_s and {one.owner for one in reads} - {reads[-1].owner}  # who answers still has asked it
+    earlier = [  # and no other page of the same list
+        one for one in reads[:-1] if one.at_s <= answered_s + TICK_S and (not others or one.owner in others)
+    ]
     if sharing is None or not earlier:
         return False
     before = earlier[-1]
