@@ -8,7 +8,6 @@ from datetime import timedelta
 from tests.worlds import PARTNER, Town
 from worker.engine.ports import Parts
 from worker.engine.rehearsal import Memory, Rehearsal, Rehearsed, Remembered
-from worker.engine.views import sendings_reach
 from worker.ledger.sql import draft_of
 from worker.model.facts import EventId, PartnerId
 from worker.sandbox.service import Twin
@@ -24,11 +23,10 @@ async def rehearsed(
     after_12_s: Callable[[Twin], None] = lambda _twin: None,
 ) -> Rehearsed:
     """What each rule would do now. ``beside``: by what the running worker has observed."""
-    reach = sendings_reach(here.rules.current.rules)
     here.twin.advance(here.loop.time())  # what is due lands here, and not in the copy's stead
     twin = deepcopy(here.twin)
     client, gate, pacer = here.client(twin)
-    with draft_of(here.ledger_url, now=here.clock.now(), reach=reach) as draft:
+    with draft_of(here.ledger_url) as draft:
         memory = Memory(EventId(only) if only is not None else None)
         service = Remembered(memory, client, here.clock, None if beside else client, within)
         parts = Parts(clock=here.clock, service=service, ledger=draft, settings=here.settings, rules=here.rules)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +281,7 @@ def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_either
             await rehearsed(here)
         (tmp_path / "worker.db").rename(tmp_path / "restored.db")
         with pytest.raises(NotSafe, match="was lost"):
-            draft_of(here.ledger_url, now=here.clock.now(), reach=timedelta(days=1))
+            draft_of(here.ledger_url)
         (tmp_path / "worker.db.mark").unlink()
         here.start()
 
@@ -317,3 +318,66 @@ def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_part
     assert "1 event as the running daemon saw them" in table.err
     assert " ago; 1 write would be sent, in 3 requests" in table.err, "the town's clock is behind ours"
     assert '"RUNNING"' in table.out
+
+
+def fell(here: Town) -> None:
+    here.set("e1", capacity=300)
+
+
+def pause_and_run_by_hand(here: Town) -> None:
+    here.set("e1", status="cancelled")
+    here.loop.call_later(40, partial(here.set, "e1", status="active"))
+    here.loop.call_later(70, partial(here.set, "e1", by="person", client_campaign_status="RUNNING"))
+    here.loop.call_later(80, partial(here.set, "e1", by="person", client_campaign_status="PAUSED"))
+
+
+def paused_twice(here: Town) -> None:
+    """The second time it is so already."""
+    here.set("e1", status="cancelled")
+    here.loop.call_later(30, partial(here.set, "e1", status="active"))
+    here.loop.call_later(60, partial(here.set, "e1", status="cancelled"))
+
+
+WHEN_Z = """
+rules:
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
+  - id: what-was
+    """
+
+
+@pytest.mark.parametrize(
+    ("looks_back", "does", "before", "later", "becomes"),
+    [
+        ("when: event.category == 'z' && ago(event.capacity, '10m') > event.capacity", "pause", fell, 0, "sent"),
+        (
+            "when: event.category == 'z' && set_by.client_campaign_status == 'external'",
+            "optimisation: 'OFF'",
+            pause_and_run_by_hand,
+            0,
+            "sent",
+        ),
+        ("when: event.category == 'z'", "undo: pause-cancelled", pause_and_run_by_hand, 0, "refused"),
+        ("after: pause-cancelled\n    when: event.category == 'z'", "optimisation: 'OFF'", paused_twice, 3, "sent"),
+    ],
+)
+def test_a_plan_knows_what_was_and_who_did_what_as_the_daemon_does(
+    tmp_path: Path, looks_back: str, does: str, before: Callable[[Town], None], later: int, becomes: str
+) -> None:
+    """``later``: so many days; a write of an episode that is over is as long ago."""
+
+    async def script(here: Town) -> None:
+        await here.run(900)
+        before(here)
+        await here.run(300)
+        for _ in range(24 * later):
+            here.loop.jump(3000)
+            await here.run(6)
+        here.set("e1", category="z")
+        found = await rehearsed(here)
+        assert [(row[0], row[2]) for row in rows(found) if "e1" in row] == [("e1", becomes)]
+        assert found.unsure == ()
+        await here.run(30)
+        assert here.writes()[-1].state == ("confirmed" if becomes == "sent" else becomes), "the daemon does the same"
+
+    with town(tmp_path, world(happening("e1", capacity=400)), f"{WHEN_Z}{looks_back}\n    do: [{does}]\n") as (_, play):
+        play(script)

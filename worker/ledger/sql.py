@@ -7,27 +7,23 @@ takes the sender's lock (see ``lock``), and never decides what a write's next st
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Select,
     Table,
-    and_,
     bindparam,
     delete,
-    exists,
     func,
     insert,
     or_,
     select,
-    true,
     type_coerce,
     update,
 )
@@ -69,7 +65,6 @@ from worker.ledger.tables import (
     halts,
     meta,
     metadata,
-    millis_text,
     observed,
     partners,
     rule_memory,
@@ -81,7 +76,9 @@ from worker.model.commits import (
     WORKER,
     Commit,
     DaemonStatus,
+    Doing,
     Halt,
+    History,
     Hold,
     MemoryChange,
     Move,
@@ -91,8 +88,8 @@ from worker.model.commits import (
     of_write,
 )
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
-from worker.model.facts import PartnerId, RuleId
-from worker.model.writes import FINAL, Write
+from worker.model.facts import EventId, PartnerId, RuleId
+from worker.model.writes import Write
 
 NowClock = Callable[[], datetime]
 _L = action_log.c
@@ -524,12 +521,10 @@ def make_move(connection: Connection, journal: Journal, move: Move) -> None:
 # A ledger to rehearse on: what deciding and guarding look at, copied into memory, with the real ledger's code on top.
 #
 # `plan` runs the daemon's own cycle over it. The file is opened for reading only, so it cannot be changed by a slip,
-# and what the rehearsal stores ends with the process. Left out is what no decision reads: the old log, writes that
-# ended long ago, and the changes of facts.
+# and what the rehearsal stores ends with the process. Not copied are the log and the changes of facts, which are long:
+# what is asked of them is asked of the ledger itself.
 
 _CLEAR = [delete(table) for table in reversed(metadata.sorted_tables)]
-RECENT = timedelta(days=2)
-"""Firings and ended writes of this time count for surges, and for what was overtaken."""
 
 
 class ScratchLedger(SqlLedger):
@@ -547,25 +542,64 @@ class ScratchLedger(SqlLedger):
                 connection.execute(emptied)
 
 
-def draft_of(url: str, *, now: datetime, reach: timedelta) -> SqlLedger:
-    """The copy of a ledger; of none yet, an empty one. ``reach``: how far back first attempts matter.
+_AFTER_ALL = 1 << 40
+"""What is added to the number of a draft's own record, whose chain may be another one."""
+
+
+class DraftLedger(SqlLedger):
+    """The copy of a ledger, and the one that it was copied from, which has the log and what facts were."""
+
+    def __init__(self, draft: Store, stored: Store) -> None:
+        super().__init__(draft, mark=first_mark("draft"))
+        self._stored = LedgerReader(stored)
+        self._copied = self.heads()
+
+    def close(self) -> None:
+        """Gives the connections of both back."""
+        super().close()
+        self._stored.close()
+
+    def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
+        """See `LedgerReader`."""
+        return [*self._stored.firings(partner, since), *super().firings(partner, since)]
+
+    def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
+        """See `LedgerReader`."""
+        copied = self._copied.get(self._stored.head(partner).chain, Head())  # a daemon may go on meanwhile
+        before = [one for one in self._stored.doings(partner, event) if one.seq <= copied.seq]
+        return [*before, *(one._replace(seq=one.seq + _AFTER_ALL) for one in super().doings(partner, event))]
+
+    def history(
+        self, partner: PartnerId, since: datetime | None = None, events: Collection[EventId] | None = None
+    ) -> History:
+        """See `LedgerReader`."""
+        before, own = self._stored.history(partner, since, events), super().history(partner, since, events)
+        return replace(before, changes=(*before.changes, *own.changes))
+
+
+def draft_of(url: str) -> SqlLedger:
+    """The copy of a ledger; of none yet, an empty one.
 
     Raises `NotSafe` where the daemon would not start on it either: restored, lost, newer or older.
     """
     draft, stored = empty_store(), store_of(url)
-    if stored is not None:
-        with closing(stored):
-            _copy(stored, draft, now=now, reach=reach)
-    return SqlLedger(draft, mark=first_mark("draft"))
+    if stored is None:
+        return SqlLedger(draft, mark=first_mark("draft"))
+    try:
+        _copy(stored, draft)
+        return DraftLedger(draft, stored)
+    except BaseException:
+        stored.close()
+        raise
 
 
-def _copy(stored: Store, draft: Store, *, now: datetime, reach: timedelta) -> None:
+def _copy(stored: Store, draft: Store) -> None:
     # The mark before the ledger: a daemon may go on meanwhile, and a ledger ahead of its mark is fine.
     mark = None if stored.place is None else read_mark(stored.place)
     with stored.reading() as source:
         if stored.place is not None:
             compared(source, stored.place, mark)
-        found = {table: source.execute(as_stored(table).where(one)).all() for table, one in _wanted(now, reach).items()}
+        found = {table: source.execute(as_stored(table)).all() for table in _COPIED}
     with draft.writing() as target:  # only now: a server ends a transaction in which nothing is asked for long
         for table, rows in found.items():
             if rows:
@@ -574,24 +608,9 @@ def _copy(stored: Store, draft: Store, *, now: datetime, reach: timedelta) -> No
                 target.exec_driver_sql(added, [tuple(row) for row in rows])
 
 
+_COPIED = (meta, rule_memory, observed, partners, halts, writes, attempts)
+
+
 def as_stored(table: Table) -> Select[*tuple[Any, ...]]:
     """Its rows, no value read: to read ten thousand facts, and to spell them anew, takes longer than to plan."""
     return select(*(type_coerce(column, NullType()) for column in table.columns)).select_from(table)
-
-
-def _wanted(now: datetime, reach: timedelta) -> Mapping[Table, ColumnElement[bool]]:
-    """Of each table what can matter."""
-    w, a, log, m = writes.c, attempts.c, action_log.c, rule_memory.c
-    recent = now - RECENT
-    of_episode = exists().where(m.partner == w.partner, m.event == w.event, m.rule == w.rule, m.episode == w.episode)
-    fired = and_(log.kind == "fired", log.at >= millis_text(now - RECENT))
-    return {
-        meta: true(),
-        rule_memory: true(),
-        observed: true(),
-        partners: true(),
-        halts: true(),
-        writes: or_(w.state.not_in(sorted(FINAL)), w.changed_at >= recent, of_episode),
-        attempts: or_(a.at >= now - max(reach, RECENT), a.amount.is_not(None)),
-        action_log: fired,
-    }
