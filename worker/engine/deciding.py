@@ -17,7 +17,7 @@ from worker.engine.episodes import JUST_AFTER, next_poll
 from worker.engine.observe import EventByEvent, News
 from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
-from worker.engine.ports import Parts
+from worker.engine.ports import Parts, ReadableLedger
 from worker.engine.state import PartnerState
 from worker.engine.views import DAY, ENFORCE_COOLDOWN, PollView, active_rules, asks_sendings, looked_by, sendings_reach
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
@@ -146,10 +146,7 @@ class Decider(EventByEvent):
     ) -> PollView:
         rules, now, partner = screen.rules, news.at, state.partner
         memories = ChainMap(reopen, state.memories) if reopen else state.memories
-        observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in news.events}
-        if derives(rules):
-            then = state.stored.past_asked(rules, now, self._settings.deciding.gap)
-            observations = derived(observations, self._ledger, then)
+        observations = observed(state, news.events, self._ledger, (rules, now, self._settings.deciding.gap))
         reach = sendings_reach(rules) if observations and asks_sendings(rules) else None
         return PollView(
             partner=partner,
@@ -195,6 +192,19 @@ class Decider(EventByEvent):
         if ids not in self._screens:
             self._screens[ids] = Screen(active, self._settings.decided_again)
         return self._screens[ids]
+
+
+def observed(
+    state: PartnerState,
+    events: Iterable[EventId],
+    ledger: ReadableLedger,
+    asked: tuple[Sequence[Rule], datetime, timedelta],
+) -> Mapping[EventId, Observation]:
+    """What these rules are given to look at then, with what the worker makes of what it keeps. The last of ``asked`` is
+    how long a silence is a gap."""
+    rules, now, gap = asked
+    observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in events}
+    return derived(observations, ledger, state.stored.past_asked(rules, now, gap)) if derives(rules) else observations
 
 
 def _take(state: PartnerState, memories: Iterable[RuleMemory]) -> None:

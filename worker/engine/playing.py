@@ -22,7 +22,7 @@ from typing import Protocol
 from worker.api.answers import ill_typed, number_from, run_id_from
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
-from worker.engine.deciding import Clocked, clocked, next_due
+from worker.engine.deciding import Clocked, clocked, next_due, observed
 from worker.engine.derived import NO_SETUP, effect_of
 from worker.engine.observe import Polling
 from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
@@ -422,8 +422,10 @@ class Play:
         reach = now - sendings_reach(self._rules.rules)
         asked = stirred and asks_sendings(self._rules.rules)
         sendings = self._ledger.first_sendings(self.state.partner, reach) if asked else {}
-        for event in stirred:
-            observation = self.state.observation(event)
+        rules = [rule for rule, _ in self._clocks.values()]
+        seen = observed(self.state, stirred, self._ledger, (rules, now, self._settings.deciding.gap))
+        for event, observation in seen.items():
+            first = min(first, observation.until or first)
             for rule, clock in self._clocks.values():
                 pair = (event, rule.id)
                 memory = self.state.memories.get(pair)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.engine.ruletest_bench import PAUSE, a_bench, passes, ran
+from tests.unit.engine.ruletest_bench import PAUSE, a_bench, failing, passes, ran
 from worker.engine.deciding import Clocked, clocked
 from worker.engine.playing import Bench, Play
 from worker.engine.ruletests import Ran
@@ -201,3 +201,30 @@ steps:
     assert few.polls <= every.polls
     told = [(one.at, one.claim, one.happened) for one in few.failures]
     assert told == [(one.at, one.claim, one.happened) for one in every.failures]
+
+
+@pytest.mark.parametrize(
+    ("later", "fires"),
+    [
+        ("when: \"ago(event.capacity, '1h') == 400.0\"", "1h10m"),
+        ("after: pause, when: \"now - write.at > duration('2h')\"", "2h3s"),
+    ],
+)
+def test_a_write_that_waits_hides_no_moment_of_what_looks_back(later: str, fires: str) -> None:
+    waits = "{id: waits, when: \"event.category == 'x'\", mode: approve, do: [{ad_optimisation: 'OFF'}]}"
+    bench = a_bench(PAUSE, waits, f"{{id: later, {later}, do: [{{optimisation: 'OFF'}}]}}")
+    body = """
+given: {event: {status: cancelled, category: x, capacity: 300}}
+steps:
+  - {at: 0s}
+  - at: 10m
+    set: {event: {capacity: 400}}
+    states: [{action: ad_optimisation, state: waiting}, {action: pause, state: confirmed}]
+  - {at: 1h9m57s, expect: []}
+  - {at: 6h, expect: [{rule: later, action: optimisation}]}
+"""
+    assert passes(bench, body).polls < 60
+    (line,) = [
+        one for one in failing(bench, body.replace("expect: [{rule: later", "expect: [{rule: pause")) if "+" in one
+    ]
+    assert line.strip().endswith(f"at {fires}")
