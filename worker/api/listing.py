@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -176,7 +177,8 @@ class Assembly:
 CAMPAIGN_PAGES_MAX = 50
 """Pages read of the campaigns of one event."""
 _TOTAL = re.compile(
-    r"total(count|items|results|elements|records|rows|hits|size)?|(odata|item|record|result)?count|hits"
+    r"(grand)?total(of)?(count|items|results|elements|records|rows|hits|size|campaigns|events)?|hits|found|"
+    r"(odata|items?|records?|results?|campaigns?|events?)?(count|total)"
 )
 _PAGES = re.compile(r"pages|totalpages|pages?total|(num)?pagecount|numpages|lastpage")
 _NEXT = re.compile(r"(odata)?next\w*|has(next|more)\w*|more\w*|cursor|after|(is)?truncated|partial|continuation\w*")
@@ -262,8 +264,13 @@ def _in_headers(headers: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
         yield "next", True
     for name, text in headers.items():
         bare = _bare(name).removeprefix("x")
-        if _TOTAL.fullmatch(bare) or _PAGES.fullmatch(bare) or bare == "nextpage":
+        if _TOTAL.fullmatch(bare) or _PAGES.fullmatch(bare):
             yield bare, text
+        elif _NEXT.fullmatch(bare):
+            yield bare, text.strip().lower() not in ("", "0", "false", "no", "none", "null") and text
+        elif bare == "pagination":
+            with suppress(ValueError):
+                yield from _beside(json.loads(text), [])
     if "content-range" in headers:
         yield "total", headers["content-range"].rpartition("/")[2].strip()
 
@@ -280,8 +287,12 @@ def _beside(value: Json, items: list[Json], deep: int = _DEEP) -> Iterator[tuple
     if isinstance(value, dict) and deep:
         for name, part in value.items():
             yield _bare(name), part
-            if part is not items and _WRAPPERS.fullmatch(_bare(name)):
+            if part is not items and (_WRAPPERS.fullmatch(_bare(name)) or _holds(part, items)):
                 yield from _beside(part, items, deep - 1)
+
+
+def _holds(value: Json, items: list[Json]) -> bool:
+    return isinstance(value, dict) and any(part is items or _holds(part, items) for part in value.values())
 
 
 def _bare(name: str) -> str:

@@ -28,6 +28,7 @@ def leaf(value: Any, **headers: str) -> Any:  # noqa: ANN401  # JSON of any shap
         {"items": ABC, "links": {"next": ""}},
         {"items": ABC, "total": "many", "budget": {"total": 900}},
         {"data": {"campaigns": ABC, "total": 2}},
+        {"items": ABC, "event": {"total": 9, "next": "e2"}},
     ],
 )
 def test_a_list_that_says_nothing_of_more_is_whole(value: Json) -> None:
@@ -56,6 +57,12 @@ def test_a_list_that_says_nothing_of_more_is_whole(value: Json) -> None:
         ({"items": ABC, "truncated": True}, "it names a next page"),
         ({"items": ABC, "cursor": "abc"}, "it names a next page"),
         ({"items": ABC, "paging": {"cursors": {"after": "abc"}}}, "it names a next page"),
+        ({"campaigns": {"items": ABC, "total": 4, "nextPage": 2}}, "it holds 3 of 4"),
+        ({"response": {"payload": {"list": ABC, "pages": 4}}}, "it is 1 of 4 pages"),
+        ({"campaigns": ABC, "total_campaigns": 4}, "it holds 3 of 4"),
+        ({"campaigns": ABC, "campaigns_total": 4}, "it holds 3 of 4"),
+        ({"campaigns": ABC, "grand_total": 4}, "it holds 3 of 4"),
+        ({"campaigns": ABC, "found": 4}, "it holds 3 of 4"),
     ],
 )
 def test_a_list_that_tells_of_more_than_it_holds_lacks_something(value: Json, words: str) -> None:
@@ -74,6 +81,10 @@ def test_headers_tell_of_more_too() -> None:
     assert lacking([leaf(ABC, x_total="4", x_next_page="2")]) == "it holds 3 of 4"
     assert lacking([leaf(ABC, x_next_page="2")]) == "it names a next page"
     assert lacking([leaf(ABC, x_next_page="")]) == ""
+    assert lacking([leaf(ABC, x_pagination='{"total": 4}')]) == "it holds 3 of 4"
+    assert lacking([leaf(ABC, x_pagination="page 1")]) == ""
+    assert lacking([leaf(ABC, x_has_more="true")]) == "it names a next page"
+    assert lacking([leaf(ABC, x_has_more="false", x_next_cursor="null")]) == ""
 
 
 @pytest.mark.parametrize(
