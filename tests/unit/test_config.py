@@ -396,6 +396,18 @@ def test_any_key_is_set_from_the_environment_above_the_file(tmp_path: Path, monk
     assert config.assumptions == {"setup.draft": ["DRAFT", "NEW"]}
 
 
+@pytest.mark.parametrize("text", ["", " "])
+@pytest.mark.parametrize("name", ["MODE", "SAFETY__SPEND__PER_DAY", "SAFETY", "PARTNERS"])
+def test_an_empty_variable_undoes_nothing_that_the_file_says(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"CAMPAIGN_WORKER__{name}", text)
+    file = tmp_path / "config.yaml"
+    file.write_text("mode: shadow\nsafety: {spend: {per_day: 100}}\npartners: [p1]\n", "utf-8")
+    config = load_config(file)
+    assert (config.mode, config.safety.spend.per_day, config.partners) == ("shadow", 100, ("p1",))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -136,7 +136,8 @@ def _root(path: Path, text: str) -> Value:
     if root is None or (isinstance(root, Scalar) and root.is_null):
         root = Entries(document=document, named={}, start=0)
     for name in sorted(name for name in os.environ if name.startswith(SETTING)):
-        root = _with_setting(root, name, os.environ[name])
+        if os.environ[name].strip():  # an empty one sets nothing: it must not undo what the file says
+            root = _with_setting(root, name, os.environ[name])
     return root
 
 
