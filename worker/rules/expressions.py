@@ -141,8 +141,13 @@ class Definitions:
             self.form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset if at else None)
         known = type_of(tree, types)
         number = float(tree.value) if known.kind in ("int", "double") and isinstance(tree.value, int | float) else 0.0
-        text = text if whole.kind in _UNBROKEN and not text.startswith("-") else f"({text})"
-        return Definition(text=text, names=names_of(whole), type=known, number=number)
+        alone = whole.kind in _UNBROKEN and not text.startswith("-") and "//" not in text
+        return Definition(text=text if alone else _bracketed(text), names=names_of(whole), type=known, number=number)
+
+
+def _bracketed(text: str) -> str:
+    """As a part of another text, which a comment at its end does not swallow."""
+    return f"({text}\n)" if "//" in text else f"({text})"
 
 
 def with_names(source: str, tree: Node, defined: Defined) -> str:
@@ -233,6 +238,7 @@ class Expressions:
         self._names = {**names_in(registry, ()), **of_changes, **{name: one.type for name, one in defined.items()}}
         self._nonzero: frozenset[str] = frozenset()
         self._places: list[tuple[Expression, Scalar]] = []
+        self._in_items: list[str] = []
 
     def condition(self, value: Scalar | None) -> Expression | None:
         """A ``when``, which with ``after`` is false where no write stands."""
@@ -241,7 +247,7 @@ class Expressions:
             self._nonzero = nonzero(found.source, found.tree)
         if not self._after or (found is None and value is not None):
             return found
-        text = _STANDS if found is None else f"{_STANDS} && ({found.source})"
+        text = _STANDS if found is None else f"{_STANDS} && {_bracketed(found.source)}"
         return expression_of(text, parse(text, WITH_NAMES_MAX))
 
     @property
@@ -272,7 +278,7 @@ class Expressions:
             return None
         try:
             tree = whole = parse(source)
-            text = with_names(source, tree, self._defined if names is None else {})
+            text = named = with_names(source, tree, self._defined if names is None else {})
             text = with_items(text, each) if each and each != ADDED else text
             if text != source:
                 whole = parse(text, WITH_NAMES_MAX)
@@ -299,7 +305,16 @@ class Expressions:
             for node in (one for one in nodes if one.kind in ("ident", "call") and one.text in misplaced):
                 said = f"'{node.text}' exists only in {where}"
                 self._form.note(value, said, hint=hint, code="fact", offset=node.at + skip)
-        return expression_of(text, whole) if len(self._form.errors) == before else None
+        if len(self._form.errors) > before:
+            return None
+        try:
+            found = expression_of(text, whole)
+        except BadSyntax as error:  # what a name stands for has no place in this function
+            self._form.note(value, str(error), hint=error.hint, code="syntax")
+            return None
+        if each and not computed and named != source:
+            self._in_items.append(named)
+        return found
 
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
@@ -317,8 +332,10 @@ class Expressions:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The computed values in which names stand, with what these stand for: an edit of a name is one of the rule."""
-        return tuple(one.source for one, value in self._places if one.source != value.text[1:].rstrip())
+        """The computed values, and the choices of items, in which names stand, with what these stand for: an edit of a
+        name is one of the rule."""
+        values = (one.source for one, value in self._places if one.source != value.text[1:].rstrip())
+        return (*values, *self._in_items)
 
 
 _ONLY_WITH: Mapping[str, tuple[frozenset[str], str, str]] = {

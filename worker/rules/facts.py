@@ -423,9 +423,11 @@ def paths_named(rules: Iterable[Rule]) -> Iterator[Path]:
         yield from _paths(value)
 
 
-def _computed(rules: Iterable[Rule]) -> Iterator[Computed]:
-    values = (value for rule in rules for step in rule.do for value in step.params.values())
-    return (value for value in values if isinstance(value, Computed))
+def _computed(rules: Iterable[Rule]) -> Iterator[Condition | Computed]:
+    for step in (step for rule in rules for step in rule.do):
+        yield from step.computed
+        if step.where is not None:
+            yield step.where
 
 
 def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:

@@ -155,3 +155,9 @@ def test_since_is_the_difference_of_what_was_kept_whatever_came_in_between(value
         assert found is Truth.UNKNOWN
     else:
         assert found is (Truth.TRUE if capacity - was < tickets - sold else Truth.FALSE)
+
+
+def test_a_comment_at_the_end_of_a_condition_ends_with_it() -> None:
+    rule = the_rule("when: \"event.status == 'active' // it is back\"")
+    assert judged(rule, written(1), status="active").truth is Truth.TRUE
+    assert judged(rule, written(1), status="cancelled").truth is Truth.FALSE

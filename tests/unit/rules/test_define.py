@@ -1,5 +1,7 @@
 """Names that stand for conditions, numbers, texts and lists, in every file of a folder."""
 
+import re
+
 import pytest
 
 from tests.unit.engine.ruletest_bench import SETTINGS, bench_of, ran
@@ -145,3 +147,34 @@ def test_too_long_with_its_names_is_told() -> None:
     assert any(
         "longer than 100000 characters" in one for one in mistakes(names.replace(", d: c + c + c", ""), "'x' in c + c")
     )
+
+
+@pytest.mark.parametrize(
+    ("means", "when"),
+    [
+        ("\"['e1', 'e20'] // those that we promote\"", "event.id in it && event.status == 'cancelled'"),
+        ("event.capacity // seats", "it < 300.0"),
+        ("event.capacity < 300.0 // seats", "it && event.status == 'cancelled'"),
+    ],
+)
+def test_a_comment_beside_what_a_name_means_ends_with_it(means: str, when: str) -> None:
+    with_comment, without = (
+        condition(when, f"define: {{it: {one}}}") for one in (means, re.sub(r" //[^\"]*", "", means))
+    )
+    assert [one.paths for one in leaves(with_comment)] == [one.paths for one in leaves(without)]
+
+
+@pytest.mark.parametrize("asked", ["delta(spent, '3d') > 100.0", "ago(spent, '1d') > 5.0", "delta(limit, '3d') > 1.0"])
+def test_only_a_field_can_be_looked_back_on(asked: str) -> None:
+    with pytest.raises(InputErrors, match="takes a field of a fact"):
+        loaded(asked, "define: {spent: event.capacity * 1.19, limit: 300}")
+
+
+def test_a_name_by_which_items_are_chosen_is_part_of_what_the_rule_does() -> None:
+    do = "edit_cluster: {each: {of: campaigns, where: each.budget < low}, budget: 70}"
+    text = f"rules: [{{id: r, when: event.capacity > 1.0, do: [{{{do}}}]}}]"
+
+    def digest(low: int) -> str:
+        return read_rules({"n.yaml": f"define: {{low: {low}}}", "r.yaml": text}).rules.rules[0].do_hash
+
+    assert digest(150) == digest(150) != digest(50)

@@ -8,7 +8,8 @@ import pytest
 from tests.polls import a_rule
 from worker.model.facts import Known, Unknown
 from worker.model.rules import Judgement, Scope, Truth, Watch
-from worker.rules.facts import Fields, decides, looked_at, narrowed, worth_keeping
+from worker.rules.facts import Fields, decides, looked_at, narrowed, paths_named, worth_keeping
+from worker.rules.load import read_rules
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -77,6 +78,21 @@ def test_worth_keeping_are_documented_fields_and_named_ones() -> None:
     assert "noise" not in event
     assert kept["setup"] is None
     assert "clusters" not in kept, "lists are kept whole"
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        "{update_draft: {extra: {note: {sold: \"=event['mood']\"}}}}",
+        "{write: {method: POST, path: '/events/{eid}/x', body: {list: [\"=event['mood']\"]}}}",
+        "{edit_cluster: {each: {of: campaigns, where: \"event['mood'] == 'y'\"}, budget: 70}}",
+        "{notify: {text: hello, ended: \"=event['mood']\"}}",
+    ],
+)
+def test_a_field_is_read_wherever_an_action_names_it(do: str) -> None:
+    rules = read_rules({"r.yaml": f"rules: [{{id: r, when: event.status == 'x', do: [{do}]}}]"}).rules.rules
+    assert "mood" in (worth_keeping(rules)["event"] or ())
+    assert any(path.fields == ("mood",) for path in paths_named(rules)), "so that it is kept for `ago`"
 
 
 @pytest.mark.parametrize(
