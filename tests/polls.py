@@ -277,7 +277,7 @@ class Story:
         """What a cycle does before it decides: unsent writes of edited rules end, and their pairs may fire again."""
         edits = list(edits_of(self.rules, self._unfinished(), self.memories, self.now))
         self._move([one.change for one in edits])
-        for pair, memory in reopened_by(edits, self.memories).items():
+        for pair, memory in reopened_by(edits, self.memories, self._of_episode).items():
             self.memories[pair] = self.stored[pair] = memory
 
     def _looking(self) -> list[RuleId]:

@@ -29,7 +29,7 @@ def again(here: Town, ledger: SqlLedger | None = None) -> None:
     word = Word(because="the cause is mended", by="ann", at=here.clock.now())
     memories = {(one.partner, one.event, one.rule): one for one in ledger.rule_memories(PARTNER)}
     writes = [write for write in ledger.writes() if write.final and last_of_its_rule(write, memories)]
-    ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
+    ledger.reopen(reopening(writes, memories, ledger), [spoken(write, "again", word) for write in writes])
 
 
 def values(here: Town) -> list[Any]:
@@ -200,7 +200,7 @@ def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_not
         here.set("e1", status="active")
         await here.run(9)
         with pytest.raises(StateConflict):
-            here.ledger.reopen(reopening(here.writes(), seen), [spoken(here.only, "again", word)])
+            here.ledger.reopen(reopening(here.writes(), seen, here.ledger), [spoken(here.only, "again", word)])
         assert here.log("again") == [], "all or nothing"
 
     with town(tmp_path, world(happening("e1"))) as (_, play):

@@ -325,7 +325,7 @@ rules:
         word = Word(because="try it once more", by="ann", at=here.clock.now())
         refused = [one for one in here.writes() if one.state == "rejected"]
         memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-        here.ledger.reopen(reopening(refused, memories), [spoken(one, "again", word) for one in refused])
+        here.ledger.reopen(reopening(refused, memories, here.ledger), [spoken(one, "again", word) for one in refused])
         await here.kill()
         here.start()
         await here.run(30)

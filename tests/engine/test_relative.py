@@ -235,7 +235,7 @@ def again(here: Town) -> None:
     word = Word(because="as it is now", by="ann", at=here.clock.now())
     memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
     writes = [write for write in here.writes() if last_of_its_rule(write, memories)]
-    here.ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
+    here.ledger.reopen(reopening(writes, memories, here.ledger), [spoken(write, "again", word) for write in writes])
 
 
 def test_again_after_moved_computes_anew(tmp_path: Path) -> None:

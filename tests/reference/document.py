@@ -93,7 +93,8 @@ def _config() -> str:
     about = (
         "Durations are written `500ms`, `3s`, `10m`, `2h`, `7d`; paths count from the config's folder; an unknown key "
         "is an error. For editors: [config.json](schema/config.json).\n\n"
-        "Any key can be set from the environment, above the file: `CAMPAIGN_WORKER__API__BASE_URL` is `api.base_url`. An empty variable sets nothing. "
+        "Any key can be set from the environment, above the file: `CAMPAIGN_WORKER__API__BASE_URL` is `api.base_url`. "
+        "An empty variable sets nothing. "
         "The value is written as in the file, also a list or a mapping: `CAMPAIGN_WORKER__SAFETY__GAP='{then: ask}'`. "
         "A name of your own must be lower case there. `CAMPAIGN_WORKER__ASSUMPTIONS__SETUP__DRAFT` is the assumption "
         "`setup.draft`.\n"

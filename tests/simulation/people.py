@@ -10,10 +10,10 @@ from tests.simulation.loop import SimLoop
 from tests.twin import BASE_URLS
 from tests.worlds import rule_set
 from worker.engine.operators import (
-    WITHOUT_EFFECT,
     Word,
     after_restore,
     approved,
+    ended_without_effect,
     last_of_its_rule,
     rejected,
     reopening,
@@ -213,7 +213,7 @@ class People:
         with self._ledger() as ledger:
             if ledger is None:
                 return
-            found = [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
+            found = [one for one in ledger.writes(rule=rule, event=event) if ended_without_effect(one)]
             known = [one for partner in self._place.partners for one in ledger.rule_memories(partner)]
             memories = {(one.partner, one.event, one.rule): one for one in known}
             writes = [write for write in found if last_of_its_rule(write, memories)]
@@ -222,7 +222,7 @@ class People:
                 return
             word = Word(because="once more", by=WHO, at=self._place.wall())
             try:
-                ledger.reopen(reopening(writes, memories), [spoken(write, "again", word) for write in writes])
+                ledger.reopen(reopening(writes, memories, ledger), [spoken(write, "again", word) for write in writes])
             except StateConflict as problem:
                 self._place.tell(f"nothing was reopened: {problem}")
                 return

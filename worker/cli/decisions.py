@@ -36,6 +36,7 @@ from worker.engine.operators import (
     Memories,
     Word,
     approved,
+    ended_without_effect,
     last_of_its_rule,
     rejected,
     reopening,
@@ -233,7 +234,7 @@ def again(
         if rule is None:
             writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
         else:
-            writes = [write for write in ledger.writes(rule=rule, event=event) if write.state in WITHOUT_EFFECT]
+            writes = [one for one in ledger.writes(rule=rule, event=event) if ended_without_effect(one)]
         memories = _memories(ledger, writes)
         last = [write for write in writes if last_of_its_rule(write, memories)]
         if rule is None and last != writes:
@@ -242,7 +243,7 @@ def again(
             where = "" if event is None else f" for event '{event}'"
             why = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened"
             raise _none(ledger, config, why, rule=rule, event=event)
-        ledger.reopen(reopening(last, memories), [spoken(write, "again", word) for write in last])
+        ledger.reopen(reopening(last, memories, ledger), [spoken(write, "again", word) for write in last])
     for write in last:
         say(f"write {write.id}, {write.intent.action} of {write.key.event}: rule {write.key.rule} may fire again")
 
@@ -252,6 +253,9 @@ def _without_effect(write: Write) -> Write:
     if write.by_operator:
         hint = f"campaign-worker undo plans another one; {life} what it was for"
         raise NotFound(f"write {write.id} is an undo, which no look decides on; nothing was changed", hint=hint)
+    if write.state in WITHOUT_EFFECT and not ended_without_effect(write):
+        hint = f"{life}; where it had none, change the rule, or what it looks at, so that it fires anew"
+        raise NotFound(f"write {write.id} was given up, and may have had its effect; nothing was changed", hint=hint)
     if write.state not in WITHOUT_EFFECT:
         states = ", ".join(sorted(WITHOUT_EFFECT))
         why = f"write {write.id} is {write.state}: only {states} ended without effect; nothing was changed"

@@ -17,6 +17,7 @@ from worker.engine.planning import (
     Planner,
     Standing,
     after_wait,
+    begun,
     computed,
     in_force,
     judge_conflicts,
@@ -322,8 +323,10 @@ class _Pass:
             self._end(End(write=write, reason="conflict", why=str(whys[0])))
             for rule in behind:
                 key = (write.key.event, rule.id)
+                memory = self._memories[key]
+                asked = begun(self._poll.episode_writes(*key, memory.episode))
                 self._memories[key] = self._stored[key] = replace(
-                    self._memories[key], open=False, fired=False, before_firing={}
+                    memory, open=False, fired=False, before_firing={}, asked=asked
                 )
 
     def _end(self, end: End) -> None:

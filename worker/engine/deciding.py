@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from zlib import crc32
 
 from worker.engine.decide import Decision, decide
@@ -78,7 +79,7 @@ class Decider(EventByEvent):
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
         memory = looked_by(ours, [rule.id for rule in screen.rules], now)
         edits = asked_anew(memory, edits_of(rules, writes, state.memories, now), writes, now)
-        reopen = reopened_by(edits, state.memories)
+        reopen = reopened_by(edits, state.memories, partial(self._ledger.episode_writes, state.partner))
         edited = {one.write.id: one.change.after for one in edits}
         standing = tuple(one for write in writes if not (one := edited.get(write.id, write)).final)
         poll = self._poll_view(state, news, memory, screen, standing, reopen)

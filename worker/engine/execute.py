@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from worker.engine.episodes import momentary
 from worker.engine.observe import scope_of
@@ -406,7 +407,8 @@ class Executor(Stage):
         if no.way == "drop":
             why = f"proved absent, and {no.why}"
             ended = move(write, "cancelled", at=at, reason=no.reason, why=why, absent_proved=True)
-            self._drop(state, ended, reopened_after(write, no.reason, state.memories))
+            writes_of = partial(self._ledger.episode_writes, state.partner)
+            self._drop(state, ended, reopened_after(write, no.reason, state.memories, writes_of))
         elif write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
             unwanted = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
             policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)

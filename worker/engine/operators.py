@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from worker.engine.derived import attributed
-from worker.engine.planning import reopened, with_remembered
+from worker.engine.planning import begun, reopened, with_remembered
 from worker.engine.ports import ReadableLedger
 from worker.engine.views import EngineSettings, policy_for
 from worker.model.actions import AFTER
@@ -23,6 +23,11 @@ from worker.writes.undo import Foreign, PutBack, Undo, last_firing, may_have_eff
 
 WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
 """States that ``again`` reopens: the write ended, and nothing came of it."""
+
+
+def ended_without_effect(write: Write) -> bool:
+    """Whether ``again`` may reopen it. Of one that was sent and given up nobody knows."""
+    return write.state in WITHOUT_EFFECT and not may_have_effect(write)
 
 
 Memories = Mapping[tuple[PartnerId, EventId, RuleId], RuleMemory]
@@ -95,15 +100,17 @@ def last_of_its_rule(write: Write, memories: Memories) -> bool:
     return memory is not None and memory.episode == write.key.episode
 
 
-def reopening(writes: Iterable[Write], memories: Memories) -> list[MemoryChange]:
-    """What ``again`` changes: the memory of the rule whose write it is, and of those that share it still."""
+def reopening(writes: Iterable[Write], memories: Memories, history: ReadableLedger) -> list[MemoryChange]:
+    """What ``again`` changes: the memory of the rule whose write it is, and of those that share it still. What they
+    have done already is done once more only if somebody lets it."""
     changes: dict[tuple[PartnerId, EventId, RuleId], MemoryChange] = {}
     for write in writes:
         for rule in dict.fromkeys((write.key.rule, *write.rules)):
             pair = (write.key.partner, write.key.event, rule)
             memory = memories.get(pair)
             if memory is not None and (rule == write.key.rule or (memory.open and memory.fired)):
-                changes.setdefault(pair, MemoryChange(before=memory, after=_reopened(memory, write)))
+                done = begun(history.episode_writes(*pair, memory.episode))
+                changes.setdefault(pair, MemoryChange(before=memory, after=_reopened(memory, write, done)))
     return list(changes.values())
 
 
@@ -113,7 +120,7 @@ def spoken(write: Write, kind: str, word: Word) -> Record:
     return replace(of_write(write, at=word.at, kind=kind, reason=reason, why=word.because), by=word.by)
 
 
-def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
+def _reopened(memory: RuleMemory, write: Write, asked: str | None) -> RuleMemory:
     """The next true poll opens another episode, and a change is pending again against the baseline before it.
 
     The number after the closed episode is used up, so that a daemon which decides at this very moment on the memory as
@@ -121,7 +128,7 @@ def _reopened(memory: RuleMemory, write: Write) -> RuleMemory:
     """
     closed = reopened(with_remembered(memory, write))
     forced = memory.forced if memory.looked_at is None else None
-    return replace(closed, episode=memory.episode + 1, forced=forced, waited=None, asked=None, stopped=None, held=None)
+    return replace(closed, episode=memory.episode + 1, forced=forced, waited=None, asked=asked, stopped=None, held=None)
 
 
 # What an undo plans, and what it leaves alone: one undo for each target. Reads the ledger, stores nothing.

@@ -18,7 +18,7 @@ from worker.rules.spelling import duration_text
 from worker.writes.evidence import Wish, wish_of
 from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, wishes_of
 from worker.writes.life import and_then, move, note
-from worker.writes.undo import undo_steps
+from worker.writes.undo import once_only, undo_steps
 
 # What an edit of the rules does to writes that were not sent yet, and to the memory behind them. Pure.
 #
@@ -35,6 +35,9 @@ AFTER_WAIT = "after_wait"
 _OF_EVENT = frozenset({EACH, AFTER_WAIT, UNDOES})
 """In the context of what a rule's text does not tell: its wish stands while the write is open."""
 Pairs = Mapping[tuple[EventId, RuleId], RuleMemory]
+Reopened = dict[tuple[EventId, RuleId], RuleMemory]
+WritesOf = Callable[[EventId, RuleId, int], Sequence[Write]]
+"""The writes of one episode, final ones too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +87,14 @@ def wanted_by(rule: RuleId, write: Write, memories: Pairs) -> str:
     return memory.do_hash if memory is not None else ""
 
 
-def reopened_by(edits: Iterable[Edited], memories: Pairs) -> dict[tuple[EventId, RuleId], RuleMemory]:
+def begun(writes: Iterable[Write]) -> str | None:
+    """What makes a firing wait that takes the place of the one whose writes these are; None where nothing does."""
+    return "begun" if any(map(once_only, writes)) else None
+
+
+def reopened_by(edits: Iterable[Edited], memories: Pairs, writes_of: WritesOf) -> Reopened:
     """The new memories of rules that left a write: they may fire anew. A newer episode has nothing to do with it."""
-    result: dict[tuple[EventId, RuleId], RuleMemory] = {}
+    result: Reopened = {}
     for one in edits:
         write = one.write
         waited = write.reason if write.state == "waiting" and write.reason in ASKED else None
@@ -96,7 +104,8 @@ def reopened_by(edits: Iterable[Edited], memories: Pairs) -> dict[tuple[EventId,
             if memory is None or not memory.fired:
                 continue
             if rule != write.key.rule or memory.episode == write.key.episode:
-                result[pair] = replace(reopened(memory), asked=memory.waited or waited)
+                asked = memory.waited or waited or begun(writes_of(*pair, memory.episode))
+                result[pair] = replace(reopened(memory), asked=asked)
     return result
 
 
@@ -115,7 +124,7 @@ def reopened(memory: RuleMemory) -> RuleMemory:
     )
 
 
-def reopened_after(write: Write, reason: str, memories: Pairs) -> dict[tuple[EventId, RuleId], RuleMemory]:
+def reopened_after(write: Write, reason: str, memories: Pairs, writes_of: WritesOf) -> Reopened:
     """The new memories of those who stood behind an unknown write that was proved absent and is asked for no more.
 
     Nothing came of the firing, so it is not lost: an edited rule fires by its new text, one that lost to a stronger
@@ -124,16 +133,17 @@ def reopened_after(write: Write, reason: str, memories: Pairs) -> dict[tuple[Eve
     """
     if reason == "undo":
         return {}
-    result: dict[tuple[EventId, RuleId], RuleMemory] = {}
+    result: Reopened = {}
     for rule in write.rules or (write.key.rule,):
         pair = (write.key.event, rule)
         memory = memories.get(pair)
         if memory is None or not memory.fired or (rule == write.key.rule and memory.episode != write.key.episode):
             continue
+        asked = begun(one for one in writes_of(*pair, memory.episode) if one.id != write.id)
         if reason == "conflict":
-            result[pair] = replace(memory, open=False, fired=False, before_firing={})
+            result[pair] = replace(memory, open=False, fired=False, before_firing={}, asked=asked)
         else:
-            result[pair] = reopened(with_remembered(memory, write))
+            result[pair] = replace(reopened(with_remembered(memory, write)), asked=asked)
     return result
 
 

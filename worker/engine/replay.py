@@ -467,7 +467,7 @@ class Replay:
         for write in [one for one in of_episode if one.key == key]:
             if said.kind == "again":
                 memories = {(key.partner, *pair): one for pair, one in state.memories.items() if pair[0] == key.event}
-                changes = reopening([write], memories) if write.final else []
+                changes = reopening([write], memories, self._ledger) if write.final else []
                 self._ledger.reopen(changes, [spoken(write, "again", word)] if changes else [])
             elif said.kind == "approved" and write.state == "waiting":
                 amount = amount_shown(state, write)

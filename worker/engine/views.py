@@ -189,12 +189,12 @@ def reobserves(memory: RuleMemory, settings: DecidingSettings) -> bool:
 
 
 def waits_again(memory: RuleMemory) -> Hold | None:
-    """A firing that was made to wait for an operator, and was cancelled by an edit: the one in its place waits as
-    well."""
+    """A firing that was made to wait for an operator, or had begun what must not be done twice, and was cancelled: the
+    one in its place waits."""
     if memory.asked is None:
         return None
-    why = f"it waited for approval before its rule was edited ({REASONS[memory.asked]})"
-    return Hold(reason=memory.asked, why=why)
+    before = "" if memory.asked == "begun" else "it waited for approval before its rule was edited: "
+    return Hold(reason=memory.asked, why=f"{before}{REASONS[memory.asked]}")
 
 
 def asks_sendings(rules: Iterable[Rule]) -> bool:

@@ -69,6 +69,7 @@ REASONS: Mapping[str, str] = {
     "gap": "first poll after a long silence",
     "reset": "most events vanished at once and came back",
     "restored": "the ledger was restored or taken to another service, or the service has renamed the partner",
+    "begun": "a step that was sent already would have its effect once more",
     "delete": "a DELETE always waits for an operator",
     "undocumented": "a request that the service's document does not name always waits for an operator",
     "mode": "the mode asks for approval or is shadow",

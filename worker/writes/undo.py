@@ -18,7 +18,7 @@ from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.model.writes import UNSENT, InOrder, Intent, Plan, State, Write
 from worker.writes.evidence import members, wish_of
-from worker.writes.intents import Planned, reads_back, steps_after
+from worker.writes.intents import COMPUTED_FROM, Planned, reads_back, steps_after
 
 SENT_IN: frozenset[State] = frozenset(
     {"sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed", "cancelled"}
@@ -99,6 +99,14 @@ class Undoing:
 def may_have_effect(write: Write) -> bool:
     """Whether there may be something to put back: an attempt was sent, and nothing proves that it came to nothing."""
     return write.sent and write.state in SENT_IN and not write.absent_proved
+
+
+def once_only(write: Write) -> bool:
+    """Whether its step, planned once more, would have its effect once more: its value is computed from what it wrote
+    itself, or no read tells that it is so already. What a message says again costs nothing."""
+    shown, context = ACTIONS[write.intent.action].shown, write.intent.context
+    blind = shown in ("answer", "confirm") and not reads_back(write.intent, write.key.item)
+    return may_have_effect(write) and (COMPUTED_FROM in context or blind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

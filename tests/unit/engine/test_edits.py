@@ -19,6 +19,11 @@ X, Y = "event.city.contains('x')", "event.city.contains('y')"
 CHANGE: dict[str, Any] = {"on_change": "suggested_tcs", "parameters": {"budget": 500, "goal": "ROAS"}}
 
 
+def none(*_: object) -> tuple[()]:
+    """The writes of an episode that has sent nothing."""
+    return ()
+
+
 def test_a_condition_true_by_the_old_text_keeps_its_episode() -> None:
     story = a_story(a_rule("r", X))
     story.event(city="xy")
@@ -303,8 +308,8 @@ def test_an_edit_touches_no_episode_but_the_one_whose_write_it_ends() -> None:
         replace(story.memories[E1, RuleId("r")], episode=7),
         RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r")),
     ):
-        assert reopened_by(edits, {(E1, RuleId("r")): memory}) == {}
-    assert reopened_by(edits, {}) == {}
+        assert reopened_by(edits, {(E1, RuleId("r")): memory}, none) == {}
+    assert reopened_by(edits, {}, none) == {}
 
 
 # Unknown writes that are let go: nothing came of the firing.
@@ -314,7 +319,7 @@ def let_go_of(story: Story, reason: str) -> None:
     """The unknown write of the rule is proved absent, and ends for this reason."""
     write = story.write("r")
     story.end(write, "cancelled", reason)
-    for pair, memory in reopened_after(write, reason, story.memories).items():
+    for pair, memory in reopened_after(write, reason, story.memories, none).items():
         story.memories[pair] = story.stored[pair] = memory
 
 
@@ -354,6 +359,6 @@ def test_what_is_let_go_touches_no_later_episode() -> None:
     story.event(city="x")
     story.look()
     write, pair = story.write("r"), (E1, RuleId("r"))
-    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}) == {}
-    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}) == {}
-    assert reopened_after(write, "rule_edited", {}) == {}
+    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}, none) == {}
+    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}, none) == {}
+    assert reopened_after(write, "rule_edited", {}, none) == {}
