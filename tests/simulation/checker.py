@@ -181,10 +181,11 @@ def _word_after_a_loss(case: Case, deed: Deed) -> bool:
 
 
 def _none_could_tell(case: Case, deed: Deed) -> bool:
-    """Whether every write of the same target before it was of another episode, and ended as one that no read could
+    """Whether every write of the same target sent before it was of another episode, and ended as one that no read could
     confirm; a person's word says what had become of that one, and nothing of what is there by the next episode."""
     first = deed.rows[0]
-    before = [one for one in case.deeds.values() if one.rows[0]["seq"] < first["seq"] and same_target(one, deed)]
+    earlier = (one for one in case.deeds.values() if one.rows[0]["seq"] < first["seq"] and same_target(one, deed))
+    before = [one for one in earlier if one.attempts]
     episode = (first["rule"], first["episode"])
     others = all(_unread(one) and (one.rows[0]["rule"], one.rows[0]["episode"]) != episode for one in before)
     return bool(before) and others

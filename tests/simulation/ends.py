@@ -279,6 +279,7 @@ def _undone(case: Case, deed: Deed, since_s: float) -> bool:
     """Whether a person, or a rule, had it put back, or has asked for it where a limit of the hour holds that still."""
     undos = [one for one in case.deeds.values() if one.undoes and same_target(one, deed)]
     waits = any(held_by_the_hour(case, one) for one in undos)
+    waits = waits or any(one.rows[-1]["reason"] == "already_so" for one in undos)  # another rule was there before it
     return waits or any(effect.at_s >= since_s for one in undos for effect in one.effects)
 
 
