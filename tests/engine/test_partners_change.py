@@ -1,6 +1,7 @@
 """Partners that the account's token names no longer, or names anew, while the worker runs."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from tests.unit.engine.test_fleet import Paces, Rows
 from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.ports import Fleet, Parts, ServersClock
+from worker.ledger.sql import SqlLedger
 from worker.model.facts import PartnerId
 from worker.sandbox.changes import SettingsChange
 from worker.sandbox.settings import TwinSettings
@@ -123,4 +125,53 @@ def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_
 
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
     with town(tmp_path, place, twin=TwinSettings(token_lifetime_s=15)) as (_, play):
+        play(script)
+
+
+def test_what_is_unknown_of_a_partner_that_is_gone_is_put_before_an_operator(tmp_path: Path) -> None:
+    jobs = Jobs()
+
+    async def script(here: Town) -> None:
+        worker = here.worker
+        parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=Edited(PAUSE), reporter=Told(), pid=1, budgets=no_budget)
+        daemon._take_rules(await Edited(PAUSE).load(), "")
+        await lived(here, daemon, jobs, 9)
+        here.fault("answer_before", "PUT", "/client_campaign_status$", times=None, status=503)
+        here.set("e1", partner=OTHER, status="cancelled")
+        await lived(here, daemon, jobs, 6)
+        assert here.states() == ["unknown"]
+        names(here, PARTNER)
+        await lived(here, daemon, jobs, 330)
+        assert (here.only.state, here.only.reason) == ("needs_human", "partner_gone"), here.story()
+
+    place = world(happening("e1"), more=(tenant(OTHER, happening("e1")),))
+    within = timedelta(minutes=5)
+    with town(tmp_path, place, twin=TwinSettings(token_lifetime_s=15), evidence_within=within) as (_, play):
+        play(script)
+
+
+def test_what_was_being_sent_is_unknown_to_the_next_process_also_while_nobody_can_sign_in(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.fault("hang_before", "PUT", "/client_campaign_status$")
+        here.set("e1", status="cancelled")
+        await here.until(lambda: here.states() == ["sending"], "under way", 30)
+        await here.kill()
+        here.fault("no_connection", "POST", "/auth$", times=None)
+        service, gate, pacer = here.client(here.twin)
+        with SqlLedger.open(here.ledger_url, clock_now=here.clock.now) as ledger:
+            parts = Parts(clock=here.clock, service=service, ledger=ledger, settings=here.settings)
+            daemon = Daemon(parts, source=Edited(PAUSE), reporter=Told(), pid=1, budgets=no_budget)
+            running = asyncio.ensure_future(daemon.run())
+            await here.clock.sleep(30)
+            assert [one.state for one in ledger.writes()] == ["unknown"]
+            daemon.stop()
+            await running
+        for one in (service, gate, pacer):
+            await one.aclose()
+        here.twin.faults.clear()
+        here.start()
+
+    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
         play(script)

@@ -282,7 +282,9 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
         return len(since) == 1  # the one read of one that is gone
     given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
     if given_s:  # it may have stood in the very commit that gave it back
-        stood_s = (one for owner, one, to_s in case.history.stalls if owner == before.owner and one <= given_s[0] <= to_s)
+        stood_s = (
+            one for owner, one, to_s in case.history.stalls if owner == before.owner and one <= given_s[0] <= to_s
+        )
         return at_s >= min([given_s[0], *stood_s]) + INTERVAL_S - TICK_S
     if reads[-1].owner == before.owner:
         return False

@@ -195,6 +195,7 @@ class Daemon:
             beside.append(asyncio.ensure_future(self._end_after(lasting)))
         try:
             self._save_status()
+            self._look_back()
             await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))
             partners = await self._signed_in()
             if partners:
@@ -216,6 +217,13 @@ class Daemon:
             await self._finish(scheduler)
             if sharing is not None:
                 sharing.cancel()
+
+    def _look_back(self) -> None:
+        """What an earlier process was sending is not known to be so any more, whoever is named now, and when."""
+        with suppress(LedgerUnwritable):
+            writes = self._ledger.open_writes() if self._fleet is None else ()
+            for partner in {write.key.partner for write in writes if write.state == "sending"}:
+                self._cycle.load(partner)
 
     def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
         """One job a partner, one for the rules, one for who the partners are."""
@@ -319,13 +327,14 @@ class Daemon:
         return partner in self._polls or self._partners.in_flight(partner)
 
     def _hold_gone(self, named: tuple[PartnerId, ...]) -> None:
-        """The unsent writes of partners that are gone say so, in a fleet those of its own, before they are given back;
-        what cannot be stored now is tried a minute later."""
+        """The open writes of partners that are gone say so, in a fleet those of its own, before they are given back; what
+        cannot be stored now is tried a minute later."""
         now = self._clock.now()
         with suppress(LedgerUnwritable, StateConflict):
             of = (None,) if self._fleet is None else sorted(self._fleet.owned.difference(self._own(named)))
             writes = [write for partner in of for write in self._ledger.open_writes(partner)]
-            self._ledger.apply(Commit(at=now, moves=held_while_gone(writes, named, now, self._held)))
+            within = self._settings.evidence_within
+            self._ledger.apply(Commit(at=now, moves=held_while_gone(writes, named, now, within, self._held)))
 
     def _say_held(self, held: dict[PartnerId, str]) -> None:
         """Says once of each partner that it is named, and not watched."""

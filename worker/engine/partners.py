@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from worker.engine.ports import Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
@@ -21,27 +21,34 @@ from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, Json, Known, PartnerId, record_of, spelled
 from worker.model.writes import Write
 from worker.writes.evidence import folded
-from worker.writes.life import hold
+from worker.writes.life import hold, move
 
 UNASKED = "has not been read yet"
 """Why it is not known who a partner is, where nobody has asked."""
 
 
 def held_while_gone(
-    writes: Iterable[Write], named: Collection[PartnerId], now: datetime, same: Mapping[PartnerId, str] | None = None
+    writes: Iterable[Write],
+    named: Collection[PartnerId],
+    now: datetime,
+    within: timedelta,
+    same: Mapping[PartnerId, str] | None = None,
 ) -> tuple[Move, ...]:
-    """The holds of planned writes whose partner is not among those that are watched; ``same``: why some that are named
-    are not, see `told_apart`. Pure."""
+    """What becomes of writes whose partner is not among those that are watched: planned ones are held, and what no read
+    has settled for so long is put before an operator. ``same``: why some that are named are not, see `told_apart`.
+    Pure."""
     gone = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
-    same = same or {}
-    holds = (
-        hold(write, at=now, reason="same_partner", why=same[write.key.partner])
-        if write.key.partner in same
-        else hold(write, at=now, reason="partner_gone", why=gone)
-        for write in writes
-        if write.state == "planned" and (write.key.partner not in named or write.key.partner in same)
-    )
-    return tuple(one for one in holds if one is not None)
+    same, moves = same or {}, list[Move | None]()
+    for write in writes:
+        partner = write.key.partner
+        if partner in named and partner not in same:
+            continue
+        reason, why = ("same_partner", same[partner]) if partner in same else ("partner_gone", gone)
+        if write.state == "planned":
+            moves.append(hold(write, at=now, reason=reason, why=why))
+        elif write.state in ("unknown", "applied") and now - write.changed_at >= within:
+            moves.append(move(write, "needs_human", at=now, reason=reason, why=f"nobody reads whether it is so: {why}"))
+    return tuple(one for one in moves if one is not None)
 
 
 def told_apart(
