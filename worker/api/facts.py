@@ -24,7 +24,7 @@ from worker.api.answers import (
 )
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import ReadResponse
-from worker.api.listing import Leaf, leaf_of, lists_in, must_be_whole
+from worker.api.listing import Leaf, full, leaf_of, lists_in, must_be_whole
 from worker.api.requests import filled_text, path_of, spelled, written_path
 from worker.model.endpoints import FACT_ROWS, Endpoint
 from worker.model.facts import (
@@ -171,10 +171,12 @@ def _path_and_query(get: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 def _confirmation(answer: FactAnswer) -> tuple[Json, Gaps]:
     """What a rule's own ``confirm`` reads, as it is, with its status: what it says of the write is for the rule's
-    condition to tell; of a part of a list it could tell nothing."""
-    for items in lists_in(answer.content):
+    condition to tell; of a part of a list it could tell nothing. ``full``: one may have been cut off in silence."""
+    lists = list(lists_in(answer.content))
+    for items in lists:
         answer.whole_list(items, "a list that confirm reads")
-    return {"status": answer.reply.status, "body": answer.content}, NO_GAPS
+    cut = any(full(leaf_of(items, answer.content, answer.reply.headers)) for items in lists)
+    return {"status": answer.reply.status, "body": answer.content, **({"full": True} if cut else {})}, NO_GAPS
 
 
 def _event(answer: FactAnswer) -> tuple[Json, Gaps]:
@@ -265,7 +267,7 @@ def campaigns_leaf(answer: FactAnswer) -> Leaf:
     for number, item in enumerate(found, start=1):
         name = _campaign_name(item, f"campaign {number}")
         campaigns.append({**(item if isinstance(item, dict) else {}), **name})
-    return leaf_of(campaigns, answer.content, answer.reply.headers)
+    return replace(leaf_of(found, answer.content, answer.reply.headers), items=campaigns)
 
 
 def _campaign_name(item: Json, what: str) -> dict[str, Json]:

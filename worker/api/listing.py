@@ -287,12 +287,12 @@ def _beside(value: Json, items: list[Json], deep: int = _DEEP) -> Iterator[tuple
     if isinstance(value, dict) and deep:
         for name, part in value.items():
             yield _bare(name), part
-            if part is not items and (_WRAPPERS.fullmatch(_bare(name)) or _holds(part, items)):
+            if _WRAPPERS.fullmatch(_bare(name)) or _holds(part, items):
                 yield from _beside(part, items, deep - 1)
 
 
 def _holds(value: Json, items: list[Json]) -> bool:
-    return isinstance(value, dict) and any(part is items or _holds(part, items) for part in value.values())
+    return isinstance(value, dict) and any(part == items or _holds(part, items) for part in value.values())
 
 
 def _bare(name: str) -> str:

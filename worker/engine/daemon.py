@@ -327,8 +327,8 @@ class Daemon:
         return partner in self._polls or self._partners.in_flight(partner)
 
     def _hold_gone(self, named: tuple[PartnerId, ...]) -> None:
-        """The open writes of partners that are gone say so, in a fleet those of its own, before they are given back; what
-        cannot be stored now is tried a minute later."""
+        """The open writes of partners that are gone say so, in a fleet those of its own, before they are given back.
+        What cannot be stored now is tried a minute later."""
         now = self._clock.now()
         with suppress(LedgerUnwritable, StateConflict):
             of = (None,) if self._fleet is None else sorted(self._fleet.owned.difference(self._own(named)))

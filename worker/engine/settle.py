@@ -23,7 +23,7 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.rules import Condition, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import expression
-from worker.writes.evidence import CONFIRM, Evidence, fact_key, judge, needs_event, read_of
+from worker.writes.evidence import CONFIRM, HASHED, Evidence, fact_key, judge, needs_event, read_of
 from worker.writes.life import FoundSending, Input, Next, Policy, Settling, TaskFailed, Then, advance
 
 SAID_AGAIN_S = 60.0
@@ -261,7 +261,8 @@ def confirmation(key: FactKey, fact: Fact) -> Fact:
         why = f"confirm.when could not be judged: {judged.why}"
         return Unknown(code="malformed", why=why, read_at=fact.read_at, trace=fact.trace)
     value: dict[str, Json] = {"when": judged.truth is Truth.TRUE, "response": _kept(body)}
-    return replace(fact, value={**value, "absent": True} if absent else value)
+    marks: dict[str, Json] = {"absent": absent, "full": fact.value.get("full", False)}
+    return replace(fact, value={**value, **{name: True for name, so in marks.items() if so}})
 
 
 @lru_cache(maxsize=256)
@@ -271,4 +272,4 @@ def _compiled(source: str) -> Condition:
 
 def _kept(body: Json) -> Json:
     text = json.dumps(body, sort_keys=True, ensure_ascii=False)
-    return body if len(text) <= KEPT_MAX else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return body if len(text) <= KEPT_MAX else f"{HASHED}{hashlib.sha256(text.encode()).hexdigest()}"

@@ -249,8 +249,17 @@ def test_what_cannot_tell_says_why() -> None:
         ({"prices": [{"price": 500.4}]}, {"data": [{"price": 500}]}, "cannot_tell"),
         ({"price": 700}, {"data": {"price": 500}}, "not_there"),
         ({"price": 500}, {"data": {"price": 500}}, "not_there"),
+        ({"price": 500.4}, "sha256:0", "cannot_tell"),
+        (None, "sha256:0", "not_there"),
     ],
-    ids=["deep in a record", "in a list", "far from it", "the same as before, and the condition says it is not there"],
+    ids=[
+        "deep in a record",
+        "in a list",
+        "far from it",
+        "the same as before, and the condition says it is not there",
+        "in an answer too long to be kept",
+        "of nothing that was to be set",
+    ],
 )
 def test_what_a_confirm_reads_may_be_rounded_wherever_it_stands(body: Json, response: Json, says: str) -> None:
     params: dict[str, Json] = {"method": "PUT", "path": "/x", "body": body, "confirm": {"get": "/x", "when": "false"}}

@@ -309,6 +309,13 @@ def test_a_number_that_confirm_could_read_rounded_as_it_was_is_no_evidence_of_ab
     assert judge(write, confirm(False, "gone")).says == "not_there"
 
 
+def test_a_list_that_confirm_reads_and_that_may_be_cut_off_is_no_evidence_of_absence() -> None:
+    read: dict[str, Json] = {"when": False, "response": {"n": 1}, "full": True}
+    write = a_write("write", "unknown", params=CALL, before=read)
+    assert judge(write, a_fact(read)).says == "cannot_tell"
+    assert judge(write, a_fact({**read, "when": True})).says == "there"
+
+
 def test_what_confirm_reads_is_named_by_what_it_asks_and_how_it_judges() -> None:
     key = fact_key(a_write("write", params=CALL).intent)
     assert (key.name, key.params) == ("confirm", (("client_id", "7"), ("get", "/y"), ("when", "z")))
