@@ -458,15 +458,20 @@ def _still_applied(
     write: Write, settling: Settling, read: TargetRead, policy: Policy, at: tuple[datetime, float]
 ) -> Next:
     """Reads that disagree for too long end it; reads that fail say nothing, and end it only much later. Where only the
-    wall clock says so, because processes come and go, an operator is asked: that clock may be wrong."""
+    wall clock says so, because processes come and go, an operator is asked: that clock may be wrong; and where the
+    opposite write that it overtook has landed, which may stand now."""
     now, monotonic = at
-    limit = policy.confirm_within if _disagrees(read.evidence) else policy.evidence_within
-    if read.overtook == "landed":
-        return Next(move=None, settling=settling, then="read")
-    if monotonic - settling.ended <= limit.total_seconds():
-        if now - write.changed_at <= limit or not _read_for_long(settling, policy, now):
+    landed, limit = read.overtook == "landed", policy.evidence_within
+    if _disagrees(read.evidence):
+        if landed:
             return Next(move=None, settling=settling, then="read")
-        why = f"the service accepted it, and over several restarts no read has shown it: {read.evidence.why}"
+        limit = policy.confirm_within
+    over = monotonic - settling.ended > limit.total_seconds()
+    if not over or landed:
+        if not over and (now - write.changed_at <= limit or not _read_for_long(settling, policy, now)):
+            return Next(move=None, settling=settling, then="read")
+        during = f"for {limit}" if over else "over several restarts"
+        why = f"the service accepted it, and {during} no read has shown it: {read.evidence.why}"
         up = move(write, "needs_human", at=now, reason="no_evidence", why=why)
         return Next(move=up, settling=settling, then="read")
     why = f"the service accepted it, and for {limit} no read has shown it: {read.evidence.why}"

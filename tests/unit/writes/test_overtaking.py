@@ -72,6 +72,15 @@ def test_a_look_that_reads_nothing_sends_nothing_anew() -> None:
     assert step.move is None
 
 
+def test_a_target_that_cannot_be_read_any_more_is_put_before_an_operator_where_the_opposite_has_landed() -> None:
+    pause = a_write("pause", "applied")
+    evidence = judge(pause, event_fact(gaps={"client_campaign_status": "missing"}))
+    look = TargetRead(evidence=evidence, began=4599.0, overtook="landed")
+    step = advance(pause, Settling(ended=1000.0), look, a_policy(), (NOW + timedelta(hours=1), 4600.0))
+    assert step.move is not None
+    assert (step.move.after.state, step.move.after.reason) == ("needs_human", "no_evidence")
+
+
 def the_run(state: State, **changes: object) -> Write:
     """A run that was sent before the pause."""
     earlier = NOW - timedelta(seconds=30)
