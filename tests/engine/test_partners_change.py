@@ -1,6 +1,7 @@
 """Partners that the account's token names no longer, or names anew, while the worker runs."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +10,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.engine.test_daemon import Edited, Told, no_budget
 from tests.unit.engine.test_fleet import Paces, Rows
-from tests.worlds import OTHER, PARTNER, PAUSE, Town, happening, tenant, town, world
+from tests.worlds import OTHER, PARTNER, PAUSE, Town, draft, happening, rule_set, tenant, town, world
 from worker.engine.daemon import Daemon
 from worker.engine.ports import Fleet, Parts, ServersClock
 from worker.ledger.sql import SqlLedger
@@ -174,4 +175,32 @@ def test_what_was_being_sent_is_unknown_to_the_next_process_also_while_nobody_ca
         here.start()
 
     with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
+        play(script)
+
+
+ONCE = "rules: [{id: reset-cancelled, when: event.status == 'cancelled', do: [reset_setup]}]"
+
+
+def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tmp_path: Path) -> None:
+    jobs = Jobs()
+
+    async def script(here: Town) -> None:
+        worker = here.worker
+        parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
+        daemon = Daemon(parts, source=Edited(ONCE), reporter=Told(), pid=1, budgets=no_budget)
+        daemon._take_rules(rule_set(ONCE), "")
+        names(here, PARTNER)
+        for partner in (PARTNER, OTHER):
+            here.set("e1", partner=partner, status="cancelled")
+        await lived(here, daemon, jobs, 60)
+        names(here, OTHER)
+        await lived(here, daemon, jobs, 60)
+        assert [(one.key.partner, one.state, one.reason) for one in here.writes()] == [
+            (PARTNER, "confirmed", "answer"),
+            (OTHER, "waiting", "restored"),
+        ]
+
+    other = tenant(OTHER, draft("e1"))
+    same = replace(other, record={**other.record, "id": f"client of {PARTNER}"})
+    with town(tmp_path, world(draft("e1"), more=(same,)), ONCE, twin=TwinSettings(token_lifetime_s=15)) as (_, play):
         play(script)

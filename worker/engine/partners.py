@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from worker.engine.ports import Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
-from worker.model.commits import OF_PARTNER, Move
+from worker.model.commits import OF_PARTNER, Commit, Move, PartnerMemory, Record
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Fact, Json, Known, PartnerId, record_of, spelled
 from worker.model.writes import Write
@@ -100,8 +100,13 @@ class Identities(Stage):
         self._unreadable: dict[PartnerId, str] = {}
 
     async def ask(self, named: Collection[PartnerId]) -> None:
-        """Asks each of several partners of whom it is not known yet, side by side, for no longer than one answer."""
-        await self.records(named if len(named) > 1 else ())
+        """Asks each of several partners of whom it is not known yet, and one that is new beside others of before, side
+        by side, for no longer than one answer."""
+        several = len(named) > 1
+        with suppress(LedgerUnwritable):
+            new = any(self._ledger.partner_memory(partner) is None for partner in named)
+            several = several or (new and bool(self._ledger.partners()))
+        await self.records(named if several else ())
 
     async def records(self, named: Collection[PartnerId]) -> dict[PartnerId, str]:
         """The ids in these partners' records, as far as they are known after asking for those that were not."""
@@ -136,6 +141,7 @@ class Identities(Stage):
     ) -> tuple[list[PartnerId], dict[PartnerId, str]]:
         """See `told_apart`. Who was watched before comes first, also by an earlier process: it has done what the other
         would do again."""
+        self._note_renamed(named)
 
         def rank(partner: PartnerId) -> int:
             return 0 if partner in watched else 1 if self._ledger.partner_memory(partner) is not None else 2
@@ -143,12 +149,29 @@ class Identities(Stage):
         order = sorted(named, key=lambda one: (rank(one), one))
         return told_apart(order, watched, self._records, self._unreadable)
 
+    def _note_renamed(self, named: tuple[PartnerId, ...]) -> None:
+        """What is true at the first poll of a partner that the service called otherwise before waits for approval: it
+        may have been done."""
+        now = self._clock.now()
+        for partner in (one for one in named if one in self._records and self._ledger.partner_memory(one) is None):
+            for before in (one for one in self._ledger.partners() if one not in named):
+                if self._seen(before) != self._records[partner]:
+                    continue
+                why = f"the service called it {before} before: what is true at its first poll waits for approval"
+                record = Record(at=now, kind="held", reason="restored", why=why, partner=partner)
+                memory = PartnerMemory(partner=partner, restored_at=now)
+                self._ledger.apply(Commit(at=now, partner=memory, records=(record,)))
+
+    def _seen(self, partner: PartnerId) -> str | None:
+        """The id in the partner's record as it was seen last, also by an earlier process."""
+        seen = self._ledger.observed(partner, OF_PARTNER)
+        return next((_id_in(one.fact) for one in seen if one.key == PARTNER), None)
+
     def _note(self, partner: PartnerId, fact: Fact) -> None:
         record = _id_in(fact)
         if record is None:  # as it was seen last, also by an earlier process: who a partner is does not change
             with suppress(LedgerUnwritable):
-                seen = self._ledger.observed(partner, OF_PARTNER)
-                record = next((_id_in(one.fact) for one in seen if one.key == PARTNER), None)
+                record = self._seen(partner)
         if record is None:
             why = "has no id" if isinstance(fact, Known) else f"cannot be read: {fact.why}"
             self._unreadable[partner] = why

@@ -320,6 +320,9 @@ class ReadableLedger(Protocol):
     """What a ledger can be asked, also one that is open for reading only."""
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None: ...
+    def partners(self) -> Sequence[PartnerId]:
+        """Every partner that the ledger remembers."""
+
     def write(self, write_id: WriteId) -> Write | None: ...
     def open_writes(self, partner: PartnerId | None = None) -> tuple[Write, ...]:
         """Every write that is not final, oldest first."""
