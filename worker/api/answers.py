@@ -29,6 +29,8 @@ DEEPEST = 64
 """Levels of nesting. The document's records have four; a deeper answer is no record of it."""
 ITEMS_MAX = 2_000
 """Items of a page; `poll.page_size` asks for 1,000 at most."""
+NAME_MAX = 500
+"""Characters of an event's id and of a cluster's name."""
 FAULTS_MAX = 20
 """Items of a page that are no events; what comes after so many is not looked at."""
 
@@ -224,9 +226,16 @@ def event_from(value: Json) -> tuple[str, CheckedRecord]:
     """An event and its id. Raises `Malformed` for one without a usable id: nothing could be said of anything."""
     record, gaps = record_from(value, EVENT_FIELDS, "the event")
     eid = record.get("id")
-    if not isinstance(eid, str) or not eid.strip():
-        raise Malformed(f"an event without a usable id: {gaps.get('id', 'the id is empty')}")
-    return eid, (record, gaps)
+    if not usable_name(eid):
+        odd = f"it is empty, is longer than {NAME_MAX} characters or holds a NUL"
+        raise Malformed(f"an event without a usable id: {gaps.get('id', odd)}")
+    return str(eid), (record, gaps)
+
+
+def usable_name(text: Json) -> bool:
+    """Whether the ledger can go by it, whichever database it is in: longer names, or a NUL in one, would end every
+    transaction about the partner on a server."""
+    return isinstance(text, str) and bool(text.strip()) and len(text) <= NAME_MAX and "\0" not in text
 
 
 def strings_in(value: Json) -> frozenset[str]:

@@ -21,6 +21,7 @@ from worker.api.answers import (
     number_from,
     record_from,
     run_id_from,
+    usable_name,
 )
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import ReadResponse
@@ -274,7 +275,7 @@ def _campaign_name(item: Json, what: str) -> dict[str, Json]:
     if not isinstance(item, dict):
         raise Malformed(f"{what} is not an object")
     tc, run = item.get("tc"), run_id_from(item.get("tc_run_id"))
-    if not isinstance(tc, str) or not tc or run is None:
+    if not usable_name(tc) or run is None:
         raise Malformed(f"{what} has no usable tc and tc_run_id")
     return {"tc": tc, "tc_run_id": run}
 

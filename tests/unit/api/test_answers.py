@@ -117,7 +117,7 @@ def test_a_status_that_the_document_does_not_list_is_kept() -> None:
     assert record["campaign_status"] == "SOMETHING"
 
 
-@pytest.mark.parametrize("eid", [None, 7, "", "  ", ["e1"]])
+@pytest.mark.parametrize("eid", [None, 7, "", "  ", ["e1"], "e\0", "e" * 501])
 def test_an_event_without_a_usable_id_is_malformed(eid: Json) -> None:
     with pytest.raises(Malformed):
         answers.event_from({"id": eid, "status": "active"})
