@@ -581,9 +581,10 @@ BEFORE_READING: tuple[Guard, ...] = (
 
 
 def waited(situation: Situation) -> No:
-    """So long after the step before was confirmed; what ends a wait is the next poll (`worker.engine.planning`)."""
+    """So long after the step before was done, by whomever; what ends a wait is the next poll
+    (`worker.engine.planning`)."""
     write = situation.write
-    ended = max((one.changed_at for one in situation.earlier if one.state == "confirmed"), default=write.planned_at)
+    ended = max((one.changed_at for one in situation.earlier if one.final), default=write.planned_at)
     seconds = write.intent.params.get("value")
     until = ended + timedelta(seconds=float(seconds) if isinstance(seconds, int | float) else 0.0)
     return No(reason="wait", why=f"it waits since {ended:%Y-%m-%dT%H:%M:%S}Z", until=until)

@@ -28,7 +28,7 @@ from worker.model.facts import FactKey, Json, Known, Observation, record_of
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
 from worker.rules.cel import WRITE
-from worker.rules.facts import difference, normalised, watch_key
+from worker.rules.facts import difference, normalised, unless_reordered, watch_key
 from worker.writes.evidence import same_field
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
@@ -268,7 +268,8 @@ def _seen(view: RuleView) -> tuple[dict[str, Json], dict[str, Watch], bool]:
         fact = view.scope.observation.get(key)
         value = normalised(fact, one) if isinstance(fact, Known) else None
         if value is not None:
-            values[text] = value
+            base = view.memory.baselines.get(text)
+            values[text] = value if base is None else unless_reordered(value, base.value)
     return values, watches, resolved
 
 

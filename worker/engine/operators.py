@@ -50,8 +50,9 @@ def resolved(write: Write, word: Word, *, applied: bool, settings: EngineSetting
     """The move of a ``resolve``: confirmed by an operator, or planned again for exactly one more attempt. ``late_s``:
     how late a byte of an attempt may leave; until then nobody can know that it did not take effect. Raises
     `NotFound`."""
-    until = write.changed_at + timedelta(seconds=max(late_s, settings.late_s))
-    if not applied and word.at < until:
+    late = timedelta(seconds=max(late_s, settings.late_s))
+    until = write.changed_at + late
+    if not applied and timedelta(0) < until - word.at <= late:  # later than that only a clock says that was set back
         raise NotFound(
             f"write {write.id}: what was sent may still leave a worker until {until:%H:%M:%S} UTC; nothing was changed",
             hint="look at the service after that, and say it then",

@@ -10,6 +10,7 @@ two that differ all the same, the partner's row lets one have it.
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -32,7 +33,7 @@ from worker.model.commits import (
     Sending,
     SendingView,
 )
-from worker.model.errors import UsageError
+from worker.model.errors import LedgerUnwritable, StateConflict, UsageError
 from worker.model.exchange import (
     Clock,
     Listing,
@@ -228,9 +229,11 @@ class Fleet:
         self._membership.leave()
 
     def save_pace(self, partner: PartnerId) -> None:
-        """Stores what the service has just asked of the partner's pace, for whoever takes it without a goodbye."""
+        """Stores what the service has just asked of the partner's pace, for whoever takes it without a goodbye. What
+        cannot be stored now ends no attempt, of whose answer this is said."""
         if partner in self.owned:
-            self._membership.save_pace(partner, self._paces.said(partner))
+            with suppress(LedgerUnwritable, StateConflict):
+                self._membership.save_pace(partner, self._paces.said(partner))
 
     def _take(self, partner: PartnerId, standing: Shares) -> None:
         taken = self._membership.take(partner, standing.owners.get(partner, NOBODY))

@@ -30,7 +30,16 @@ from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation,
 from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
-from worker.rules.facts import derives, kept_of, keys_for, normalised, runtime_in_days, since_of, watch_key
+from worker.rules.facts import (
+    derives,
+    kept_of,
+    keys_for,
+    normalised,
+    runtime_in_days,
+    since_of,
+    unless_reordered,
+    watch_key,
+)
 from worker.rules.registry import LOCAL, MADE
 from worker.writes.evidence import fact_key, target_value, wish_of
 from worker.writes.intents import ADDED, EACH, asks_always, budgets_of, reads_back
@@ -211,7 +220,7 @@ def _moved_on(memory: RuleMemory | None, rule: Rule, scope: Scope, seen: Observa
         fact = seen.get(key)
         if not isinstance(fact, Known):
             return Judgement(truth=Truth.UNKNOWN, why=f"{watch.fact}: {fact.why}", unknown=(watch.fact,))
-        value = normalised(fact, watch)
+        value = unless_reordered(normalised(fact, watch), base.value)
         if value != base.value:
             return Judgement(truth=Truth.FALSE, why=f"{watch.fact} has changed again since the rule fired")
         if isinstance(previous, dict) and watch.fact in previous:

@@ -220,6 +220,17 @@ def normalised(fact: Known, watch: Watch) -> Json:
     return value
 
 
+def unless_reordered(value: Json, before: Json) -> Json:
+    """A watched value; where only a list in it has another order, what it was before: that is no change."""
+    return before if _as_sets(value) == _as_sets(before) else value
+
+
+def _as_sets(value: Json) -> object:
+    if isinstance(value, dict):
+        return {name: _as_sets(part) for name, part in value.items()}
+    return sorted(map(_canonical, value)) if isinstance(value, list) else value
+
+
 def difference(old: list[Json], new: list[Json]) -> tuple[list[Json], list[Json]]:
     """What a watched list has gained and lost, in the order of the lists."""
     before, after = {_canonical(item) for item in old}, {_canonical(item) for item in new}

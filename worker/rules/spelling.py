@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -188,7 +189,10 @@ def _latest(source: str, zone: str, minute: datetime) -> datetime | None:
     # Going backwards, the library leaves out where it begins, unless that lies within a second.
     begin = (minute + _JUST_AFTER).astimezone(ZoneInfo(zone))
     found = next(CronSim(source, begin, reverse=True), None)
-    return None if found is None else found.astimezone(UTC)
+    if found is None:
+        return None
+    # Nor does it go back into an hour that comes twice.
+    return max([found, *takewhile(lambda one: one <= minute, _forward(source, zone, found))]).astimezone(UTC)
 
 
 @lru_cache(maxsize=KEPT_MAX)
@@ -237,7 +241,7 @@ def _opens(hours: LocalHours, minute: datetime) -> datetime | None:
         return None
     zone = ZoneInfo(hours.timezone)
     today, begin = minute.astimezone(zone).date(), time(hours.begin // 60, hours.begin % 60)
-    for away in range(9):
+    for away in range(16):  # a week, and one more where the clock is set forward over them
         wall = datetime.combine(today + timedelta(days=away), begin)
         first, last = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
         while first <= last:  # one moment, but where the clock is set forward over it or comes by twice

@@ -71,6 +71,7 @@ class Rows:
         self.given_up = True
         self.taken_away = False
         self.unheard = False
+        self.unwritable = False
         self.others: list[str] = []
         self.records = dict[PartnerId, str]()
         self.said: list[Any] = []
@@ -104,6 +105,8 @@ class Rows:
         self.said.append((partner, pace))
 
     def save_pace(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
+        if self.unwritable:
+            raise LedgerUnwritable("no answer")
         self.said.append((partner, pace))
 
     def leave(self) -> None:
@@ -239,6 +242,8 @@ def test_what_leaves_is_given_back_once_nothing_of_it_is_under_way() -> None:
     fleet.save_pace(HALL)
     fleet.save_pace(CLUB)
     assert rows.said[-1] == (HALL, {"of": HALL}), "and of another's nothing"
+    rows.unwritable = True
+    fleet.save_pace(HALL)  # ends no attempt, whose answer asked for it
     fleet.stop()
     assert fleet.mine == frozenset()
     fleet.give_back(lambda _: True)

@@ -216,3 +216,16 @@ steps:
   - {at: 10m, set: {event: {status: cancelled}}, expect: [], held: [{rule: r, reason: missed}]}
 """,
     )
+
+
+def test_a_wait_begins_when_the_step_before_is_over_also_where_somebody_else_did_it() -> None:
+    rule = "{id: r, mode: approve, when: \"event.status == 'active'\", do: [pause, {wait: 2m}, run]}"
+    body = """
+given: {event: {status: active, client_campaign_status: RUNNING}}
+steps:
+  - {at: 0s, states: [{action: pause, state: waiting}]}
+  - {at: 170s, set: {event: {client_campaign_status: PAUSED}}}
+  - {at: 3m, approve: [r], states: [{action: pause, state: skipped}, {action: wait, state: planned}]}
+  - {at: 297s, expect: [], held: [{rule: r, reason: wait}]}
+"""
+    passes(a_bench(rule), body)

@@ -186,3 +186,9 @@ steps:
 def test_hours_that_somebody_may_take_for_those_in_which_something_runs_are_told(do: str, warned: bool) -> None:
     found = lint(read_rules({"r.yaml": f"rules:\n  - {PAUSE.replace('[pause]', f'[{do}]')}\n"}))
     assert any(one.code == "hours" for one in found) is warned
+
+
+def test_hours_that_the_spring_leaves_out_begin_a_week_later() -> None:
+    hours = LocalHours(source="sundays at two", begin=120, end=121, days=frozenset({6}), timezone="Europe/Berlin")
+    after = datetime(2026, 3, 22, 1, 1, tzinfo=UTC)  # on the 29th there is no two o'clock
+    assert hours.opens(after) == datetime(2026, 4, 5, 0, 0, tzinfo=UTC)
