@@ -248,6 +248,18 @@ def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:
     assert str(warning) == "folder/c.yaml:1:27: warning: safety.evidence_within is shorter than safety.settle"
 
 
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        ("6m", "poll.interval is too long for rules with `at`"),
+        ("90m", "poll.interval is as long as what counts as a silence"),
+    ],
+)
+def test_an_interval_with_which_rules_cannot_act_is_warned_of(interval: str, said: str) -> None:
+    (warning,) = read(f"poll: {{interval: {interval}}}").warnings
+    assert warning.message == said
+
+
 def test_facts_become_names_for_rules() -> None:
     config = read('facts: {spend: {get: "/x/{eid}", value: a.b}}')
     assert config.facts["spend"].value == "a.b"

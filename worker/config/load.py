@@ -8,6 +8,7 @@ an error.
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from worker.api.assumptions import assumptions_from
@@ -28,6 +29,10 @@ SETTING = "CAMPAIGN_WORKER__"
 """How a variable begins that sets a key: ``CAMPAIGN_WORKER__API__BASE_URL`` is ``api.base_url``."""
 NO_SETTING = "CAMPAIGN_WORKER_"
 _READABLE = tuple(row.path for row in ENDPOINTS if row.method == "GET" and row.host == "api" and not row.refused)
+
+
+AT_TIME = timedelta(minutes=5)
+"""So soon a time of ``at`` must be seen."""
 
 
 def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
@@ -58,6 +63,12 @@ def doubts(text: Config) -> Iterator[tuple[Loc, Slip]]:
     if safety.evidence_within < safety.settle:
         hint = "nothing unknown could be proved absent in time, and each would be put before an operator"
         yield ("safety", "evidence_within"), Slip(f"{WHAT} is shorter than safety.settle", hint)
+    if text.poll.interval >= safety.gap.longer_than:
+        hint = "poll more often, or raise safety.gap.longer_than: as it is, every poll comes after a silence"
+        yield ("poll", "interval"), Slip(f"{WHAT} is as long as what counts as a silence", hint)
+    elif text.poll.interval > AT_TIME:
+        hint = "a time of `at` is missed where no poll comes within five minutes of it"
+        yield ("poll", "interval"), Slip(f"{WHAT} is too long for rules with `at`", hint)
     for name, fact in text.facts.items():
         path = fact.get.partition("?")[0]
         if row_of("GET", path) is None:

@@ -231,6 +231,8 @@ class _Check:
             if listed.kind == "list":
                 for value in listed.children:
                     self._among(item, left, value)
+                    if right.items == ANY and value.kind == "literal":
+                        self._one_of(value, left)
             if right.items is not None and not comparable(left, right.items):
                 message = f"{left.words} is never in a list of {right.items.words}"
                 self.find(node.at, message, remedies.remedy_in(left, right.items))
@@ -242,6 +244,13 @@ class _Check:
         elif right.kind != "any":
             hint = "for texts: text.contains('part')" if right.kind == "string" else "write a list: x in ['a', 'b']"
             self.find(node.at, f"'in' takes a list on its right, and this is {right.words}", hint)
+
+    def _one_of(self, value: Node, left: Type) -> None:
+        """A literal among others of another kind, in a list in which something is looked for."""
+        found = self.type_of(value, {})
+        if not comparable(left, found):
+            message = f"{value.text} is {found.words}, and never equal to {left.words}"
+            self.find(value.start, message, remedies.remedy_in(left, found))
 
     def _among(self, node: Node, known: Type, value: Node) -> None:
         """A literal that a field with a documented set of values is compared with."""

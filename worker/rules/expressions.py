@@ -118,6 +118,10 @@ class Definitions:
             self.form.note(value, f"{name} is a condition, a number, a text or a list of these", hint=hint)
             self.found[name] = _NOTHING_KNOWN
             return
+        items = value.items if isinstance(value, Items) else ()
+        if len({isinstance(one.json, str) for one in items if isinstance(one, Scalar)}) > 1:
+            hint = "put each of them in quotes; an id is a text, also where it looks like a number"
+            self.form.note(value, f"{name} is a list of texts and of others, which are never equal", hint=hint)
         self.found[name] = self._compiled(name, value, source, within)
 
     def _compiled(self, name: str, value: Value, source: str, within: tuple[str, ...]) -> Definition:
