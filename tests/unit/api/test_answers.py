@@ -5,18 +5,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from worker.api import answers
 from worker.api.answers import Malformed
 from worker.model.facts import EVENT_FIELDS, Field, Json
-
-ANY_JSON: st.SearchStrategy[Json] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
 
 
 @pytest.mark.parametrize(
@@ -41,19 +33,9 @@ def test_what_is_no_json_is_malformed(content: bytes, reason: str) -> None:
     assert found == reason
 
 
-def test_a_byte_order_mark_is_no_fault() -> None:
-    assert answers.parsed(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
-
-
-def test_half_characters_that_no_store_can_keep_are_replaced() -> None:
-    assert answers.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.binary(max_size=60))
-def test_any_bytes_are_json_or_malformed(content: bytes) -> None:
-    with suppress(Malformed):
-        answers.parsed(content)
+def test_what_other_programs_write_and_no_store_can_keep_is_read_all_the_same() -> None:
+    assert answers.parsed(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}, "a byte order mark"
+    assert answers.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}, "half a character"
 
 
 @pytest.mark.parametrize(
@@ -147,16 +129,6 @@ def test_a_page_that_does_not_count_keeps_its_events(field: str, value: Json) ->
     assert page.faults
 
 
-@settings(deadline=None, max_examples=50)
-@given(ANY_JSON)
-def test_any_json_is_a_page_or_malformed(value: Json) -> None:
-    items: Json = [value, {"id": "e1"}]
-    shapes: list[Json] = [value, {"items": value}, {"items": items, "total": value, "limit": value}]
-    for content in shapes:
-        with suppress(Malformed):
-            answers.page_from(content)
-
-
 @pytest.mark.parametrize(
     ("value", "expected", "reason"),
     [
@@ -176,22 +148,9 @@ def test_a_number_in_a_text(value: Json, expected: float | None, reason: str) ->
     assert answers.decimal_from(value) == expected, reason
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (12, 12),
-        ("12", 12),
-        ("012", 12),
-        (12.0, 12),
-        ("12.0", None),
-        ("x", None),
-        (True, None),
-        (None, None),
-        ("", None),
-    ],
-)
-def test_a_cluster_run_is_one_number_however_it_is_spelled(value: Json, expected: int | None) -> None:
-    assert answers.run_id_from(value) == expected
+def test_a_cluster_run_is_one_number_however_it_is_spelled() -> None:
+    assert {answers.run_id_from(value) for value in (12, "12", "012", 12.0)} == {12}
+    assert {answers.run_id_from(value) for value in ("12.0", "x", True, None, "")} == {None}
 
 
 def test_a_moment_without_a_zone_is_read() -> None:

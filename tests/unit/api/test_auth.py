@@ -7,12 +7,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
 
-from tests.unit.api.test_answers import ANY_JSON
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.api import requests as tokens
-from worker.api.answers import Malformed
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.requests import Account, AuthAnswer, Authenticator
 from worker.model.errors import NotSafe, Unreachable, WorkerError
@@ -277,20 +274,6 @@ def test_a_lifetime_that_is_left_out_is_the_documented_one() -> None:
     body = {"AccessToken": "a"}
 
     assert tokens.tokens_from(json.dumps(body).encode(), 0.0).lifetime_s == 3600
-
-
-@settings(deadline=None, max_examples=50)
-@given(ANY_JSON)
-def test_any_answer_is_tokens_or_malformed(value: Json) -> None:
-    for content in (value, {"AccessToken": value, "ExpiresIn": value, "IdToken": value}):
-        try:
-            found = tokens.tokens_from(json.dumps(content).encode(), 0.0)
-        except Malformed:
-            continue
-        try:
-            tokens.groups_in(found.identity)
-        except NotSafe:
-            continue
 
 
 @pytest.mark.parametrize(
