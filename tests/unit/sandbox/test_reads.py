@@ -5,37 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.sandbox.desk import Desk
+from worker.model.facts import EVENT_FIELDS
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import SECOND_PARTNER, demo_world
 
-EVENT_FIELDS = {
-    "id",
-    "title",
-    "start_date_time",
-    "city",
-    "venue_name",
-    "hall_name",
-    "capacity",
-    "category",
-    "special_ad_category",
-    "predicted_sales_share",
-    "status",
-    "frontend_status",
-    "campaign_status",
-    "client_campaign_status",
-    "campaign_optimisation_status",
-    "ad_campaign_optimisation_status",
-    "campaign_event_series",
-    "benchmark",
-}
 
-
-def test_an_event_has_every_documented_field_some_others_and_no_currency() -> None:
+def test_an_event_has_more_than_the_documented_fields_and_no_currency() -> None:
     event = Desk().read("/events/e1")
 
-    assert set(event) > EVENT_FIELDS
+    assert set(event) > set(EVENT_FIELDS)
     assert "currency" not in event
-    assert set(event["benchmark"]["prediction"]) == {"value", "benchmark"}
 
 
 def test_the_partner_record_has_an_id_of_its_own() -> None:
@@ -61,13 +40,6 @@ def test_the_envelope_counts_pages_from_one_and_names_its_neighbours() -> None:
     assert (last["nextPage"], last["prevPage"], len(last["items"])) == (None, 2, 2)
 
 
-def test_all_pages_together_are_all_events_once() -> None:
-    desk = Desk()
-    ids = [event["id"] for page in (1, 2, 3, 4) for event in desk.read(f"/events/?limit=3&page={page}")["items"]]
-
-    assert sorted(ids) == [f"e{number}" for number in range(1, 9)]
-
-
 def test_descending_turns_the_order_round() -> None:
     desk = Desk()
     up = [event["id"] for event in desk.read("/events/?limit=8")["items"]]
@@ -88,11 +60,8 @@ def test_a_page_that_cannot_be_is_an_invalid_request(query: str) -> None:
     assert Desk().status("GET", f"/events/?{query}") == 422
 
 
-def test_a_limit_over_the_maximum_is_cut_and_the_answer_says_so() -> None:
+def test_a_limit_over_the_maximum_is_cut_and_the_answer_says_so_or_it_is_refused() -> None:
     assert Desk(settings=TwinSettings(max_page_limit=4)).read("/events/?limit=100")["limit"] == 4
-
-
-def test_a_limit_over_the_maximum_can_be_refused() -> None:
     assert Desk(settings=TwinSettings(max_page_limit=4, over_limit="refuse")).status("GET", "/events/?limit=5") == 422
 
 
@@ -122,13 +91,7 @@ def test_a_larger_budget_suggests_more_clusters_and_the_goal_which_come_first() 
 
     assert (len(small), len(large)) == (1, 3)
     assert reach != small
-
-
-def test_a_suggestion_is_exactly_a_cluster_and_its_run_as_text() -> None:
-    suggestion = Desk().read("/events/e1/suggested_tcs?budget=200&goal=ROAS")[0]
-
-    assert set(suggestion) == {"tc", "tc_run_id"}
-    assert isinstance(suggestion["tc_run_id"], str)
+    assert [sorted(small[0]), type(small[0]["tc_run_id"])] == [["tc", "tc_run_id"], str]
 
 
 def test_suggestions_that_a_story_sets_are_given_as_they_are() -> None:
@@ -160,37 +123,6 @@ def test_clusters_of_a_new_event_are_an_empty_list_until_they_are_computed() -> 
 
     assert desk.read("/events/new/clusters")["clusters"] == []
     assert desk.read("/events/new/suggested_tcs?budget=500&goal=ROAS") == []
-
-
-def test_the_expected_value_is_text() -> None:
-    found = Desk().read("/events/e1/campaigns_expected_value?goal=ROAS&budget=500")
-
-    assert list(found) == ["expected_value"]
-    assert float(found["expected_value"]) > 0
-
-
-def test_default_parameters_and_budget_range_have_the_documented_fields() -> None:
-    desk = Desk()
-
-    assert set(desk.read("/events/e1/default_campaigns_parameters")) == {
-        "total_budget",
-        "goal",
-        "tcs",
-        "integration_details",
-        "conversion_id",
-        "custom_event_type",
-        "lead_form_id",
-    }
-    limits = desk.read("/events/e1/budget_min_max?runtime_in_days=10")
-    assert limits["lower_limit"] < 500 < limits["upper_limit"]
-
-
-def test_a_missing_draft_is_404_and_not_an_error_of_the_event() -> None:
-    desk = Desk()
-    desk.change("e2", setup=None)
-
-    assert desk.status("GET", "/setup_processes/e2") == 404
-    assert desk.status("GET", "/events/e2") == 200
 
 
 def test_an_event_lists_its_siblings_and_who_could_become_one() -> None:

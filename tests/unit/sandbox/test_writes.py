@@ -332,7 +332,7 @@ def test_sales_are_ingested_summed_and_cleared() -> None:
         {"date": "2031-01-05", "tickets": 2, "revenue": 70.0},
         {"date": "2031-03-05", "tickets": 1, "revenue": 35.0},
     ]
-    desk.status("POST", "/ingest/transaction_summary", {"eid": "e1", "rows": rows})
+    assert desk.status("POST", "/ingest/transaction_summary", {"eid": "e1", "rows": rows}) == 201
     target = "/daily_revenue_summary/?event_id=e1&currency=EUR&start_date=2031-01-01&end_date=2031-02-01"
 
     assert desk.read(target)["days"] == rows[:1]
