@@ -56,15 +56,13 @@ def test_a_fault_is_asked_for_in_a_line(text: str, expected: dict[str, object], 
         ("stom", "did you mean 'storm'"),
         ("", "fault.kind cannot be ''"),
         ("storm for=20", "fault.params have no 'for', did you mean 'for_s'"),
-        ("storm times=often", "fault.times cannot be 'often'"),
         ("storm host=moon", "fault.match.host cannot be 'moon'"),
-        ("cut_after (/", "fault.match.path is a regular expression"),
         ("{kind: }", "fault.kind cannot be None"),
         ("{[", "is not YAML"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused(text: str, words: str) -> None:
-    with pytest.raises(SandboxInputError, match=words.replace("(", r"\(")):
+    with pytest.raises(SandboxInputError, match=words):
         fault_from(text)
 
 
