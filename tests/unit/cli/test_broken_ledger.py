@@ -107,6 +107,7 @@ def test_a_backup_into_a_folder_is_refused_in_words(config: Path, folder: str) -
 
 def test_a_ledger_that_was_put_back_with_its_mark_can_be_accepted_by_who_knows_it(config: Path) -> None:
     refused = call("ledger", "accept-restore", config=config)
+    assert call("writes", "--state", "sending", "--format", "json", config=config).out != "[]\n", "nothing was changed"
     done = call("ledger", "accept-restore", "--in-step", config=config)
 
     assert refused.code == 1

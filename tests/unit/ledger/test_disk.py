@@ -1,8 +1,6 @@
 """A disk that says no stops sending, leaves nothing half done, and is forgiven when there is room again."""
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from tests.unit.ledger.examples import (
     after,
     fired,
     no_brake,
-    open_ledger,
     place_in,
     plan,
     planned,
@@ -178,44 +175,3 @@ def test_a_ledger_taken_away_under_a_running_worker_is_written_to_no_more(
 
     with pytest.raises(LedgerUnwritable, match="replaced or removed"):
         record(ledger, to_sending(write, after(1)), no_brake, amount=None)
-
-
-UNDER_A_LIMIT = """
-import resource, sys
-sys.path.insert(0, sys.argv[2])
-from pathlib import Path
-from tests.unit.ledger.examples import NOW, fired, no_brake, open_ledger, planned, to_sending, after, record
-from worker.model.commits import Commit
-from worker.model.errors import LedgerUnwritable
-ledger = open_ledger(Path(sys.argv[1]))
-(write,) = planned(ledger)
-hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
-for action in (
-    lambda: record(ledger, to_sending(write, after(1)), no_brake, amount=None),
-    lambda: ledger.apply(Commit(at=NOW, records=(fired(why="x" * 100_000),))),
-):
-    try:
-        action()
-    except LedgerUnwritable as error:
-        print("unwritable", bool(error.hint))
-resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-print(ledger.write(write.id) == write, ledger.last_seq(), ledger.verify())
-record(ledger, to_sending(write, after(2)), no_brake, amount=None)
-print(ledger.write(write.id).state, ledger.last_seq(), ledger.verify())
-"""
-
-
-@pytest.mark.timeout(20)
-def test_a_real_limit_on_file_size_is_met_and_left_behind(tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[3]
-
-    run = subprocess.run(
-        [sys.executable, "-c", UNDER_A_LIMIT, str(tmp_path), str(root)], capture_output=True, text=True, check=False
-    )
-
-    assert run.stdout.splitlines() == ["unwritable True", "unwritable True", "True 1 None", "sending 2 None"], (
-        run.stderr
-    )
-    with open_ledger(tmp_path) as ledger:
-        assert ledger.verify() is None

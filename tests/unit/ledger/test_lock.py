@@ -68,14 +68,6 @@ def test_the_holder_is_named_and_its_release_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_a_second_process_is_turned_away_with_the_pid_of_the_first(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-
-    with SenderLock.acquire(place, now=NOW), another_process(place) as (_, said):
-        assert f"held by process {os.getpid()}" in said
-
-
-@pytest.mark.timeout(20)
 def test_a_killed_holder_holds_nothing_though_its_pid_still_stands_in_the_file(tmp_path: Path) -> None:
     place = place_in(tmp_path)
     with another_process(place) as (process, said):
@@ -152,8 +144,3 @@ def test_a_text_that_says_nothing_of_the_holder_is_no_error(tmp_path: Path, text
 
         assert (exchanged(place), held_since(place)) == (None, None)
         assert said_by_holder(place).get("mode") is None
-
-
-def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotSafe, match="nowhere"):
-        SenderLock.acquire(place_in(tmp_path / "nowhere"), now=NOW)

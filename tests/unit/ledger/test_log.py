@@ -17,9 +17,6 @@ from tests.unit.ledger.examples import (
     become,
     fired,
     in_memory_ledger,
-    key,
-    open_ledger,
-    plan,
     planned,
     sent,
 )
@@ -27,8 +24,7 @@ from worker.ledger.log import FIELDS, hash_of, verified
 from worker.ledger.reading import PAGE_RECORDS, open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import ChainBreak, Commit, LogFilter, Record
-from worker.model.errors import NotSafe
-from worker.model.facts import EventId, Json, PartnerId, RuleId
+from worker.model.facts import EventId, Json, PartnerId
 
 CONTRACT_FIELDS = [
     *("chain", "replica", "seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind"),
@@ -171,43 +167,6 @@ def test_verify_names_the_first_bad_record(
         found = reader.verify()
     assert isinstance(found, ChainBreak), reason
     assert found.seq == seq, reason
-
-
-def test_verify_shows_by_the_mark_that_the_end_was_cut_off(ledger: SqlLedger, tmp_path: Path) -> None:
-    (write,) = planned(ledger)
-    sent(ledger, write, after(1))
-    ledger.close()
-    tamper(tmp_path, "DELETE FROM action_log WHERE seq = 2")
-
-    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
-        found = reader.verify()
-
-    assert found is not None
-    assert found.seq == 2
-    assert "cut off" in found.why
-
-
-def test_printing_a_log_that_somebody_spoiled_says_what_to_do(ledger: SqlLedger, tmp_path: Path) -> None:
-    story(ledger, records=2)
-    ledger.close()
-    tamper(tmp_path, "UPDATE action_log SET facts = '[' WHERE seq = 2")
-
-    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
-        lines = reader.log(LogFilter())
-        assert next(lines)["seq"] == 1
-        with pytest.raises(NotSafe) as caught:
-            next(lines)
-    assert "--verify" in caught.value.hint
-
-
-def test_the_chain_goes_on_after_the_ledger_was_closed_and_opened(ledger: SqlLedger, tmp_path: Path) -> None:
-    story(ledger, records=2)
-    ledger.close()
-
-    with open_ledger(tmp_path) as again:
-        planned(again, plan(key(1, rule=RuleId("other"))))
-        assert again.verify() is None
-        assert again.last_seq(ACME) == 3
 
 
 TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(['"\\\x00\x1f\x7f\u2028é😀', "\ud800", ""])

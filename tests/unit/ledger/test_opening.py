@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import NOW, after, fired, memory, open_ledger, place_in, planned, sent
+from tests.unit.ledger.examples import NOW, after, memory, open_ledger, place_in, planned, sent
 from worker.ledger.database import make_durable
-from worker.ledger.mark import SLOT_BYTES, Mark, read_mark, write_mark
-from worker.ledger.migrations import require_current
+from worker.ledger.mark import SLOT_BYTES, read_mark
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.tables import REVISION
@@ -34,17 +33,6 @@ def test_the_first_opening_makes_ledger_and_mark(tmp_path: Path) -> None:
     assert mark is not None
     assert (mark.seq, len(mark.ledger_id)) == (0, 32)
     open_ledger(tmp_path).close()
-
-
-def test_two_ledgers_never_share_an_id(tmp_path: Path) -> None:
-    ids = set()
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        open_ledger(tmp_path / name).close()
-        mark = read_mark(place_in(tmp_path / name))
-        assert mark is not None
-        ids.add(mark.ledger_id)
-    assert len(ids) == 2
 
 
 def test_the_file_is_durable_by_its_own_word(tmp_path: Path) -> None:
@@ -77,15 +65,6 @@ def test_a_newer_ledger_is_refused_by_name_and_left_alone(tmp_path: Path) -> Non
         assert caught.value.hint
 
 
-def test_an_older_ledger_waits_for_an_upgrade_after_a_backup(tmp_path: Path) -> None:
-    place = place_of(f"sqlite:///{tmp_path}/worker.db")
-    with pytest.raises(NotSafe, match=r"revision 0001.*needs 0002") as caught:
-        require_current("0001", "the ledger", known=("0001", "0002"), place=place)
-
-    assert "ledger backup" in caught.value.hint
-    assert "ledger upgrade" in caught.value.hint
-
-
 def test_somebody_elses_database_is_refused_and_not_touched(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "worker.db")
     connection.execute("CREATE TABLE photos (id INTEGER)")
@@ -108,82 +87,45 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path: Path) -
     assert (tmp_path / "worker.db").read_text() == "partners: discover\n" * 100
 
 
-def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LedgerUnwritable) as caught:
-        open_ledger(tmp_path / "nowhere")
-
-    assert "nowhere" in str(caught.value)
-    assert "folder exists" in caught.value.hint
-
-
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("postgresql://db/worker", "another database"),
+        ("postgresql+psycopg://user:secret@db/worker", "another database, which is named without its password"),
         ("sqlite://", "in memory: nothing survives"),
         ("sqlite:///:memory:", "in memory by another name"),
         ("sqlite:///worker.db?mode=ro", "options would bypass what is set and read back"),
         ("worker.db", "no URL"),
     ],
 )
-def test_only_a_sqlite_file_can_be_a_ledger(url: str, reason: str) -> None:
+def test_only_a_sqlite_file_has_a_place(url: str, reason: str) -> None:
     with pytest.raises(UsageError) as caught:
         place_of(url)
 
     assert caught.value.exit_code == 2, reason
     assert "sqlite:///worker.db" in caught.value.hint
-
-
-def test_postgresql_is_said_to_be_unsupported_by_name() -> None:
-    with pytest.raises(UsageError, match="postgresql is not supported"):
-        place_of("postgresql+psycopg://user:secret@db/worker")
-
-
-def test_no_message_repeats_a_password(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        place_of("postgresql://user:secret@db/worker")
-
     assert "secret" not in str(caught.value) + caught.value.hint
+    assert "postgresql is not supported" in str(caught.value) or "postgresql" not in url
 
 
-def test_a_first_start_cut_short_before_its_mark_is_still_a_first_start(tmp_path: Path) -> None:
-    open_ledger(tmp_path).close()
-    place_in(tmp_path).mark.unlink()
-
-    open_ledger(tmp_path).close()
-
-    assert read_mark(place_in(tmp_path)) is not None
-
-
-def test_a_first_start_cut_short_before_its_tables_is_still_a_first_start(tmp_path: Path) -> None:
-    (tmp_path / "worker.db").touch()
+@pytest.mark.parametrize("lacking", ["its mark", "its tables"])
+def test_a_first_start_that_was_cut_short_is_still_a_first_start(tmp_path: Path, lacking: str) -> None:
+    if lacking == "its mark":
+        open_ledger(tmp_path).close()
+        place_in(tmp_path).mark.unlink()
+    else:
+        (tmp_path / "worker.db").touch()
 
     with open_ledger(tmp_path) as ledger:
         planned(ledger)
-
-
-def _no_mark(folder: Path) -> None:
-    place_in(folder).mark.unlink()
+    assert read_mark(place_in(tmp_path)) is not None
 
 
 def _no_ledger(folder: Path) -> None:
     (folder / "worker.db").unlink()
 
 
-def _emptied(folder: Path) -> None:
-    (folder / "worker.db").write_bytes(b"")
-
-
 def _restored(folder: Path) -> None:
     copy(folder / "backup.db", folder / "worker.db")
-
-
-def _from_another(folder: Path) -> None:
-    write_mark(place_in(folder), Mark(ledger_id="another", seq=0, hash="0" * 64))
-
-
-def _torn(folder: Path) -> None:
-    place_in(folder).mark.write_text('{"ledger": ')
 
 
 def _newest_mark_spoilt(folder: Path) -> None:
@@ -194,35 +136,18 @@ def _newest_mark_spoilt(folder: Path) -> None:
     place.mark.write_bytes(body)
 
 
-def _restored_with_its_newest_mark_spoilt(folder: Path) -> None:
-    _newest_mark_spoilt(folder)
-    _restored(folder)
-
-
 def _restored_with_its_mark_cut(folder: Path) -> None:
     place = place_in(folder)
     place.mark.write_bytes(place.mark.read_bytes()[:SLOT_BYTES])
     _restored(folder)
 
 
-def _other_history(folder: Path) -> None:
-    mark = read_mark(place_in(folder))
-    assert mark is not None
-    write_mark(place_in(folder), Mark(ledger_id=mark.ledger_id, seq=1, hash="f" * 64))
-
-
 @pytest.mark.parametrize(
     ("harm", "reason"),
     [
-        (_no_mark, "the mark is gone: was this file put here?"),
         (_no_ledger, "the ledger is gone, and with it every send"),
-        (_emptied, "the same, by truncation"),
         (_restored, "a backup older than the last send"),
-        (_from_another, "another ledger's mark"),
-        (_torn, "a mark that cannot be read shows nothing"),
-        (_restored_with_its_newest_mark_spoilt, "what is left of the mark is older than the send"),
-        (_restored_with_its_mark_cut, "the same, where the end of the mark is gone"),
-        (_other_history, "as long, but not the same"),
+        (_restored_with_its_mark_cut, "what is left of the mark is older than the send"),
     ],
 )
 def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callable[[Path], None], reason: str) -> None:
@@ -275,19 +200,3 @@ def test_memory_without_records_is_not_taken_for_a_first_start(tmp_path: Path) -
 
     with pytest.raises(NotSafe, match="mark"):
         open_ledger(tmp_path)
-
-
-def test_a_ledger_ahead_of_its_mark_is_fine(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        (write,) = planned(ledger)
-        before_sending = read_mark(place_in(tmp_path))
-        sent(ledger, write, after(1))
-        ledger.apply(Commit(at=NOW, records=(fired(),)))
-    assert before_sending is not None
-    write_mark(place_in(tmp_path), before_sending)
-
-    with open_ledger(tmp_path) as again:
-        stored = again.write(write.id)
-
-    assert stored is not None
-    assert stored.state == "sending", "a crash between commit and mark: recovery takes it for unknown"

@@ -5,22 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import ACME, NOW, RULE, after, memory, open_ledger, plan, planned
-from worker.model.commits import Commit, LogFilter, MemoryChange, Record
+from tests.unit.ledger.examples import ACME, NOW, RULE, after, memory, open_ledger, planned
+from worker.model.commits import Commit, MemoryChange, Record
 from worker.model.errors import StateConflict
 from worker.model.facts import PartnerId
 
 AGAIN = Record(at=after(2), kind="again", reason="person", why="mended", partner=ACME, rule=RULE, by="ann")
-
-
-def test_memories_are_replaced_with_the_record_of_who_wanted_it(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        ledger.apply(Commit(at=NOW, memory=(memory(1),)))
-        ledger.reopen([MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
-
-        assert ledger.rule_memories(ACME) == (memory(2),)
-        assert [record["by"] for record in ledger.log(LogFilter())] == ["ann"]
-        assert ledger.verify() is None
 
 
 @pytest.mark.parametrize("stored", [(), (replace(memory(1), held="cooldown"),), (memory(3),)])
@@ -47,9 +37,3 @@ def test_the_daemon_sees_that_something_was_reopened_since_it_looked(tmp_path: P
         assert ledger.standing(ACME, before).reopened
         assert not ledger.standing(ACME, ledger.last_seq()).reopened
         assert not ledger.standing(PartnerId("partner-id-other"), before).reopened
-
-
-def test_what_a_person_planned_says_so(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        ledger.apply(Commit(at=NOW, plans=(plan(),), by="ann"))
-        assert [record["by"] for record in ledger.log(LogFilter())] == ["ann"]

@@ -21,7 +21,6 @@ from tests.unit.ledger.examples import (
     become,
     intent,
     key,
-    kinds,
     no_brake,
     older_mark,
     open_ledger,
@@ -262,14 +261,6 @@ def test_a_later_step_of_an_episode_begun_earlier_is_no_new_beginning(ledger: Sq
 
     assert ledger.first_sendings(ACME, NOW + timedelta(seconds=50)) == {}
     assert ledger.first_sendings(ACME, after(1)) == {(E1, RULE): [after(1)]}
-
-
-def test_the_log_tells_the_whole_story(ledger: SqlLedger) -> None:
-    (write,) = planned(ledger)
-    become(ledger, sent(ledger, write, after(1)), "applied", after(2))
-
-    assert kinds(list(ledger.log(LogFilter()))) == ["planned", "sending", "applied"]
-    assert ledger.verify() is None
 
 
 def test_which_of_two_was_sent_later_does_not_go_by_a_clock_that_is_set_back(ledger: SqlLedger) -> None:
