@@ -3,63 +3,53 @@
 import io
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import typer
 
-from tests.unit.ledger.examples import NOW, fired
-from worker.cli.app import app
-from worker.cli.log import heads_of
-from worker.cli.log import log as log_command
-from worker.ledger.sql import SqlLedger
+from tests.calling import Called, call, settle_in
+from tests.unit.ledger.examples import NOW, fired, open_ledger
 from worker.model.commits import Commit
-from worker.model.errors import UsageError
-from worker.model.facts import RuleId
 
 RECORDS = 5
 FORMS = ("jsonl", "csv", "json")
+Log = Callable[..., Called]
+
+
+def log_in(folder: Path, *whys: str) -> Log:
+    """The command `log` in a folder whose ledger has these records."""
+    config = settle_in(folder)
+    with open_ledger(folder) as ledger:
+        records = tuple(fired(NOW + timedelta(seconds=place), why=why) for place, why in enumerate(whys))
+        ledger.apply(Commit(at=NOW, records=records))
+    return lambda *arguments: call("log", *arguments, config=config)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "config.yaml").write_text("{}\n", "utf-8")
-    with SqlLedger.open(f"sqlite:///{tmp_path}/worker.db", clock_now=lambda: NOW) as ledger:
-        records = tuple(fired(NOW + timedelta(seconds=one), why=f"=look {one}") for one in range(RECORDS))
-        ledger.apply(Commit(at=NOW, records=records))
-    return tmp_path
+def log(tmp_path: Path) -> Log:
+    return log_in(tmp_path, *(f"=look {one}" for one in range(RECORDS)))
 
 
-def call(folder: Path, *arguments: str) -> int:
-    """Runs ``log`` as the shell would; the code it ends with."""
-    assert log_command is not None
-    try:
-        ended = app(["--config", str(folder / "config.yaml"), "log", *arguments], standalone_mode=False)
-    except typer.Exit as stop:
-        return stop.exit_code
-    return ended if isinstance(ended, int) else 0
-
-
-def exported(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> tuple[Path, str]:
+def exported(log: Log, form: str, folder: Path) -> tuple[Path, str]:
     """The file of an export, and the head that was said beside it."""
-    assert call(folder, "--format", form) == 0
-    said = capsys.readouterr()
+    done = log("--format", form)
+    assert done.code == 0
     file = folder / f"log.{form}"
-    file.write_text(said.out, "utf-8", newline="")
-    return file, said.err.strip().removeprefix("head ")
+    file.write_text(done.out, "utf-8", newline="")
+    return file, done.err.strip().removeprefix("head ")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_export_is_verified_with_nothing_but_the_file_and_the_head(
-    folder: Path, form: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+    log: Log, form: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    file, head = exported(folder, form, capsys)
-    elsewhere = tmp_path_factory.mktemp("another machine")
-    assert call(elsewhere, "--verify", "--from", str(file), "--against", head) == 0
-    assert capsys.readouterr().out == f"the chain holds from the first record: {RECORDS} records; head {head}\n"
+    file, head = exported(log, form, tmp_path)
+    elsewhere = settle_in(tmp_path_factory.mktemp("another machine"))
+    done = call("log", "--verify", "--from", str(file), "--against", head, config=elsewhere)
+    assert done.code == 0
+    assert done.out == f"the chain holds from the first record: {RECORDS} records; head {head}\n"
 
 
 def without(file: Path, form: str, *left_out: int) -> None:
@@ -76,19 +66,17 @@ def without(file: Path, form: str, *left_out: int) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_word_that_was_changed_is_found_out(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file, head = exported(folder, form, capsys)
-    file.write_text(file.read_text("utf-8").replace("look 3", "look 4"), "utf-8")
-    assert call(folder, "--verify", "--from", str(file), "--against", head) == 1
-    assert "record 4 was changed" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_an_end_that_was_cut_off_is_found_out(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file, head = exported(folder, form, capsys)
+def test_a_changed_word_and_a_cut_end_are_found_out(log: Log, form: str, tmp_path: Path) -> None:
+    file, head = exported(log, form, tmp_path)
+    whole = file.read_text("utf-8")
+    file.write_text(whole.replace("look 3", "look 4"), "utf-8")
+    changed = log("--verify", "--from", str(file), "--against", head)
+    file.write_text(whole, "utf-8", newline="")
     without(file, form, 5)
-    assert call(folder, "--verify", "--from", str(file), "--against", head) == 1
-    assert "its end was cut off" in capsys.readouterr().out
+    cut = log("--verify", "--from", str(file), "--against", head)
+
+    assert (changed.code, "record 4 was changed" in changed.out) == (1, True)
+    assert (cut.code, "its end was cut off" in cut.out) == (1, True)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -104,88 +92,63 @@ def test_an_end_that_was_cut_off_is_found_out(folder: Path, form: str, capsys: p
 )
 @pytest.mark.parametrize("bound", [True, False], ids=["with the head", "without it"])
 def test_an_export_with_records_left_out_does_not_hold(
-    folder: Path,
-    form: str,
-    left_out: tuple[int, ...],
-    words: str,
-    bound: bool,
-    capsys: pytest.CaptureFixture[str],
+    log: Log, tmp_path: Path, form: str, left_out: tuple[int, ...], words: str, bound: bool
 ) -> None:
-    file, head = exported(folder, form, capsys)
+    """As one that was narrowed has, too."""
+    file, head = exported(log, form, tmp_path)
     without(file, form, *left_out)
-    against = ("--against", head) if bound else ()
 
-    assert call(folder, "--verify", "--from", str(file), *against) == 1
-    assert words in capsys.readouterr().out
-
-
-def test_a_narrowed_export_does_not_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: NOW) as ledger:
-        other = replace(fired(NOW, why="other"), rule=RuleId("other-rule"))
-        ledger.apply(Commit(at=NOW, records=(other, fired(NOW + timedelta(seconds=9)))))
-    assert call(folder, "--verify") == 0
-    head = capsys.readouterr().out.split("head ")[1].strip()
-    assert call(folder, "--format", "csv", "--rule", "other-rule") == 0
-    part = folder / "part.csv"
-    part.write_text(capsys.readouterr().out, "utf-8", newline="")
-
-    assert call(folder, "--verify", "--from", str(part), "--against", head) == 1
-    assert "record 1 is missing" in capsys.readouterr().out
+    done = log("--verify", "--from", str(file), *(("--against", head) if bound else ()))
+    assert (done.code, words in done.out) == (1, True)
 
 
-def test_records_that_came_after_the_head_are_not_what_was_exported_with_it(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, head = exported(folder, "jsonl", capsys)
-    with SqlLedger.open(f"sqlite:///{folder}/worker.db", clock_now=lambda: NOW) as ledger:
+def test_records_that_came_after_the_head_are_not_what_was_exported_with_it(log: Log, tmp_path: Path) -> None:
+    _, head = exported(log, "jsonl", tmp_path)
+    with open_ledger(tmp_path) as ledger:
         ledger.apply(Commit(at=NOW, records=(fired(NOW, why="later"),)))
-    later, _ = exported(folder, "jsonl", capsys)
+    later, _ = exported(log, "jsonl", tmp_path)
 
-    assert call(folder, "--verify", "--from", str(later), "--against", head) == 1
-    assert f"broken at seq {RECORDS + 1}: what stands after the head came later" in capsys.readouterr().out
+    done = log("--verify", "--from", str(later), "--against", head)
+    assert done.code == 1
+    assert f"broken at seq {RECORDS + 1}: what stands after the head came later" in done.out
 
 
-def test_the_ledger_itself_is_held_against_a_head_of_earlier(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, head = exported(folder, "jsonl", capsys)
-    assert call(folder, "--verify", "--against", head) == 0
-    assert f"the chain holds: {RECORDS} records; head {head}" in capsys.readouterr().out
-    other = head.replace(head[-6:], "0" * 6)
-    assert call(folder, "--verify", "--against", other) == 1
-    assert "another hash than the head" in capsys.readouterr().out
-    later = head.replace("5:", "9:")
-    assert call(folder, "--verify", "--against", later) == 1
-    assert "has no record 9" in capsys.readouterr().out
+def test_the_ledger_itself_is_held_against_a_head_of_earlier(log: Log, tmp_path: Path) -> None:
+    _, head = exported(log, "jsonl", tmp_path)
+    right = log("--verify", "--against", head)
+    other = log("--verify", "--against", head.replace(head[-6:], "0" * 6))
+    later = log("--verify", "--against", head.replace("5:", "9:"))
+
+    assert (right.code, f"the chain holds: {RECORDS} records; head {head}" in right.out) == (0, True)
+    assert (other.code, "another hash than the head" in other.out) == (1, True)
+    assert (later.code, "has no record 9" in later.out) == (1, True)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_empty_log_has_a_head_too(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").write_text("{}\n", "utf-8")
-    with SqlLedger.open(f"sqlite:///{tmp_path}/worker.db", clock_now=lambda: NOW):
-        pass
-    file, head = exported(tmp_path, form, capsys)
+def test_an_empty_log_has_a_head_too(tmp_path: Path, form: str) -> None:
+    log = log_in(tmp_path)
+    file, head = exported(log, form, tmp_path)
     assert head.splitlines()[-1].endswith("0:" + "0" * 64)
     if form != "jsonl":
-        assert call(tmp_path, "--verify", "--from", str(file)) == 0
-    assert call(tmp_path, "--verify", "--from", str(file), "--against", "0:" + "0" * 64) == 0
+        assert log("--verify", "--from", str(file)).code == 0
+    assert log("--verify", "--from", str(file), "--against", "0:" + "0" * 64).code == 0
 
 
-def test_an_empty_file_is_no_export_unless_the_head_says_that_the_log_was_empty(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_file_is_no_export_unless_the_head_says_that_the_log_was_empty(log: Log, tmp_path: Path) -> None:
     empty = tmp_path / "e.csv"
     empty.write_bytes(b"")
-    with pytest.raises(UsageError, match=r"e\.csv: this is no export: it is empty"):
-        call(folder, "--verify", "--from", str(empty))
-    assert capsys.readouterr().out == ""
-    assert call(folder, "--verify", "--from", str(empty), "--against", f"0:{'0' * 64}") == 0
-    assert "holds from the first record: 0 records" in capsys.readouterr().out
-    assert call(folder, "--verify", "--from", str(empty), "--against", f"5:{'a' * 64}") == 1
-    assert "its end was cut off" in capsys.readouterr().out
+    bare = log("--verify", "--from", str(empty))
+    of_none = log("--verify", "--from", str(empty), "--against", f"0:{'0' * 64}")
+    of_some = log("--verify", "--from", str(empty), "--against", f"5:{'a' * 64}")
+
+    assert (bare.code, bare.out, "e.csv: this is no export: it is empty" in bare.err) == (2, "", True)
+    assert (of_none.code, "holds from the first record: 0 records" in of_none.out) == (0, True)
+    assert (of_some.code, "its end was cut off" in of_some.out) == (1, True)
 
 
-def test_a_part_has_no_head_of_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(folder, "--format", "jsonl", "--rule", "pause-cancelled") == 0
-    assert "head" not in capsys.readouterr().err
+def test_a_part_has_no_head_of_its_own(log: Log) -> None:
+    done = log("--format", "jsonl", "--rule", "pause-cancelled")
+    assert (done.code, "head" in done.err) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -196,39 +159,29 @@ def test_a_part_has_no_head_of_its_own(folder: Path, capsys: pytest.CaptureFixtu
         (("--against", "5:" + "a" * 65, "--verify"), "SEQ:HASH"),
         (("--from", "x"), "go with --verify"),
         (("--verify", "--from", "there is none"), "cannot be read"),
-        (("--verify", "--from", "config.yaml"), "no export"),
-        (("--verify", "--follow"), "cannot be narrowed"),
+        (("--verify", "--from", "rules/rules.yaml"), "no export"),
     ],
 )
 def test_wrong_usage_says_what_to_do(
-    folder: Path, arguments: Sequence[str], words: str, monkeypatch: pytest.MonkeyPatch
+    log: Log, arguments: Sequence[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
-    with pytest.raises(UsageError, match=words):
-        call(folder, *arguments)
+    monkeypatch.chdir(tmp_path)
+    done = log(*arguments)
+    assert (done.code, done.out, words in done.err) == (2, "", True), done.both
 
 
-def test_an_export_may_come_from_a_pipe(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, head = exported(folder, "csv", capsys)
+def test_an_export_may_come_from_a_pipe(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, head = exported(log, "csv", tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
-    assert call(folder, "--verify", "--from", "-", "--against", head) == 0
-
-
-def test_no_head_is_no_head() -> None:
-    assert heads_of(None) == []
+    assert log("--verify", "--from", "-", "--against", head).code == 0
 
 
 @pytest.mark.parametrize("digits", [12, 13, 64])
-def test_the_beginning_of_a_hash_is_enough_to_know_the_log_by(
-    folder: Path, digits: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, head = exported(folder, "jsonl", capsys)
+def test_the_beginning_of_a_hash_is_enough_to_know_the_log_by(log: Log, digits: int, tmp_path: Path) -> None:
+    file, head = exported(log, "jsonl", tmp_path)
     begun = head[: head.index(":") + 1 + digits]
     other = begun[:-1] + ("0" if begun[-1] != "0" else "1")
 
-    assert call(folder, "--verify", "--against", begun) == 0
-    assert call(folder, "--verify", "--from", str(file), "--against", begun) == 0
-    assert call(folder, "--verify", "--against", other) == 1
-    assert call(folder, "--verify", "--from", str(file), "--against", other) == 1
+    for source in ((), ("--from", str(file))):
+        assert log("--verify", *source, "--against", begun).code == 0
+        assert log("--verify", *source, "--against", other).code == 1
