@@ -2,14 +2,11 @@
 
 import json
 import re
-import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from tests.calling import call, settle_in
-from tests.unit.ledger.examples import NOW, key, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import NOW, place_in
 from worker.ledger.lock import SenderLock
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
@@ -18,25 +15,13 @@ from worker.model.facts import Json
 from worker.system import utc_now
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger with a write of an earlier world."""
-    folder = tmp_path_factory.mktemp("home")
-    settle_in(folder)
-    with open_ledger(folder) as ledger:
-        planned(ledger, plan(key()))
-    return folder
-
-
-def test_the_embedded_world_begins_anew_and_its_ledger_does_not_which_is_said(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-
-    done = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
+def test_the_embedded_world_begins_anew_and_its_ledger_does_not_which_is_said(config: Path) -> None:
+    done = call("run", "--for", "1ms", config=config)
 
     assert done.code == 0
-    assert f"it begins anew at every start, and the ledger {tmp_path / 'worker.db'} does not" in done.err
+    assert f"it begins anew at every start, and the ledger {config.parent / 'worker.db'} does not" in done.err
     assert "remove worker.db*" in done.err
-    assert (tmp_path / "worker.db").exists(), "nothing is thrown away"
+    assert (config.parent / "worker.db").exists(), "nothing is thrown away"
 
 
 def test_a_run_on_the_sandbox_says_that_nothing_is_real(tmp_path: Path) -> None:
@@ -65,13 +50,11 @@ rules:
     assert record["why"].endswith(said)
 
 
-def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-
-    with SenderLock.acquire(place_in(tmp_path), now=NOW):
-        held = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
-    place_in(tmp_path).mark.unlink()
-    lost = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
+def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(config: Path) -> None:
+    with SenderLock.acquire(place_in(config.parent), now=NOW):
+        held = call("run", "--for", "1ms", config=config)
+    place_in(config.parent).mark.unlink()
+    lost = call("run", "--for", "1ms", config=config)
 
     assert (held.code, "is held by process" in held.err, "anew" in held.err) == (3, True, False), held.err
     assert (lost.code, "mark" in lost.err, "to begin anew" in lost.err) == (3, True, False), lost.err
@@ -99,25 +82,22 @@ def test_what_the_service_asked_for_is_kept_by_whoever_starts_next(tmp_path: Pat
     assert abs(datetime.fromisoformat(str(when)) - until) < timedelta(seconds=1)
 
 
-def test_a_ledger_that_others_may_read_is_told_of_with_the_remedy(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-    tmp_path.chmod(0o755)
-    (tmp_path / "worker.db").chmod(0o644)
+def test_a_ledger_that_others_may_read_is_told_of_with_the_remedy(config: Path) -> None:
+    config.parent.chmod(0o755)
+    (config.parent / "worker.db").chmod(0o644)
 
-    first = call("run", "--for", "1ms", config=tmp_path / "config.yaml")
+    first = call("run", "--for", "1ms", config=config)
 
     assert first.code == 0
     assert "others on this machine may read worker.db" in first.err
-    assert f"chmod 600 {tmp_path / 'worker.db'}" in first.err
+    assert f"chmod 600 {config.parent / 'worker.db'}" in first.err
 
 
-def test_each_cycle_tells_the_head_of_the_log(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
-
-    done = call("run", "--for", "4s", config=tmp_path / "config.yaml")
+def test_each_cycle_tells_the_head_of_the_log(config: Path) -> None:
+    done = call("run", "--for", "4s", config=config)
 
     cycles = [one for one in map(json.loads, re.findall(r"^{.*}$", done.err, re.MULTILINE)) if one["event"] == "cycle"]
     assert cycles, done.err
     for line in cycles:
-        against = call("log", "--verify", "--against", line["log_head"], config=tmp_path / "config.yaml")
+        against = call("log", "--verify", "--against", line["log_head"], config=config)
         assert (against.code, against.out[:15]) == (0, "the chain holds"), against.both

@@ -1,12 +1,13 @@
-"""Tables for a person: readable where there is little room, and never an order to the terminal."""
+"""What is printed: JSON, times, and tables that are readable where there is little room and no order to a terminal."""
 
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.cli.output import print_table
+from worker.cli.output import print_json, print_table, when
 from worker.cli.sandbox import LOG_NAMES, log_row
 from worker.model.facts import Json
 
@@ -89,3 +90,17 @@ def test_a_state_has_its_colour_where_the_terminal_has_some(monkeypatch: pytest.
     monkeypatch.delenv("FORCE_COLOR")
     monkeypatch.delenv("NO_COLOR")
     assert "\x1b" not in "\n".join(printed(names, rows)), "a pipe has none"
+
+
+def test_what_people_write_is_printed_as_they_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"title": "Münster"})
+    assert capsys.readouterr().out == '{\n  "title": "Münster"\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0s ago"), (125, "2m5s ago"), (7_513, "2h5m ago"), (18 * 86_400 + 7_513, "18d2h ago"), (-30, "in 30s")],
+)
+def test_a_time_is_shown_with_its_distance_the_less_exact_the_longer(seconds: float, words: str) -> None:
+    at = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert when(at, at + timedelta(seconds=seconds)) == f"2026-03-01 12:00:00 UTC ({words})"
