@@ -1,21 +1,14 @@
 """`campaign-worker check` as its user meets it: everything at once, whatever is wrong with config and rules."""
 
-import json
 from pathlib import Path
 from time import process_time
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from worker.cli.app import app
+from tests.calling import Called, call
 
 RULE = "rules:\n  - {id: a, when: event.status == 'cancelled', do: [pause]}\n"
 WRONG = "rules:\n  - {id: a, when: spend > 5.0 && event.statsu == 'x', do: [pause]}\n"
-
-
-def check(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
 
 
 @pytest.fixture
@@ -26,27 +19,26 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def called(home: Path, config: str, *options: str) -> Result:
+def called(home: Path, config: str, *options: str) -> Called:
     (home / "config.yaml").write_text(config, encoding="utf-8")
-    return check("--config", str(home / "config.yaml"), "check", *options)
+    return call("check", *options, config=home / "config.yaml")
 
 
 def test_a_good_set_exits_0_and_says_what_it_costs(home: Path) -> None:
     done = called(home, "rules: rules\n", "--events", "100")
-    assert done.exit_code == 0, done.output
+    assert done.code == 0, done.both
     assert (
-        "with 100 events a partner (--events N): at most 21 of the 300 requests a minute that are allowed"
-        in done.stderr
+        "with 100 events a partner (--events N): at most 21 of the 300 requests a minute that are allowed" in done.err
     )
-    assert "1 rule, 0 errors, 1 warning" in done.stderr, "no test reaches it"
+    assert "1 rule, 0 errors, 1 warning" in done.err, "no test reaches it"
 
 
 def test_a_broken_config_hides_no_broken_rule(home: Path) -> None:
     """Its facts are known by their names, so that no right rule is called wrong for them."""
     (home / "rules" / "r.yaml").write_text(WRONG, encoding="utf-8")
     done = called(home, "mode: lives\nfacts: {spend: {gett: /x}}\npoll: 3\nassumptions: {nothing: 1}\n")
-    assert done.exit_code == 2
-    told = [line for line in done.stdout.splitlines() if line.startswith(str(home))]
+    assert done.code == 2
+    told = [line for line in done.out.splitlines() if line.startswith(str(home))]
     assert [line.removeprefix(str(home)).split(": ")[0] for line in told] == [
         *("/config.yaml:1:7", "/config.yaml:2:16", "/config.yaml:2:17", "/config.yaml:3:7", "/config.yaml:4:15"),
         "/rules/r.yaml:2:40",
@@ -56,16 +48,15 @@ def test_a_broken_config_hides_no_broken_rule(home: Path) -> None:
 @pytest.mark.parametrize("config", ["a: [", "- a", "facts: 3\nrules: rules\n", "rules: {}\n"])
 def test_a_config_that_is_none_is_told_and_nothing_breaks(home: Path, config: str) -> None:
     done = called(home, config)
-    assert done.exit_code == 2
-    assert f"{home}/config.yaml:" in done.stdout
-    assert not isinstance(done.exception, Exception)
+    assert done.code == 2
+    assert f"{home}/config.yaml:" in done.out
 
 
 def test_without_a_config_named_files_are_checked_all_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
-    assert check("check", "rules").exit_code == 0
-    assert check("check").exit_code == 2, "there is nothing that says which rules"
-    assert check("check", "nowhere").exit_code == 2
+    assert call("check", "rules").code == 0
+    assert call("check").code == 2, "there is nothing that says which rules"
+    assert call("check", "nowhere").code == 2
 
 
 def test_no_line_of_a_config_shows_a_secret(home: Path) -> None:
@@ -76,16 +67,16 @@ def test_no_line_of_a_config_shows_a_secret(home: Path) -> None:
     )
     for text in (config, config + "x: [", "{password: hunter2, mode: lives}", "? hunter2\n: {}\n"):
         done = called(home, text)
-        assert done.exit_code == 2
-        assert "hunter2" not in "\n".join(line for line in done.stdout.splitlines() if " | " in line)
-    assert "  3 | mode: lives\n    |       ^" in called(home, config).stdout, "what is no secret is shown"
+        assert done.code == 2
+        assert "hunter2" not in "\n".join(line for line in done.out.splitlines() if " | " in line)
+    assert "  3 | mode: lives\n    |       ^" in called(home, config).out, "what is no secret is shown"
 
 
 def test_a_script_is_told_the_same_as_a_person(home: Path) -> None:
     (home / "rules" / "r.yaml").write_text(WRONG, encoding="utf-8")
     done = called(home, "facts: {spend: {get: '/x/{eid}'}}\n", "--format", "json")
-    assert done.exit_code == 2
-    said: dict[str, Any] = json.loads(done.stdout)
+    assert done.code == 2
+    said = done.json
     [problem] = [one for one in said["problems"] if one["severity"] == "error"]
     assert problem == {
         "file": str(home / "rules" / "r.yaml"),
@@ -100,7 +91,7 @@ def test_a_script_is_told_the_same_as_a_person(home: Path) -> None:
     assert said["rules"] == 0
     assert said["requests"] == [], "what broken rules would cost nobody knows"
     (home / "rules" / "r.yaml").write_text(RULE, encoding="utf-8")
-    sound = json.loads(called(home, "", "--format", "json").stdout)
+    sound = called(home, "", "--format", "json").json
     assert sound["requests"][0]["budget"] == 300
 
 
@@ -109,15 +100,15 @@ def test_errors_come_first_and_warnings_of_a_kind_are_folded(home: Path) -> None
     wrong = "  - {id: w, when: event.statsu == 'x', do: [pause]}\n"
     (home / "rules" / "r.yaml").write_text("rules:\n" + "".join(costly) + wrong + wrong.replace("w,", "w2,"), "utf-8")
     done = called(home, "")
-    told = [line.removeprefix(f"{home}/rules/") for line in done.stdout.splitlines() if line.startswith(str(home))]
+    told = [line.removeprefix(f"{home}/rules/") for line in done.out.splitlines() if line.startswith(str(home))]
     assert [line.partition(":")[2].partition(":")[0] for line in told[:2]] == ["11", "12"], (
         "every error, before all else"
     )
-    assert done.stdout.count("reads setup of every event") == 3
+    assert done.out.count("reads setup of every event") == 3
     places = ", ".join(f"{home}/rules/r.yaml:{line}:20" for line in (5, 6, 7, 8, 9))
-    assert f"6 more warnings of this kind (cost; --format json has all): {places} and 1 more\n" in done.stdout
-    assert "requests a minute" not in done.stderr, "what broken rules would cost nobody knows"
-    assert json.loads(called(home, "", "--format", "json").stdout)["problems"][-1]["line"] == 10
+    assert f"6 more warnings of this kind (cost; --format json has all): {places} and 1 more\n" in done.out
+    assert "requests a minute" not in done.err, "what broken rules would cost nobody knows"
+    assert called(home, "", "--format", "json").json["problems"][-1]["line"] == 10
 
 
 def test_500_rules_are_checked_in_2_seconds_and_100_lines(home: Path) -> None:
@@ -133,5 +124,5 @@ def test_500_rules_are_checked_in_2_seconds_and_100_lines(home: Path) -> None:
     began = process_time()
     done = called(home, "")
     assert process_time() - began < 2
-    assert "500 rules, 0 errors" in done.stderr
-    assert len(done.stdout.splitlines()) <= 100
+    assert "500 rules, 0 errors" in done.err
+    assert len(done.out.splitlines()) <= 100

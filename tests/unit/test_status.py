@@ -1,23 +1,19 @@
 """`campaign-worker status`: the rules in force beside the files as they are now."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.calling import call, settle_in
-from worker.cli.app import app
+from tests.unit.ledger.examples import open_ledger
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of, said_by_holder
-from worker.ledger.sql import SqlLedger
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
 from worker.rules.load import files_hash
 from worker.system import utc_now
 
-RULE = "rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]\n"
 SINCE = "2026-03-01T12:00:00Z"
 
 
@@ -37,20 +33,14 @@ SINCE = "2026-03-01T12:00:00Z"
 def test_the_rules_in_force_are_set_against_the_files(
     tmp_path: Path, daemon: Mapping[str, str], line: str, reason: str
 ) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "r.yaml").write_text(RULE, encoding="utf-8")
-    (tmp_path / "config.yaml").write_text("ledger: sqlite:///w.db\n", encoding="utf-8")
+    config = settle_in(tmp_path)
     on_disk = files_hash(tmp_path / "rules")
     rules: dict[str, Json] = {key: on_disk if value == "FILES" else value for key, value in daemon.items()}
-    with SqlLedger.open(f"sqlite:///{tmp_path}/w.db", clock_now=utc_now) as ledger:
-        now = utc_now()
+    with open_ledger(tmp_path, now := utc_now()) as ledger:
         ledger.save_status(DaemonStatus(pid=1, since=now, seen_at=now, body={"rules": rules}))
 
-    call = ["--config", str(tmp_path / "config.yaml"), "status"]
-    table = CliRunner().invoke(app, call)
-    assert line in " ".join(table.stdout.split()), reason
-    said = json.loads(CliRunner().invoke(app, [*call, "--format", "json"]).stdout)
-    assert said["rules"] == {
+    assert line in " ".join(call("status", config=config).out.split()), reason
+    assert call("status", "--format", "json", config=config).json["rules"] == {
         **dict.fromkeys(("hash", "loaded_at", "error", "refused_at")),
         "ids": [],
         **rules,
@@ -60,9 +50,9 @@ def test_the_rules_in_force_are_set_against_the_files(
 
 def told(config: Path) -> tuple[str, Json]:
     """What `status` says of the config: its row, and its object."""
-    rows = CliRunner().invoke(app, ["--config", str(config), "status"]).stdout.splitlines()
-    said = json.loads(CliRunner().invoke(app, ["--config", str(config), "status", "--format", "json"]).stdout)
-    return " ".join(" ".join(row for row in rows if row.startswith("config ")).split()), said["config"]
+    rows = call("status", config=config).out.splitlines()
+    said: Json = call("status", "--format", "json", config=config).json["config"]
+    return " ".join(" ".join(row for row in rows if row.startswith("config ")).split()), said
 
 
 @pytest.mark.parametrize(
