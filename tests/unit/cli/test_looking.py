@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.unit.ledger.examples import ACME, NOW, open_ledger
+from tests.unit.ledger.examples import ACME, NOW, open_ledger, place_in
 from worker.ledger.lock import SenderLock
-from worker.ledger.places import LedgerPlace
 from worker.model.commits import Commit, DaemonStatus, of_write
 from worker.model.facts import Json
 from worker.system import utc_now
@@ -33,10 +32,6 @@ WATCHED: dict[str, Json] = {
 }
 
 
-def place(config: Path) -> LedgerPlace:
-    return LedgerPlace(file=config.parent / "worker.db")
-
-
 def say_as_daemon(config: Path, pid: int, at: datetime, **more: Json) -> None:
     """What a daemon says of itself."""
     body: dict[str, Json] = {
@@ -53,7 +48,7 @@ def say_as_daemon(config: Path, pid: int, at: datetime, **more: Json) -> None:
 @contextmanager
 def daemon(config: Path, at: datetime) -> Iterator[None]:
     """A process, this one, that holds the ledger since then."""
-    with SenderLock.acquire(place(config), now=at):
+    with SenderLock.acquire(place_in(config.parent), now=at):
         yield
 
 
@@ -84,7 +79,7 @@ def test_the_life_of_a_write_shows_what_was_sent_and_the_whole_log_keeps_its_lin
 def test_a_ledger_that_is_gone_but_for_its_mark_is_never_read_as_an_empty_one(
     config: Path, arguments: tuple[str, ...]
 ) -> None:
-    place(config).file.unlink()
+    place_in(config.parent).file.unlink()
 
     done = call(*arguments, config=config)
 
@@ -94,14 +89,14 @@ def test_a_ledger_that_is_gone_but_for_its_mark_is_never_read_as_an_empty_one(
 
 
 def test_an_emptied_ledger_is_lost_as_well(config: Path) -> None:
-    place(config).file.write_bytes(b"")
+    place_in(config.parent).file.write_bytes(b"")
 
     assert call("log", "--verify", config=config).code == 3
 
 
 def test_status_says_that_a_ledger_is_gone_from_under_a_running_daemon(config: Path) -> None:
     with daemon(config, NOW):
-        place(config).file.unlink()
+        place_in(config.parent).file.unlink()
         done = call("status", config=config)
         healthy = call("status", "--healthy", config=config)
 

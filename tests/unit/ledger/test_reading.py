@@ -33,13 +33,9 @@ from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound
+from worker.model.facts import Json
 from worker.web.views import writes_json
 
-CONTRACT_FIELDS = [
-    *("id", "state", "reason", "partner", "event", "rule", "rules", "episode", "position", "item", "action", "attempt"),
-    *("planned_at", "changed_at", "held_by", "held_until", "confirmed_by", "before", "why"),
-    *("wanted", "params"),
-]
 NOBODY = 65534
 
 
@@ -110,10 +106,7 @@ def test_a_write_is_printed_with_the_fields_of_the_contract(ledger: SqlLedger) -
     (write,) = planned(ledger, plan(key(4, position=2), intent("run")))
     held = become(ledger, write, "planned", after(1), held_by="surge", held_until=after(60.5), before={"a": 1})
 
-    body = writes_json(held)
-
-    assert list(body) == CONTRACT_FIELDS
-    assert json.loads(json.dumps(body)) == {
+    expected: Json = {
         "id": 1,
         "state": "planned",
         "reason": "condition",
@@ -136,6 +129,7 @@ def test_a_write_is_printed_with_the_fields_of_the_contract(ledger: SqlLedger) -
         "wanted": {},
         "params": {},
     }
+    assert json.dumps(writes_json(held)) == json.dumps(expected), "in this order, too"
 
 
 def test_writes_can_be_narrowed_and_come_oldest_first(ledger: SqlLedger) -> None:

@@ -61,30 +61,19 @@ def test_a_record_is_told_by_its_kind_or_its_reason(record: dict[str, Any], topi
 
 
 def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None:
-    record: dict[str, Any] = {
-        "kind": "halted",
-        "write": 7,
-        "action": "boost",
-        "event": "e1",
-        "why": "wrong",
-        "by": "ann",
-    }
-    found = note_of(record, ASKED)
-    assert found is not None
-    assert found.text == "write 7: boost of e1: wrong (ann)"
+    said = {"kind": "halted", "write": 7, "action": "boost", "event": "e1", "why": "wrong", "by": "ann"}
+    assert note_of(said, ASKED) == item("write 7: boost of e1: wrong (ann)", topic="halted", rule="", partner="")
 
 
 def test_a_message_that_asks_for_approval_says_what_is_approved_and_what_it_spends() -> None:
-    record: dict[str, Any] = {"kind": "waiting", "reason": "surge", "write": 7, "action": "boost", "event": "e1"}
+    record = {"kind": "waiting", "reason": "surge", "write": 7, "action": "boost", "event": "e1", "why": "26 events"}
     boost = Wanted(does="PUBLISHED, draft: total_budget 500", before="DRAFT", amount=500.0, currency="EUR")
-    found = note_of({**record, "why": "26 events"}, ASKED, boost)
-    assert found is not None
-    assert found.text == (
-        "write 7: boost of e1, spends 500 EUR, DRAFT -> PUBLISHED, draft: total_budget 500: 26 events"
-    )
-    unread = note_of({**record, "why": "26 events"}, ASKED, Wanted(does="PUBLISHED", unknown="nobody has read it"))
-    assert unread is not None
-    assert "amount unknown: nobody has read it" in unread.text
+    unread = Wanted(does="PUBLISHED", unknown="nobody has read it")
+    told, vague = note_of(record, ASKED, boost), note_of(record, ASKED, unread)
+    assert told is not None
+    assert told.text == "write 7: boost of e1, spends 500 EUR, DRAFT -> PUBLISHED, draft: total_budget 500: 26 events"
+    assert vague is not None
+    assert "amount unknown: nobody has read it" in vague.text
 
 
 def test_what_a_service_says_is_one_line_of_bounded_length() -> None:
