@@ -48,13 +48,6 @@ def test_descending_turns_the_order_round() -> None:
     assert down == up[::-1]
 
 
-def test_under_another_page_parameter_the_default_one_is_not_heard() -> None:
-    desk = Desk(settings=TwinSettings(page_parameter="p"))
-
-    assert desk.read("/events/?limit=3&page=2")["page"] == 1
-    assert desk.read("/events/?limit=3&p=2")["page"] == 2
-
-
 @pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=-1", "page=0", "page=1.5", "limit=" + "9" * 5000])
 def test_a_page_that_cannot_be_is_an_invalid_request(query: str) -> None:
     assert Desk().status("GET", f"/events/?{query}") == 422

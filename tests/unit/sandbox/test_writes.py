@@ -187,21 +187,6 @@ def test_a_publish_can_mind_the_budget_range() -> None:
     assert desk.effects == []
 
 
-def test_a_published_setup_can_be_absent_from_then_on() -> None:
-    desk = Desk(settings=TwinSettings(setup_after_publish="absent"))
-    desk.status("POST", "/setup_processes/e2/boost")
-
-    assert desk.status("GET", "/setup_processes/e2") == 404
-    assert desk.read("/events/e2/campaigns") != []
-
-
-def test_state_field_and_values_of_a_setup_can_be_others() -> None:
-    settings = TwinSettings(setup_state_field="phase", setup_draft="open", setup_published="live")
-
-    assert Desk(settings=settings).read("/setup_processes/e2")["phase"] == "open"
-    assert Desk(settings=settings).read("/setup_processes/e1")["phase"] == "live"
-
-
 @pytest.mark.parametrize(("result", "expected"), [("none", 404), ("draft", 200)])
 def test_a_reset_setup_is_gone_or_a_draft_again(result: Literal["none", "draft"], expected: int) -> None:
     desk = Desk(settings=TwinSettings(reset_setup_result=result))
