@@ -59,6 +59,18 @@ class Door:
     async def token(self) -> str:
         return (await self.sign_in.token()).reveal()
 
+    def tokens(self, *waits: float) -> list[str]:
+        """The token that somebody gets after each of these waits."""
+
+        async def story() -> list[str]:
+            found = []
+            for wait_s in waits:
+                await self.clock.sleep(wait_s)
+                found.append(await self.token())
+            return found
+
+        return self.clock.run(story())
+
     async def error(self) -> WorkerError:
         with pytest.raises(WorkerError) as caught:
             await self.sign_in.token()
@@ -101,31 +113,14 @@ def test_who_gives_up_does_not_take_the_sign_in_from_the_others() -> None:
 def test_the_token_is_renewed_at_four_fifths_of_its_life_counted_from_the_request() -> None:
     door = Door()
 
-    async def story() -> list[str]:
-        seen = [await door.token()]
-        await door.clock.sleep(0.8 * LIFETIME_S - 1.0 - 0.5)
-        seen.append(await door.token())
-        await door.clock.sleep(1.0)
-        seen.append(await door.token())
-        return seen
-
-    assert door.clock.run(story()) == ["access-1", "access-1", "access-2"]
+    assert door.tokens(0.0, 0.8 * LIFETIME_S - 1.0 - 0.5, 1.0) == ["access-1", "access-1", "access-2"]
     assert door.times() == [0.0, 0.8 * LIFETIME_S + 0.5]
 
 
 def test_a_renewal_that_fails_leaves_the_old_token_in_use_and_is_tried_again() -> None:
     door = Door(lambda number: AuthAnswer(status=503) if number == 2 else signed_in(number))
 
-    async def story() -> list[str]:
-        seen = [await door.token()]
-        await door.clock.sleep(0.8 * LIFETIME_S)
-        seen.append(await door.token())
-        seen.append(await door.token())
-        await door.clock.sleep(6.0)
-        seen.append(await door.token())
-        return seen
-
-    assert door.clock.run(story()) == ["access-1", "access-1", "access-1", "access-3"]
+    assert door.tokens(0.0, 0.8 * LIFETIME_S, 0.0, 6.0) == ["access-1", "access-1", "access-1", "access-3"]
     assert len(door.posts) == 3
 
 
@@ -243,14 +238,10 @@ def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
     answers = {1: signed_in(1), 2: signed_in(2, IdToken=None, RefreshToken=None), 3: signed_in(3)}
     door = Door(lambda number: answers[number], refreshing())
 
-    async def story() -> tuple[str, ...]:
-        await door.token()
-        for _ in range(2):
-            await door.clock.sleep(0.8 * LIFETIME_S)
-            await door.token()
-        return tuple(await door.sign_in.partners())
+    door.tokens(0.0, 0.8 * LIFETIME_S, 0.8 * LIFETIME_S)
 
-    assert door.clock.run(story()) == ("partner-id-hall",), "who we are is known from the sign-in"
+    partners = door.clock.run(door.sign_in.partners())
+    assert partners == ("partner-id-hall",), "who we are is known from the sign-in"
     assert [(path, body) for _, path, body in door.posts[1:]] == [
         ("/auth/refresh", {"RefreshToken": "refresh-1"}),
         ("/auth/refresh", {"RefreshToken": "refresh-1"}),
@@ -260,12 +251,7 @@ def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
 def test_a_refresh_that_fails_is_followed_by_a_sign_in() -> None:
     door = Door(lambda number: AuthAnswer(status=401) if number == 2 else signed_in(number), refreshing())
 
-    async def story() -> str:
-        await door.token()
-        await door.clock.sleep(0.8 * LIFETIME_S)
-        return await door.token()
-
-    assert door.clock.run(story()) == "access-3"
+    assert door.tokens(0.0, 0.8 * LIFETIME_S) == ["access-1", "access-3"]
     assert [path for _, path, _ in door.posts] == ["/auth", "/auth/refresh", "/auth"]
     assert door.times()[2] - door.times()[1] == 5.0
 

@@ -116,23 +116,20 @@ def test_settings_that_can_be_are_taken() -> None:
 TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
 WORDS = st.sampled_from(
     [
-        "events",
-        "e1",
-        "e2",
-        "setup_processes",
-        "boost",
-        "campaigns_setup",
-        "series",
-        "auth",
-        "",
-        "task",
-        "clusters",
-        "client_campaign_status",
-        "suggested_tcs",
-        "campaigns",
-        "daily_revenue_summary",
-        "%2F",
-        "%ff",
+        *(
+            "events",
+            "e1",
+            "e2",
+            "setup_processes",
+            "boost",
+            "campaigns_setup",
+            "series",
+            "auth",
+            "",
+            "task",
+            "clusters",
+        ),
+        *("client_campaign_status", "suggested_tcs", "campaigns", "daily_revenue_summary", "%2F", "%ff"),
         "budget_min_max",
     ]
 )
