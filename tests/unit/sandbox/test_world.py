@@ -116,21 +116,9 @@ def test_settings_that_can_be_are_taken() -> None:
 TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
 WORDS = st.sampled_from(
     [
-        *(
-            "events",
-            "e1",
-            "e2",
-            "setup_processes",
-            "boost",
-            "campaigns_setup",
-            "series",
-            "auth",
-            "",
-            "task",
-            "clusters",
-        ),
+        *("events", "e1", "e2", "setup_processes", "boost", "campaigns_setup", "series", "auth", "", "task"),
         *("client_campaign_status", "suggested_tcs", "campaigns", "daily_revenue_summary", "%2F", "%ff"),
-        "budget_min_max",
+        *("clusters", "budget_min_max"),
     ]
 )
 NAMES = st.sampled_from(
