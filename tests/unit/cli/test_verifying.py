@@ -116,11 +116,9 @@ def test_records_that_came_after_the_head_are_not_what_was_exported_with_it(log:
 def test_the_ledger_itself_is_held_against_a_head_of_earlier(log: Log, tmp_path: Path) -> None:
     _, head = exported(log, "jsonl", tmp_path)
     right = log("--verify", "--against", head)
-    other = log("--verify", "--against", head.replace(head[-6:], "0" * 6))
     later = log("--verify", "--against", head.replace("5:", "9:"))
 
     assert (right.code, f"the chain holds: {RECORDS} records; head {head}" in right.out) == (0, True)
-    assert (other.code, "another hash than the head" in other.out) == (1, True)
     assert (later.code, "has no record 9" in later.out) == (1, True)
 
 
@@ -184,4 +182,5 @@ def test_the_beginning_of_a_hash_is_enough_to_know_the_log_by(log: Log, digits: 
 
     for source in ((), ("--from", str(file))):
         assert log("--verify", *source, "--against", begun).code == 0
-        assert log("--verify", *source, "--against", other).code == 1
+        wrong = log("--verify", *source, "--against", other)
+        assert (wrong.code, "another hash than the head" in wrong.out) == (1, True)

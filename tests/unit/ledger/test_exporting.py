@@ -90,14 +90,6 @@ def test_what_was_done_to_an_export_is_found(
     assert (broken.seq, words in broken.why) == (bad, True), reason
 
 
-def test_a_log_that_was_written_anew_does_not_reach_the_old_head() -> None:
-    with in_memory_ledger(NOW) as ledger:
-        ledger.apply(Commit(at=NOW, records=tuple(replace(fired(), why="so it was") for _ in LOG)))
-        _, broken = verified(ledger.log(LogFilter()), [HEAD])
-    assert broken is not None
-    assert "another hash than the head" in broken.why
-
-
 def test_an_export_with_more_than_the_head_is_not_what_the_head_was_taken_of() -> None:
     for head, bad in ((Head(seq=5, hash=str(LOG[4]["hash"])), 6), (Head(), 1)):
         _, broken = verified(LOG, [head])
