@@ -124,6 +124,10 @@ def _no_ledger(folder: Path) -> None:
     (folder / "worker.db").unlink()
 
 
+def _emptied(folder: Path) -> None:
+    (folder / "worker.db").write_bytes(b"")
+
+
 def _restored(folder: Path) -> None:
     copy(folder / "backup.db", folder / "worker.db")
 
@@ -146,6 +150,7 @@ def _restored_with_its_mark_cut(folder: Path) -> None:
     ("harm", "reason"),
     [
         (_no_ledger, "the ledger is gone, and with it every send"),
+        (_emptied, "the same, by truncation"),
         (_restored, "a backup older than the last send"),
         (_restored_with_its_mark_cut, "what is left of the mark is older than the send"),
     ],
