@@ -91,10 +91,3 @@ def test_of_a_daemon_that_says_nothing_of_its_config_nothing_is_made_up(tmp_path
     config = settle_in(tmp_path)
     with SenderLock.acquire(place_of("sqlite:///worker.db", tmp_path), now=utc_now()):
         assert told(config) == ("", {"mode": None, "service": None, "changed": None})
-
-
-def test_before_the_first_start_the_rule_files_are_not_said_to_differ_from_anything(tmp_path: Path) -> None:
-    shown = call("status", config=settle_in(tmp_path)).out
-
-    assert "to be taken up at the next start" in " ".join(shown.split())
-    assert "differ" not in shown

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.api.assumptions import ASSUMPTIONS, assumptions_from, objection
+from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from, objection
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 
@@ -25,42 +25,35 @@ def test_every_action_leans_on_keys_that_exist() -> None:
         assert set(action.assumptions) <= set(ASSUMPTIONS), action.name
 
 
-def test_nothing_written_means_defaults_that_nobody_vouches_for() -> None:
-    made, wrong = assumptions_from({})
-
+def made(**given: Json) -> Assumptions:
+    found, wrong = assumptions_from({key.replace("__", "."): value for key, value in given.items()})
     assert not wrong
-    assert made.confirmed == frozenset()
-    assert made.text("events.page_parameter") == "page"
-    assert made.denied_statuses() == {401, 403}
+    return found
 
 
-def test_what_is_written_is_vouched_for_even_if_it_is_the_default() -> None:
-    made, wrong = assumptions_from({"events.page_parameter": "page"})
-
-    assert not wrong
-    assert made.confirmed == {"events.page_parameter"}
+BODY: Json = {"frontend_status": "{value}"}
 
 
-def test_a_body_settles_the_query_that_it_replaces() -> None:
-    made, wrong = assumptions_from({"frontend_status.body": {"frontend_status": "{value}"}})
-
-    assert not wrong
-    assert made.template("frontend_status.query") is None
-    assert made.confirmed == {"frontend_status.query", "frontend_status.body"}
-
-
-def test_query_and_body_may_both_be_written() -> None:
-    made, wrong = assumptions_from({"frontend_status.body": {"a": "{value}"}, "frontend_status.query": {"b": "x"}})
-
-    assert not wrong
-    assert made.template("frontend_status.query") == {"b": "x"}
+@pytest.mark.parametrize(
+    ("given", "confirmed", "reason"),
+    [
+        ({}, set(), "nobody vouches for a default"),
+        ({"events__page_parameter": "page"}, {"events.page_parameter"}, "unless it is written"),
+        ({"frontend_status__body": BODY}, {"frontend_status.query", "frontend_status.body"}, "the query it replaces"),
+    ],
+)
+def test_what_is_written_is_vouched_for(given: dict[str, Json], confirmed: set[str], reason: str) -> None:
+    assert made(**given).confirmed == confirmed, reason
 
 
-def test_a_part_of_auth_denied_that_is_left_out_keeps_its_default() -> None:
-    made, _ = assumptions_from({"auth.denied": {"status": [401]}})
-
-    assert made.denied_statuses() == {401}
-    assert "error.unauthorized" in made.denied_codes()
+def test_what_is_left_out_keeps_its_default_but_for_a_query_that_a_body_replaces() -> None:
+    assert made().text("events.page_parameter") == "page"
+    assert made().denied_statuses() == {401, 403}
+    part = made(auth__denied={"status": [401]})
+    assert (part.denied_statuses(), "error.unauthorized" in part.denied_codes()) == ({401}, True)
+    assert made(frontend_status__body=BODY).template("frontend_status.query") is None
+    both = made(frontend_status__body=BODY, frontend_status__query={"b": "x"})
+    assert both.template("frontend_status.query") == {"b": "x"}
 
 
 def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
@@ -108,8 +101,4 @@ def test_a_value_that_does_not_fit_is_an_error(key: str, value: Json, words: str
 
 
 def test_a_toggle_needs_no_value_in_its_query() -> None:
-    _, wrong = assumptions_from(
-        {"client_campaign_status.semantics": "toggle", "client_campaign_status.query": {"action": "toggle"}}
-    )
-
-    assert not wrong
+    assert made(client_campaign_status__semantics="toggle", client_campaign_status__query={"action": "toggle"})

@@ -304,3 +304,5 @@ def test_on_a_fresh_folder_status_says_so_in_words(tmp_path: Path) -> None:
     assert "None" not in shown
     assert "does not run, and never did on this ledger" in shown
     assert "none loaded yet" in shown
+    assert "to be taken up at the next start" in " ".join(shown.split()), "the rule files"
+    assert "differ" not in shown
