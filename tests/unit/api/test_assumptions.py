@@ -2,7 +2,8 @@
 
 import pytest
 
-from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from, objection
+from tests.unit.api.world import assumed
+from worker.api.assumptions import ASSUMPTIONS, assumptions_from, objection
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json
 
@@ -25,12 +26,6 @@ def test_every_action_leans_on_keys_that_exist() -> None:
         assert set(action.assumptions) <= set(ASSUMPTIONS), action.name
 
 
-def made(**given: Json) -> Assumptions:
-    found, wrong = assumptions_from({key.replace("__", "."): value for key, value in given.items()})
-    assert not wrong
-    return found
-
-
 BODY: Json = {"frontend_status": "{value}"}
 
 
@@ -43,16 +38,16 @@ BODY: Json = {"frontend_status": "{value}"}
     ],
 )
 def test_what_is_written_is_vouched_for(given: dict[str, Json], confirmed: set[str], reason: str) -> None:
-    assert made(**given).confirmed == confirmed, reason
+    assert assumed(**given).confirmed == confirmed, reason
 
 
 def test_what_is_left_out_keeps_its_default_but_for_a_query_that_a_body_replaces() -> None:
-    assert made().text("events.page_parameter") == "page"
-    assert made().denied_statuses() == {401, 403}
-    part = made(auth__denied={"status": [401]})
+    assert assumed().text("events.page_parameter") == "page"
+    assert assumed().denied_statuses() == {401, 403}
+    part = assumed(auth__denied={"status": [401]})
     assert (part.denied_statuses(), "error.unauthorized" in part.denied_codes()) == ({401}, True)
-    assert made(frontend_status__body=BODY).template("frontend_status.query") is None
-    both = made(frontend_status__body=BODY, frontend_status__query={"b": "x"})
+    assert assumed(frontend_status__body=BODY).template("frontend_status.query") is None
+    both = assumed(frontend_status__body=BODY, frontend_status__query={"b": "x"})
     assert both.template("frontend_status.query") == {"b": "x"}
 
 
@@ -101,4 +96,4 @@ def test_a_value_that_does_not_fit_is_an_error(key: str, value: Json, words: str
 
 
 def test_a_toggle_needs_no_value_in_its_query() -> None:
-    assert made(client_campaign_status__semantics="toggle", client_campaign_status__query={"action": "toggle"})
+    assert assumed(client_campaign_status__semantics="toggle", client_campaign_status__query={"action": "toggle"})

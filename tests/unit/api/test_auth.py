@@ -8,15 +8,17 @@ from datetime import timedelta
 
 import pytest
 
+from tests.unit.api.world import assumed
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.api import requests as tokens
-from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.assumptions import Assumptions
 from worker.api.requests import Account, AuthAnswer, Authenticator
 from worker.model.errors import NotSafe, Unreachable, WorkerError
 from worker.model.exchange import SecretValue
 from worker.model.facts import Json
 
 LIFETIME_S = 3600
+REFRESHING = assumed(auth__refresh={"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}})
 
 
 def jwt(claims: Json, *, padding: bool = False) -> str:
@@ -78,14 +80,6 @@ class Door:
 
     def times(self) -> list[float]:
         return [at for at, _, _ in self.posts]
-
-
-def refreshing() -> Assumptions:
-    made, wrong = assumptions_from(
-        {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}}
-    )
-    assert not wrong
-    return made
 
 
 def test_many_who_need_a_token_share_one_sign_in() -> None:
@@ -236,7 +230,7 @@ def test_a_sign_in_that_is_not_understood_is_a_failure_that_quotes_nothing(answe
 
 def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
     answers = {1: signed_in(1), 2: signed_in(2, IdToken=None, RefreshToken=None), 3: signed_in(3)}
-    door = Door(lambda number: answers[number], refreshing())
+    door = Door(lambda number: answers[number], REFRESHING)
 
     door.tokens(0.0, 0.8 * LIFETIME_S, 0.8 * LIFETIME_S)
 
@@ -249,7 +243,7 @@ def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
 
 
 def test_a_refresh_that_fails_is_followed_by_a_sign_in() -> None:
-    door = Door(lambda number: AuthAnswer(status=401) if number == 2 else signed_in(number), refreshing())
+    door = Door(lambda number: AuthAnswer(status=401) if number == 2 else signed_in(number), REFRESHING)
 
     assert door.tokens(0.0, 0.8 * LIFETIME_S) == ["access-1", "access-3"]
     assert [path for _, path, _ in door.posts] == ["/auth", "/auth/refresh", "/auth"]

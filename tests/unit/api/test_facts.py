@@ -3,20 +3,14 @@
 import pytest
 
 from tests.contract.malformed import PARAMS
-from tests.unit.api.world import E1, HALL, World, answer
-from worker.api.assumptions import Assumptions, assumptions_from
+from tests.unit.api.world import E1, HALL, World, answer, assumed
+from worker.api.assumptions import Assumptions
 from worker.api.facts import FACT_SOURCES, FactRequest, request_for_fact, sources_with
 from worker.api.requests import spelled
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, FactKind, Json, Known, Scalar, Unknown
 from worker.rules.registry import BUILT_IN
 
 WITH_PARAMS = tuple(PARAMS.items())
-
-
-def assumed(**changes: Json) -> Assumptions:
-    made, wrong = assumptions_from({key.replace("__", "."): value for key, value in changes.items()})
-    assert not wrong
-    return made
 
 
 def question(name: str, event: EventId | None = E1, **own: CustomFact) -> FactRequest:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.api.world import assumed
 from worker.api import exchanges
-from worker.api.assumptions import Assumptions, assumptions_from
+from worker.api.assumptions import Assumptions
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, Refused, Uncertain
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -56,9 +57,8 @@ def test_only_listed_statuses_are_ever_harmless(status: int, content: bytes) -> 
 
 
 def test_what_denies_is_an_assumption() -> None:
-    only_401, wrong = assumptions_from({"auth.denied": {"status": [401], "codes": []}})
+    only_401 = assumed(auth__denied={"status": [401], "codes": []})
 
-    assert not wrong
     assert isinstance(outcome(403, b"", only_401), Uncertain)
     assert isinstance(outcome(400, CODE, only_401), Refused)
 

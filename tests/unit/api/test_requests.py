@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.api.world import assumed
 from worker.api import requests as addresses
-from worker.api.assumptions import assumptions_from
 from worker.api.requests import exact_url, segment, target_of, write_request
 from worker.model.endpoints import endpoint, row_of
 from worker.model.errors import UsageError
@@ -18,10 +18,8 @@ BASE = "https://api.example/api/v3"
 
 
 def made(action: str, params: dict[str, Json] | None = None, item: str = "", **changes: Json) -> WriteRequest:
-    assumptions, wrong = assumptions_from({key.replace("__", "."): value for key, value in changes.items()})
-    assert not wrong
     intent = Intent(action=action, target="t", wish="w", params=params or {})
-    return write_request(PartnerId("partner-id-x"), EventId("e 1"), intent, item, assumptions)
+    return write_request(PartnerId("partner-id-x"), EventId("e 1"), intent, item, assumed(**changes))
 
 
 @pytest.mark.parametrize(

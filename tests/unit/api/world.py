@@ -9,6 +9,7 @@ from datetime import timedelta
 import httpx
 
 from tests.unit.reading.virtual import VirtualClock, no_chance
+from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
 from worker.api.requests import Account, Hosts
@@ -27,6 +28,13 @@ FLOOR_S = 3.0
 
 Answer = httpx.Response | Exception
 Behaviour = Callable[["Seen"], Answer | Awaitable[Answer]]
+
+
+def assumed(**given: Json) -> Assumptions:
+    """What an operator vouches for; a key's dot is spelled with two underscores."""
+    made, wrong = assumptions_from({key.replace("__", "."): value for key, value in given.items()})
+    assert not wrong
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
