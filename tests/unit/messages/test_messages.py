@@ -61,12 +61,13 @@ def test_a_record_is_told_by_its_kind_or_its_reason(record: dict[str, Any], topi
 
 
 def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None:
-    said = {"kind": "halted", "write": 7, "action": "boost", "event": "e1", "why": "wrong", "by": "ann"}
+    said: dict[str, Any] = {"kind": "halted", "write": 7, "action": "boost", "event": "e1", "why": "wrong", "by": "ann"}
     assert note_of(said, ASKED) == item("write 7: boost of e1: wrong (ann)", topic="halted", rule="", partner="")
 
 
 def test_a_message_that_asks_for_approval_says_what_is_approved_and_what_it_spends() -> None:
-    record = {"kind": "waiting", "reason": "surge", "write": 7, "action": "boost", "event": "e1", "why": "26 events"}
+    record: dict[str, Any] = {"kind": "waiting", "reason": "surge", "write": 7, "action": "boost", "event": "e1"}
+    record["why"] = "26 events"
     boost = Wanted(does="PUBLISHED, draft: total_budget 500", before="DRAFT", amount=500.0, currency="EUR")
     unread = Wanted(does="PUBLISHED", unknown="nobody has read it")
     told, vague = note_of(record, ASKED, boost), note_of(record, ASKED, unread)
