@@ -77,38 +77,26 @@ def test_where_the_ledger_is_in_doubt_nothing_is_said_to_be_halted(config: Path,
 
 @pytest.mark.parametrize("command", [("resume",), ("approve", "1"), ("reject", "1"), ("resolve", "1", "--applied")])
 def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path, command: tuple[str, ...]) -> None:
-    place = place_in(config.parent)
+    place, pid = place_in(config.parent), os.getpid()
     with SenderLock.acquire(place, now=NOW) as lock:
         lock.note(place, {})
         shutil.copy(place.file, config.parent / "copy.db")
         (config.parent / "copy.db").replace(place.file)
 
-        done = call(*command, *BECAUSE, config=config)
+        done, halt = call(*command, *BECAUSE, config=config), call("halt", *BECAUSE, config=config)
         status, healthy = call("status", config=config), call("status", "--healthy", config=config)
         found, listed = call("status", "--format", "json", config=config), call("writes", config=config)
 
-    assert (done.code, done.out, halts(config)) == (3, "", 0)
-    assert f"is not the file that process {os.getpid()} runs on: it was replaced beneath it; nothing was" in done.err
-    assert f"stop it (kill {os.getpid()}), put the right file back" in done.err
+    assert (done.code, done.out, halt.code, halts(config)) == (3, "", 3, 0)
+    assert f"is not the file that process {pid} runs on: it was replaced beneath it; nothing was" in done.err
+    assert f"stop it (kill {pid}), put the right file back" in done.err
+    assert f"the ledger {place.file} is not the file that process {pid} runs on" in halt.err
+    assert f"that process sends nothing more; stop it (kill {pid})" in halt.err, "the way to stop it"
+    assert "halted:" not in halt.err
     assert "it was replaced beneath it" in " ".join(status.out.split())
     assert "it was replaced beneath it" in found.json["ledger_refused"]
     assert "it was replaced beneath it" in listed.err
     assert (healthy.code, "it was replaced beneath it" in healthy.err) == (1, True)
-
-
-def test_a_halt_that_the_daemon_would_not_read_is_refused_with_the_way_to_stop_it(config: Path) -> None:
-    place = place_in(config.parent)
-    with SenderLock.acquire(place, now=NOW) as lock:
-        lock.note(place, {})
-        shutil.copy(place.file, config.parent / "copy.db")
-        (config.parent / "copy.db").replace(place.file)
-
-        done = call("halt", *BECAUSE, config=config)
-
-    assert (done.code, halts(config)) == (3, 0)
-    assert "halted:" not in done.err
-    assert f"the ledger {place.file} is not the file that process {os.getpid()} runs on" in done.err
-    assert f"that process sends nothing more; stop it (kill {os.getpid()})" in done.err
 
 
 @pytest.mark.timeout(20)
