@@ -7,7 +7,7 @@ moved twice in one commit, an episode number that goes back. It reads no clock a
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from worker.engine.decide import Decision, decide
 from worker.engine.planning import edits_of, reopened_by
@@ -134,43 +134,51 @@ class Story:
     records: list[Record] = field(default_factory=list)
     looks: int = 0
 
-    # what the world does
+    # what the world does; each gives the story again, so that a look may follow in one line
 
-    def event(self, event: EventId = E1, **fields: Json) -> None:
+    def event(self, event: EventId = E1, **fields: Json) -> Self:
         """Sets fields of the event's record; at first it is an active one whose campaigns run."""
         ordinary: dict[str, Json] = {"id": event, "status": "active", "client_campaign_status": "RUNNING"}
         self._merge("event", event, ordinary, fields)
+        return self
 
-    def setup(self, event: EventId = E1, **fields: Json) -> None:
+    def setup(self, event: EventId = E1, **fields: Json) -> Self:
         """Sets fields of the event's setup; at first there is none."""
         self._merge("setup", event, {"state": "NONE"}, fields)
+        return self
 
-    def put(self, key: FactKey | str, value: Json, event: EventId = E1) -> None:
+    def put(self, key: FactKey | str, value: Json, event: EventId = E1) -> Self:
         """A fact has this value now."""
         self._facts(event)[_key(key)] = Known(value=value, read_at=self.now)
+        return self
 
-    def blind(self, *keys: FactKey | str, event: EventId = E1) -> None:
+    def blind(self, *keys: FactKey | str, event: EventId = E1) -> Self:
         """These facts cannot be read now; without any named, none can."""
         for key in keys or tuple(self._facts(event)):
             self._facts(event)[_key(key)] = Unknown(code="unreadable", why="the service answered 500")
+        return self
 
-    def unread(self, key: FactKey | str, event: EventId = E1) -> None:
+    def unread(self, key: FactKey | str, event: EventId = E1) -> Self:
         """Nobody asked for the fact."""
         self._facts(event).pop(_key(key), None)
+        return self
 
-    def silence(self, length: timedelta) -> None:
+    def silence(self, length: timedelta) -> Self:
         """Nobody looked for that long, and the observer noticed."""
         self.now += length
         if length > self.settings.gap:
             self.memory = replace(self.memory, after_gap_at=self.now)
+        return self
 
-    def restart(self) -> None:
+    def restart(self) -> Self:
         """A new process: what was not stored is lost."""
         self.memories = {key: rule_memory_of(body_of(memory)) for key, memory in self.stored.items()}
+        return self
 
-    def reload(self, *rules: Rule) -> None:
+    def reload(self, *rules: Rule) -> Self:
         """The rule folder has changed."""
         self.rules = a_set(*rules)
+        return self
 
     # looks
 
@@ -220,16 +228,18 @@ class Story:
         """The states of a rule's writes, oldest first."""
         return [write.state for write in self.writes.values() if write.key.rule == rule]
 
-    def send(self, write: Write, end: State = "confirmed", *, effect: bool = True) -> None:
+    def send(self, write: Write, end: State = "confirmed", *, effect: bool = True) -> Self:
         """An attempt, and what the write is afterwards."""
         sent = replace(write, attempt=write.attempt + 1, first_sent_at=write.first_sent_at or self.now, state=end)
         self.writes[write.id] = replace(sent, last_sent_at=self.now, changed_at=self.now)
         if effect:
             self._take_effect(write)
+        return self
 
-    def end(self, write: Write, state: State, reason: str = "person") -> None:
+    def end(self, write: Write, state: State, reason: str = "person") -> Self:
         """A person, a guard or the service ended a write."""
         self.writes[write.id] = replace(write, state=state, reason=reason, changed_at=self.now)
+        return self
 
     def _take_effect(self, write: Write) -> None:
         if write.intent.action in ("create_draft", "boost"):
@@ -351,7 +361,7 @@ def on_tcs(when: str | None = "event.status == 'active'", *do: str, **keys: Any)
     return a_rule("r", when, *(do or ("pause",)), on_change="suggested_tcs", parameters=BUDGET_500, **keys)
 
 
-def seen(story: Story, look: str) -> None:
+def seen(story: Story, look: str) -> Story:
     """``a`` and other letters: one value each; ``?``: the value is unknown; ``0``: the list is empty; ``F`` and ``U``:
     the condition is false or unknown, the value what it was; ``T``: the condition is true again."""
     if look == "F":
@@ -364,12 +374,12 @@ def seen(story: Story, look: str) -> None:
         story.blind(TCS)
     else:
         story.put(TCS, [] if look == "0" else tcs(*look.split("+")))
+    return story
 
 
 def told(story: Story, looks: str, after: timedelta = INTERVAL) -> str:
     """How many fire at each of these looks, a digit each."""
     fires = ""
     for look in looks.split():
-        seen(story, look)
-        fires += str(len(story.fires(after)))
+        fires += str(len(seen(story, look).fires(after)))
     return fires

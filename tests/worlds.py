@@ -7,9 +7,11 @@ rules are, lets things happen at virtual seconds, and looks at what the books an
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -24,13 +26,14 @@ from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.cycle import Cycle
 from worker.engine.derived import told
+from worker.engine.operators import Word, resolved
 from worker.engine.ports import CycleReport, Ledger, Parts, RulesInUse
 from worker.engine.state import PartnerState
 from worker.engine.views import DecidingSettings as Deciding
 from worker.engine.views import EngineSettings
 from worker.guards import Limits
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import LogFilter, Record
+from worker.model.commits import Commit, LogFilter, Move, Record
 from worker.model.exchange import Message, SecretValue
 from worker.model.facts import CustomFact, PartnerId
 from worker.model.rules import RuleSet
@@ -52,6 +55,18 @@ rules:
   - id: pause-cancelled
     when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'
     do: [pause]
+"""
+RUN = """
+rules:
+  - id: run-flagged
+    when: event.frontend_status == 'FLAGGED'
+    do: [run]
+"""
+BOOST_DRAFTS = """
+rules:
+  - id: boost-drafts
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]
 """
 BOOST = """
 rules:
@@ -255,6 +270,18 @@ class Town:
         assert len(found) == 1, [(write.id, write.state) for write in found]
         return found[0]
 
+    def decide(self, verdict: Callable[..., Move], *only: Write) -> None:
+        """One word of an operator about all writes that wait for one, or about these."""
+        now, chosen = self.clock.now(), only or [one for one in self.writes() if one.state == "waiting"]
+        moves = tuple(verdict(one, because="looked", by="ann", now=now) for one in chosen)
+        self.ledger.apply(Commit(at=now, moves=moves))
+
+    def resolve(self, write: Write, *, applied: bool) -> None:
+        """An operator has looked whether a write took effect, and says so."""
+        word = Word(because="looked", by="ann", at=self.clock.now())
+        said = resolved(write, word, applied=applied, settings=self.settings)
+        self.ledger.apply(Commit(at=word.at, moves=(said,)))
+
     def log(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The records as people are told them: of changes with whose doing they were."""
         records: list[dict[str, Any]] = list(told(self.ledger, self.ledger.log(LogFilter())))
@@ -375,6 +402,7 @@ def town(
     settings: EngineSettings = QUICK,
     twin: TwinSettings | None = None,
     facts: Mapping[str, str | CustomFact] | None = None,
+    assumptions: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Iterator[tuple[Town, Callable[[Script], None]]]:
     """A town, and how to play a script in it; judged when the block ends. ``facts``: the config's own, or their GET."""
@@ -385,7 +413,7 @@ def town(
     registry = with_custom(own)
     read = read_rules({"rules.yaml": rules}, registry).rules if facts else rule_set(rules)
     made = Town(loop, service, folder, read, replace(settings, shared=registry.shared, every=registry.every, **changes))
-    made.facts = own
+    made.facts, made.assumptions = own, assumptions or {}
 
     def play(script: Script) -> None:
         async def whole() -> None:
@@ -402,6 +430,31 @@ def town(
         if made.running is not None:
             made.running.ledger.close()
         loop.close()
+
+
+def plays(script: Script, folder: Path, place: TwinWorld, rules: str = PAUSE, **more: Any) -> None:
+    """Plays a script in a town of its own; ``more``: what else a town is told."""
+    with town(folder, place, rules, **more) as (_, play):
+        play(script)
+
+
+def in_town(place: TwinWorld, rules: str = PAUSE, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a script a test: it is played in a town of its own, and is given that and what else it names."""
+
+    def made(script: Callable[..., Any]) -> Callable[..., None]:
+        _, *named = signature(script).parameters.values()
+        folder = Parameter("tmp_path", Parameter.KEYWORD_ONLY)
+
+        @wraps(script)
+        def test(**given: Any) -> None:
+            of_script = {one.name: given[one.name] for one in named}
+            plays(lambda here: script(here, **of_script), given["tmp_path"], deepcopy(place), rules, **more)
+
+        asked = {one.name: one for one in (folder, *(one.replace(kind=folder.kind) for one in named))}
+        test.__signature__ = Signature([*asked.values()])  # type: ignore[attr-defined] # what pytest is to give it
+        return test
+
+    return made
 
 
 __all__ = ["EPOCH", "OTHER", "PARTNER"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import BOOST, OTHER, PARTNER, PAUSE, Town, draft, happening, tenant, town, world
+from tests.worlds import BOOST, OTHER, PARTNER, PAUSE, Town, draft, happening, in_town, plays, tenant, world
 from worker.sandbox.changes import PartnerChange, ResetChange, SignOutChange
 from worker.sandbox.settings import TwinSettings
 
@@ -34,58 +34,49 @@ def held(here: Town, reason: str) -> list[tuple[str | None, str]]:
     return [(record["rule"], record["why"]) for record in here.log("held") if record["reason"] == reason]
 
 
-def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_so(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        switch(here, demand_prediction=False)
-        await here.run(60)
-        here.twin.books.requests.clear()
-        here.set("e1", benchmark=HOPELESS)
-        here.set("e2", status="cancelled")
-        await here.run(30)
-        assert paused(here) == ["e2"], "the other rule goes on"
-        assert held(here, "product_off") == [
-            (
-                "pause-hopeless",
-                "the partner's demand_prediction is off, and the rule needs it: lookout_prediction_benchmark",
-            )
-        ], "said once, and not of every event"
-        asked = [seen.path for seen in here.twin.books.requests if "lookout" in seen.path]
-        assert asked == [], "an area that is off is not asked for"
-        switch(here, demand_prediction=True)
-        await here.run(75)
-        assert here.states() == ["confirmed", "waiting"], "its return is as after a gap"
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), FORECAST) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), FORECAST)
+async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_so(here: Town) -> None:
+    await here.run(9)
+    switch(here, demand_prediction=False)
+    await here.run(60)
+    here.twin.books.requests.clear()
+    here.set("e1", benchmark=HOPELESS)
+    here.set("e2", status="cancelled")
+    await here.run(30)
+    assert paused(here) == ["e2"], "the other rule goes on"
+    assert held(here, "product_off") == [
+        (
+            "pause-hopeless",
+            "the partner's demand_prediction is off, and the rule needs it: lookout_prediction_benchmark",
+        )
+    ], "said once, and not of every event"
+    asked = [seen.path for seen in here.twin.books.requests if "lookout" in seen.path]
+    assert asked == [], "an area that is off is not asked for"
+    switch(here, demand_prediction=True)
+    await here.run(75)
+    assert here.states() == ["confirmed", "waiting"], "its return is as after a gap"
 
 
-def test_a_write_that_waits_for_its_turn_is_held_once_the_area_of_its_condition_is_off(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(57)
-        switch(here, demand_prediction=False)
-        here.set("e1", benchmark=HOPELESS)
-        here.fault("answer_before", "GET", "lookout", times=None, status=503, skip=1)
-        await here.run(90)
-        assert (here.only.state, here.only.held_by) == ("planned", "product_off")
-        assert here.effects() == []
-
-    with town(tmp_path, world(happening("e1")), FORECAST) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), FORECAST)
+async def test_a_write_that_waits_for_its_turn_is_held_once_the_area_of_its_condition_is_off(here: Town) -> None:
+    await here.run(57)
+    switch(here, demand_prediction=False)
+    here.set("e1", benchmark=HOPELESS)
+    here.fault("answer_before", "GET", "lookout", times=None, status=503, skip=1)
+    await here.run(90)
+    assert (here.only.state, here.only.held_by) == ("planned", "product_off")
+    assert here.effects() == []
 
 
-def test_without_the_campaign_product_no_rule_that_writes_looks(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        switch(here, campaign_recommendations=False)
-        here.set("e1", status="cancelled")
-        await here.run(30)
-        assert here.writes() == []
-        assert held(here, "product_off") == [
-            ("pause-cancelled", "the partner's campaign_recommendations is off, and the rule needs it: pause")
-        ]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_without_the_campaign_product_no_rule_that_writes_looks(here: Town) -> None:
+    switch(here, campaign_recommendations=False)
+    here.set("e1", status="cancelled")
+    await here.run(30)
+    assert here.writes() == []
+    assert held(here, "product_off") == [
+        ("pause-cancelled", "the partner's campaign_recommendations is off, and the rule needs it: pause")
+    ]
 
 
 def observed(here: Town) -> list[str]:
@@ -96,6 +87,7 @@ def test_permissions_and_features_are_read_for_each_partner_and_again_after_a_ch
     account = ("/permissions", "/features")
 
     async def script(here: Town) -> None:
+        here.start(PARTNER, OTHER)
         await here.run(30)
         asked = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]
         assert sorted(asked) == sorted((path, partner) for path in account for partner in (PARTNER, OTHER))
@@ -109,14 +101,7 @@ def test_permissions_and_features_are_read_for_each_partner_and_again_after_a_ch
             "permissions changed: gained ['a'], lost nothing",
         ]
 
-    with town(tmp_path, world(happening("e1"), more=(tenant(OTHER, happening("e1")),))) as (_, play):
-
-        async def of_both(here: Town) -> None:
-            await here.kill()
-            here.start(PARTNER, OTHER)
-            await script(here)
-
-        play(of_both)
+    plays(script, tmp_path, world(happening("e1"), more=(tenant(OTHER, happening("e1")),)))
 
 
 WATCH = f"{BOOST}{PAUSE.replace('rules:', '').lstrip(chr(10))}"
@@ -153,28 +138,23 @@ def test_the_weekly_reset_sends_nothing_and_is_one_record(settings: dict[str, An
         after_reset(here, before)
 
     events = (happening("e1"), draft("e2"), *(happening(f"e{number}") for number in range(3, 7)))
-    with town(tmp_path, world(*events), WATCH, twin=TwinSettings(**settings)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), WATCH, twin=TwinSettings(**settings))
 
 
-def test_a_reset_that_gives_the_ids_to_other_events_is_none_of_their_changes(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await at_work(here)
-        before = here.log()[-1]["seq"]
-        for number in range(1, 7):
-            new: dict[str, Any] = {
-                "title": f"Another {number}",
-                "start_date_time": "2026-09-09T19:00:00Z",
-                "status": "cancelled",
-            }
-            here.set(f"e{number}", client_campaign_status="RUNNING", capacity=99, **new)
-        await here.run(90)
-        after_reset(here, before)
-        assert here.states()[2:] == ["waiting"] * 5, "what runs though cancelled waits; e1 was paused in its episode"
-
-    events = (happening("e1"), draft("e2"), *(happening(f"e{number}") for number in range(3, 7)))
-    with town(tmp_path, world(*events), WATCH) as (_, play):
-        play(script)
+@in_town(world(*(happening("e1"), draft("e2"), *(happening(f"e{number}") for number in range(3, 7)))), WATCH)
+async def test_a_reset_that_gives_the_ids_to_other_events_is_none_of_their_changes(here: Town) -> None:
+    await at_work(here)
+    before = here.log()[-1]["seq"]
+    for number in range(1, 7):
+        new: dict[str, Any] = {
+            "title": f"Another {number}",
+            "start_date_time": "2026-09-09T19:00:00Z",
+            "status": "cancelled",
+        }
+        here.set(f"e{number}", client_campaign_status="RUNNING", capacity=99, **new)
+    await here.run(90)
+    after_reset(here, before)
+    assert here.states()[2:] == ["waiting"] * 5, "what runs though cancelled waits; e1 was paused in its episode"
 
 
 def auth_calls(here: Town) -> list[tuple[float, str, int | None]]:
@@ -182,59 +162,48 @@ def auth_calls(here: Town) -> list[tuple[float, str, int | None]]:
     return [(round(seen.at_s, 3), seen.path, seen.status) for seen in auth]
 
 
-def test_a_sign_in_that_is_told_to_slow_down_stops_nothing_else(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), twin=TwinSettings(token_lifetime_s=300))
+async def test_a_sign_in_that_is_told_to_slow_down_stops_nothing_else(here: Town) -> None:
     """The token lives five minutes and is due after four; for the last minute of its life no new one is to be had."""
-
-    async def script(here: Town) -> None:
-        await here.run(230)
-        here.fault("answer_before", "POST", "^/auth$", times=2, status=429)
-        await here.run(120)
-        assert all(report.complete for report in here.reports), "every list was whole"
-        assert here.worker.service.budget(PARTNER) == here.settings.requests_per_minute
-        calls = auth_calls(here)
-        assert [status for _, _, status in calls] == [200, 429, 429, 200]
-        waits = [later[0] - sooner[0] for sooner, later in pairwise(calls)]
-        assert min(waits) >= 5.0
-
-    with town(tmp_path, world(happening("e1")), twin=TwinSettings(token_lifetime_s=300)) as (_, play):
-        play(script)
+    await here.run(230)
+    here.fault("answer_before", "POST", "^/auth$", times=2, status=429)
+    await here.run(120)
+    assert all(report.complete for report in here.reports), "every list was whole"
+    assert here.worker.service.budget(PARTNER) == here.settings.requests_per_minute
+    calls = auth_calls(here)
+    assert [status for _, _, status in calls] == [200, 429, 429, 200]
+    waits = [later[0] - sooner[0] for sooner, later in pairwise(calls)]
+    assert min(waits) >= 5.0
 
 
-REFRESH = {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}}
+REFRESHED: dict[str, Any] = {
+    "assumptions": {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}},
+    "twin": TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh"),
+}
 
 
-def test_a_token_is_refreshed_when_the_operator_vouches_for_it_and_a_password_reset_signs_in_anew(
-    tmp_path: Path,
+@in_town(world(happening("e1")), **REFRESHED)
+async def test_a_token_is_refreshed_when_the_operator_vouches_for_it_and_a_password_reset_signs_in_anew(
+    here: Town,
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(100)
-        assert [path for _, path, _ in auth_calls(here)] == ["/auth", "/auth/refresh", "/auth/refresh"]
-        here.twin.change(SignOutChange(), here.loop.time())
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed", 30)
-        assert auth_calls(here)[3][1:] == ("/auth", 200), "the refresh token is worth nothing, and is not tried"
-        await here.run(60)
-        assert auth_calls(here)[4][1:] == ("/auth/refresh", 200)
-        assert len(here.effects()) == 1
-
-    twin = TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh")
-    with town(tmp_path, world(happening("e1")), twin=twin) as (here, play):
-        here.assumptions = REFRESH
-        play(script)
+    await here.run(100)
+    assert [path for _, path, _ in auth_calls(here)] == ["/auth", "/auth/refresh", "/auth/refresh"]
+    here.twin.change(SignOutChange(), here.loop.time())
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed", 30)
+    assert auth_calls(here)[3][1:] == ("/auth", 200), "the refresh token is worth nothing, and is not tried"
+    await here.run(60)
+    assert auth_calls(here)[4][1:] == ("/auth/refresh", 200)
+    assert len(here.effects()) == 1
 
 
-def test_a_refresh_that_fails_is_followed_by_a_sign_in(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "POST", "^/auth/refresh$", status=400)
-        await here.run(60)
-        assert [(path, status) for _, path, status in auth_calls(here)] == [
-            ("/auth", 200),
-            ("/auth/refresh", 400),
-            ("/auth", 200),
-        ]
-        assert all(report.complete for report in here.reports)
-
-    twin = TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh")
-    with town(tmp_path, world(happening("e1")), twin=twin) as (here, play):
-        here.assumptions = REFRESH
-        play(script)
+@in_town(world(happening("e1")), **REFRESHED)
+async def test_a_refresh_that_fails_is_followed_by_a_sign_in(here: Town) -> None:
+    here.fault("answer_before", "POST", "^/auth/refresh$", status=400)
+    await here.run(60)
+    assert [(path, status) for _, path, status in auth_calls(here)] == [
+        ("/auth", 200),
+        ("/auth/refresh", 400),
+        ("/auth", 200),
+    ]
+    assert all(report.complete for report in here.reports)

@@ -8,7 +8,7 @@ import pytest
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
 from tests.engine.test_waits import sleeps
-from tests.worlds import Town, draft, happening, rule_set, town, world
+from tests.worlds import Town, draft, happening, in_town, plays, rule_set, world
 from worker.sandbox.faults import Kind
 
 SPELL = 300.0
@@ -39,100 +39,78 @@ def pauses(here: Town) -> list[Any]:
     return [one for one in here.writes() if one.intent.action == "pause"]
 
 
-def test_it_looks_only_where_the_other_rule_has_written_and_knows_what_it_wrote(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(2 * SPELL)
-        assert told(here) == []
-        await paused(here)
-        await here.run(SPELL - 60)
-        assert told(here) == []
-        await here.run(120)
-        assert told(here) == ["pause: RUNNING became PAUSED"]
-        await here.run(2 * SPELL)
-        assert len(told(here)) == 1
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), TELL) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), TELL)
+async def test_it_looks_only_where_the_other_rule_has_written_and_knows_what_it_wrote(here: Town) -> None:
+    await here.run(2 * SPELL)
+    assert told(here) == []
+    await paused(here)
+    await here.run(SPELL - 60)
+    assert told(here) == []
+    await here.run(120)
+    assert told(here) == ["pause: RUNNING became PAUSED"]
+    await here.run(2 * SPELL)
+    assert len(told(here)) == 1
 
 
-def test_each_firing_of_the_other_rule_begins_a_new_episode_also_while_the_condition_stays_true(tmp_path: Path) -> None:
-    always = TELL.replace("now - write.at >= duration('5m')", "event.capacity > 0.0")
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        await here.run(60)
-        assert len(told(here)) == 1
-        await sleeps(here, 60)
-        await here.run(60)
-        assert len(told(here)) == 1
-        await paused(here, 2)
-        await here.run(60)
-        assert len(told(here)) == 2
-        fired = [one for one in here.log("fired") if one["rule"] == "tell"]
-        assert [one["episode"] for one in fired] == [1, 2]
-
-    with town(tmp_path, world(happening("e1")), always) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), TELL.replace("now - write.at >= duration('5m')", "event.capacity > 0.0"))
+async def test_each_firing_of_the_other_rule_begins_a_new_episode_also_while_the_condition_stays_true(
+    here: Town,
+) -> None:
+    await paused(here)
+    await here.run(60)
+    assert len(told(here)) == 1
+    await sleeps(here, 60)
+    await here.run(60)
+    assert len(told(here)) == 1
+    await paused(here, 2)
+    await here.run(60)
+    assert len(told(here)) == 2
+    fired = [one for one in here.log("fired") if one["rule"] == "tell"]
+    assert [one["episode"] for one in fired] == [1, 2]
 
 
-def test_a_write_that_is_undone_does_not_count_from_the_confirmation_of_the_undo(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        undo(here)
-        await here.until(lambda: here.states()[-1] == "confirmed", "put back")
-        await here.run(2 * SPELL)
-        assert told(here) == []
-        await paused(here, 2)
-        await here.run(SPELL + 60)
-        assert told(here) == ["pause: RUNNING became PAUSED"]
-
-    with town(tmp_path, world(happening("e1")), TELL) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), TELL)
+async def test_a_write_that_is_undone_does_not_count_from_the_confirmation_of_the_undo(here: Town) -> None:
+    await paused(here)
+    undo(here)
+    await here.until(lambda: here.states()[-1] == "confirmed", "put back")
+    await here.run(2 * SPELL)
+    assert told(here) == []
+    await paused(here, 2)
+    await here.run(SPELL + 60)
+    assert told(here) == ["pause: RUNNING became PAUSED"]
 
 
 @pytest.mark.parametrize(("status", "kind", "counts"), [(429, "answer_after", 1), (422, "answer_before", 0)])
-def test_only_what_is_confirmed_counts(tmp_path: Path, status: int, kind: Kind, counts: int) -> None:
+@in_town(world(happening("e1")), TELL)
+async def test_only_what_is_confirmed_counts(here: Town, status: int, kind: Kind, counts: int) -> None:
     """A write that was refused is no ground for anything; one whose answer was lost is, once it is seen to be there."""
-
-    async def script(here: Town) -> None:
-        here.fault(kind, "PUT", "/client_campaign_status$", status=status)
-        here.set("e1", status="cancelled")
-        await here.run(2 * SPELL)
-        assert len(told(here)) == counts
-
-    with town(tmp_path, world(happening("e1")), TELL) as (_, play):
-        play(script)
+    here.fault(kind, "PUT", "/client_campaign_status$", status=status)
+    here.set("e1", status="cancelled")
+    await here.run(2 * SPELL)
+    assert len(told(here)) == counts
 
 
-def test_facts_that_cost_a_request_are_read_only_where_the_other_rule_has_written(tmp_path: Path) -> None:
-    rules = TELL.replace("now - write.at >= duration('5m')", "setup.state == 'DRAFT'")
-
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert not [one for one in here.twin.books.requests if "setup_processes" in one.path]
-        await paused(here)
-        await here.run(60)
-        asked = {one.path for one in here.twin.books.requests if "setup_processes" in one.path}
-        assert asked == {"/setup_processes/e1"}
-        assert len(told(here)) == 1
-
-    here_is = world(draft("e1"), draft("e2"))
-    with town(tmp_path, here_is, rules) as (_, play):
-        play(script)
+@in_town(world(draft("e1"), draft("e2")), TELL.replace("now - write.at >= duration('5m')", "setup.state == 'DRAFT'"))
+async def test_facts_that_cost_a_request_are_read_only_where_the_other_rule_has_written(here: Town) -> None:
+    await here.run(60)
+    assert not [one for one in here.twin.books.requests if "setup_processes" in one.path]
+    await paused(here)
+    await here.run(60)
+    asked = {one.path for one in here.twin.books.requests if "setup_processes" in one.path}
+    assert asked == {"/setup_processes/e1"}
+    assert len(told(here)) == 1
 
 
-def test_it_is_kept_over_restarts(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        await sleeps(here, SPELL / 2)
-        await here.run(60)
-        assert told(here) == []
-        await sleeps(here, SPELL / 2)
-        await here.run(60)
-        assert told(here) == ["pause: RUNNING became PAUSED"]
-
-    with town(tmp_path, world(happening("e1")), TELL) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), TELL)
+async def test_it_is_kept_over_restarts(here: Town) -> None:
+    await paused(here)
+    await sleeps(here, SPELL / 2)
+    await here.run(60)
+    assert told(here) == []
+    await sleeps(here, SPELL / 2)
+    await here.run(60)
+    assert told(here) == ["pause: RUNNING became PAUSED"]
 
 
 def test_explain_says_that_no_write_stands_and_then_what_was_written(tmp_path: Path) -> None:
@@ -141,8 +119,7 @@ def test_explain_says_that_no_write_stands_and_then_what_was_written(tmp_path: P
         await paused(here)
         await here.run(30)
 
-    with town(tmp_path, world(happening("e1"), happening("e2")), TELL) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), TELL)
     asked = ("--rule", "tell", "--format", "json")
     config = settle_in(tmp_path, rules=TELL)
     without, found = (call("explain", "--event", event, *asked, config=config).out for event in ("e2", "e1"))
@@ -163,44 +140,37 @@ rules:
 
 
 @pytest.mark.parametrize(("before", "then", "texts"), [(500, 480, ["less by -20"]), (500, 495, []), (470, 480, [])])
-def test_since_compares_with_what_was_read_when_the_write_was_sent(
-    tmp_path: Path, before: int, then: int, texts: list[str]
+@in_town(world(happening("e1")), SINCE)
+async def test_since_compares_with_what_was_read_when_the_write_was_sent(
+    here: Town, before: int, then: int, texts: list[str]
 ) -> None:
     """Not with what was before that, nor with what was seen last: it changes in small steps, over a restart."""
-
-    async def script(here: Town) -> None:
-        here.set("e1", capacity=before)
+    here.set("e1", capacity=before)
+    await here.run(9)
+    await paused(here)
+    (write,) = pauses(here)
+    assert write.intent.context["since"] == {"event.capacity": float(before)}
+    for step in range(1, 5):
+        here.set("e1", capacity=before + (then - before) * step / 4)
         await here.run(9)
-        await paused(here)
-        (write,) = pauses(here)
-        assert write.intent.context["since"] == {"event.capacity": float(before)}
-        for step in range(1, 5):
-            here.set("e1", capacity=before + (then - before) * step / 4)
-            await here.run(9)
-        await sleeps(here, SPELL)
-        await here.run(30)
-        assert told(here) == texts
-
-    with town(tmp_path, world(happening("e1")), SINCE) as (_, play):
-        play(script)
+    await sleeps(here, SPELL)
+    await here.run(30)
+    assert told(here) == texts
 
 
-def test_since_keeps_the_value_before_the_first_attempt_where_the_write_is_sent_again(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.set("e1", capacity=500)
-        here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
-        await here.run(9)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "sent")
-        here.set("e1", capacity=300)
-        await here.until(lambda: here.states() == ["confirmed"], "paused")
-        assert here.only.attempt == 2
-        assert here.only.intent.context["since"] == {"event.capacity": 500.0}
-        await here.run(SPELL + 30)
-        assert told(here) == ["less by -200"]
-
-    with town(tmp_path, world(happening("e1")), SINCE) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), SINCE)
+async def test_since_keeps_the_value_before_the_first_attempt_where_the_write_is_sent_again(here: Town) -> None:
+    here.set("e1", capacity=500)
+    here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
+    await here.run(9)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "sent")
+    here.set("e1", capacity=300)
+    await here.until(lambda: here.states() == ["confirmed"], "paused")
+    assert here.only.attempt == 2
+    assert here.only.intent.context["since"] == {"event.capacity": 500.0}
+    await here.run(SPELL + 30)
+    assert told(here) == ["less by -200"]
 
 
 def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(tmp_path: Path) -> None:
@@ -212,8 +182,7 @@ def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(tmp_path
         await here.run(SPELL + 30)
         assert told(here) == []
 
-    with town(tmp_path, world(happening("e1")), SINCE) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), SINCE)
     asked = ("--event", "e1", "--rule", "tell")
     found = call("explain", *asked, config=settle_in(tmp_path, rules=SINCE)).both
     assert "event.capacity at write.at is unknown: it was not read when that write was sent" in " ".join(found.split())
@@ -230,5 +199,4 @@ def test_what_since_names_is_read_before_such_a_write_is_sent(tmp_path: Path) ->
         (write,) = pauses(here)
         assert write.intent.context["since"] == {"setup.total_budget": 500.0}
 
-    with town(tmp_path, world(draft("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), rules)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import BOOST, PARTNER, Town, draft, happening, rule_set, town, world
+from tests.worlds import BOOST, PARTNER, Town, draft, happening, in_town, plays, rule_set, world
 from worker.engine.operators import Word, last_of_its_rule, rejected, reopening, spoken
 from worker.engine.views import DecidingSettings as Deciding
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit
 from worker.model.errors import StateConflict
 from worker.sandbox.changes import EventChange
 
@@ -43,106 +42,86 @@ async def cancelled(here: Town, *states: str) -> None:
     await here.until(lambda: here.states() == list(states), f"{states}")
 
 
-def test_a_write_that_the_service_said_no_to_is_made_anew_in_another_episode(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        await cancelled(here, "rejected")
-        await here.run(9)
-        assert here.states() == ["rejected"], "one episode fires once"
-        again(here)
-        await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
-        assert values(here) == ["PAUSED"]
-        first, second = here.writes()
-        assert second.key.episode > first.key.episode
-        (record,) = here.log("again")
-        assert (record["write"], record["by"], record["why"]) == (1, "ann", "the cause is mended")
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_write_that_the_service_said_no_to_is_made_anew_in_another_episode(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await cancelled(here, "rejected")
+    await here.run(9)
+    assert here.states() == ["rejected"], "one episode fires once"
+    again(here)
+    await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
+    assert values(here) == ["PAUSED"]
+    first, second = here.writes()
+    assert second.key.episode > first.key.episode
+    (record,) = here.log("again")
+    assert (record["write"], record["by"], record["why"]) == (1, "ann", "the cause is mended")
 
 
-def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await cancelled(here, "shadowed")
-        await here.kill()
-        here.settings = replace(here.settings, deciding=Deciding(mode="approve"))
-        here.start()
-        await here.run(9)
-        assert here.states() == ["shadowed"]
-        again(here)
-        await here.until(lambda: here.states() == ["shadowed", "waiting"], "decided anew, now in approve mode")
-        word = {"because": "not now", "by": "ann", "now": here.clock.now()}
-        here.ledger.apply(Commit(at=here.clock.now(), moves=(rejected(here.writes()[1], **word),)))  # type: ignore[arg-type]
-        await here.run(9)
-        assert here.states() == ["shadowed", "cancelled"]
-        again(here)
-        await here.until(lambda: here.states() == ["shadowed", "cancelled", "waiting"], "and once more")
-
-    with town(tmp_path, world(happening("e1")), PAUSE, deciding=Deciding(mode="shadow")) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE, deciding=Deciding(mode="shadow"))
+async def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(here: Town) -> None:
+    await cancelled(here, "shadowed")
+    await here.kill()
+    here.settings = replace(here.settings, deciding=Deciding(mode="approve"))
+    here.start()
+    await here.run(9)
+    assert here.states() == ["shadowed"]
+    again(here)
+    await here.until(lambda: here.states() == ["shadowed", "waiting"], "decided anew, now in approve mode")
+    here.decide(rejected)
+    await here.run(9)
+    assert here.states() == ["shadowed", "cancelled"]
+    again(here)
+    await here.until(lambda: here.states() == ["shadowed", "cancelled", "waiting"], "and once more")
 
 
-def test_nothing_happens_before_the_condition_is_true_again(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        await cancelled(here, "rejected")
-        here.set("e1", status="active")
-        await here.run(9)
-        again(here)
-        await here.run(15)
-        assert here.states() == ["rejected"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_nothing_happens_before_the_condition_is_true_again(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await cancelled(here, "rejected")
+    here.set("e1", status="active")
+    await here.run(9)
+    again(here)
+    await here.run(15)
+    assert here.states() == ["rejected"]
 
 
-def test_an_episode_is_reopened_once(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        await cancelled(here, "rejected")
-        again(here)
-        memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-        assert not last_of_its_rule(here.only, memories)
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_an_episode_is_reopened_once(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await cancelled(here, "rejected")
+    again(here)
+    memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
+    assert not last_of_its_rule(here.only, memories)
 
 
-def test_a_change_is_pending_again_against_the_baseline_before_it(tmp_path: Path) -> None:
+@in_town(world(draft("e1", total_budget=1_000_000)), BOOST)
+async def test_a_change_is_pending_again_against_the_baseline_before_it(here: Town) -> None:
     """The boost is refused because the draft's budget is out of range; a person corrects the draft."""
-
-    async def script(here: Town) -> None:
-        await here.run(15)
-        here.suggest("e1", 2, 3)
-        await here.until(lambda: here.states() == ["refused"], "out of range")
-        mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
-        here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
-        await here.run(9)
-        assert here.states() == ["refused"], "the change is consumed"
-        again(here)
-        await here.until(lambda: here.states() == ["refused", "confirmed"], "boosted after all")
-        assert here.writes()[1].intent.context["previous"] == here.writes()[0].intent.context["previous"]
-        assert len(here.effects("boost")) == 1
-
-    with town(tmp_path, world(draft("e1", total_budget=1_000_000)), BOOST) as (_, play):
-        play(script)
+    await here.run(15)
+    here.suggest("e1", 2, 3)
+    await here.until(lambda: here.states() == ["refused"], "out of range")
+    mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
+    here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
+    await here.run(9)
+    assert here.states() == ["refused"], "the change is consumed"
+    again(here)
+    await here.until(lambda: here.states() == ["refused", "confirmed"], "boosted after all")
+    assert here.writes()[1].intent.context["previous"] == here.writes()[0].intent.context["previous"]
+    assert len(here.effects("boost")) == 1
 
 
-def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhile(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(15)
-        here.suggest("e1", 2, 3)
-        await here.until(lambda: here.states() == ["refused"], "out of range")
-        mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
-        here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
-        here.set("e1", status="archived")
-        await here.run(9)
-        again(here)
-        here.set("e1", status="active")
-        await here.until(lambda: here.states() == ["refused", "confirmed"], "the old baseline, so a change")
-
-    with town(tmp_path, world(draft("e1", total_budget=1_000_000)), BOOST) as (_, play):
-        play(script)
+@in_town(world(draft("e1", total_budget=1_000_000)), BOOST)
+async def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhile(here: Town) -> None:
+    await here.run(15)
+    here.suggest("e1", 2, 3)
+    await here.until(lambda: here.states() == ["refused"], "out of range")
+    mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
+    here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
+    here.set("e1", status="archived")
+    await here.run(9)
+    again(here)
+    here.set("e1", status="active")
+    await here.until(lambda: here.states() == ["refused", "confirmed"], "the old baseline, so a change")
 
 
 def test_every_rule_that_shares_the_write_may_fire_again(tmp_path: Path) -> None:
@@ -158,50 +137,38 @@ def test_every_rule_that_shares_the_write_may_fire_again(tmp_path: Path) -> None
         await here.until(lambda: here.states() == ["rejected", "confirmed"], "the other one does it")
         assert here.writes()[1].key.rule == "z-also"
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
-def test_enforcing_that_stopped_after_a_reject_goes_on(tmp_path: Path) -> None:
-    rules = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
-
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        await cancelled(here, "rejected")
-        await here.run(90)
-        assert here.states() == ["rejected"], "it stops after a bad end"
-        again(here)
-        await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE + "    repeat: enforce\n    cooldown: 1m\n")
+async def test_enforcing_that_stopped_after_a_reject_goes_on(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await cancelled(here, "rejected")
+    await here.run(90)
+    assert here.states() == ["rejected"], "it stops after a bad end"
+    again(here)
+    await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
 
 
-def test_a_cooldown_still_holds_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        await cancelled(here, "rejected")
-        again(here)
-        await here.run(30)
-        assert here.states() == ["rejected"]
-        assert here.log("held")[-1]["reason"] == "cooldown"
-        await here.until(lambda: here.states() == ["rejected", "confirmed"], "after it", limit=60)
-
-    with town(tmp_path, world(happening("e1")), PAUSE + "    cooldown: 1m\n") as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE + "    cooldown: 1m\n")
+async def test_a_cooldown_still_holds_it(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await cancelled(here, "rejected")
+    again(here)
+    await here.run(30)
+    assert here.states() == ["rejected"]
+    assert here.log("held")[-1]["reason"] == "cooldown"
+    await here.until(lambda: here.states() == ["rejected", "confirmed"], "after it", limit=60)
 
 
-def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_nothing(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        await cancelled(here, "rejected")
-        word = Word(because="now", by="ann", at=here.clock.now())
-        seen = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-        here.set("e1", status="active")
-        await here.run(9)
-        with pytest.raises(StateConflict):
-            here.ledger.reopen(reopening(here.writes(), seen, here.ledger), [spoken(here.only, "again", word)])
-        assert here.log("again") == [], "all or nothing"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_nothing(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await cancelled(here, "rejected")
+    word = Word(because="now", by="ann", at=here.clock.now())
+    seen = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
+    here.set("e1", status="active")
+    await here.run(9)
+    with pytest.raises(StateConflict):
+        here.ledger.reopen(reopening(here.writes(), seen, here.ledger), [spoken(here.only, "again", word)])
+    assert here.log("again") == [], "all or nothing"

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.calling import Called, call, settle_in
-from tests.worlds import PARTNER, Town, draft, happening, town, world
+from tests.worlds import PARTNER, Town, draft, happening, plays, town, world
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
-from worker.model.commits import Commit
 
 RULES = """
 rules:
@@ -182,8 +181,7 @@ rules:
         await here.run(30)
 
     settle_in(tmp_path, rules="rules: []")
-    with town(tmp_path, world(happening("e1")), "rules: []") as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), "rules: []")
     found = rows(tmp_path, enforce)
     assert [(one["kind"], one["would"]["reason"]) for one in found] == [("new", "condition"), ("new", "drift")]
 
@@ -209,8 +207,7 @@ rules:
         await here.run(20)
 
     settle_in(tmp_path, rules=rules)
-    with town(tmp_path, world(happening("e1"), draft("e2")), rules, requests_per_minute=1200) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), draft("e2")), rules, requests_per_minute=1200)
     assert told(tmp_path, rules) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
     assert "not recorded" not in backtest(tmp_path, rules).err, "read late is not the same as never"
     other = backtest(tmp_path, rules.replace("budget: 500,", "budget: 700,"))
@@ -229,8 +226,7 @@ def test_what_was_planned_and_no_longer_wanted_is_not_called_new(tmp_path: Path)
         await here.until(lambda: here.states() == ["skipped"], "and is not wanted any more", 60)
 
     settle_in(tmp_path, rules=RULES)
-    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), RULES)
     assert told(tmp_path, RULES) == []
     assert told(tmp_path, RULES.replace("[pause]", "[{optimisation: 'OFF'}]")) == [("new", "e1", "optimisation")]
 
@@ -242,8 +238,7 @@ def test_what_fires_at_the_very_last_look_is_replayed_too(tmp_path: Path) -> Non
         await here.until(lambda: len(here.states()) == 2, "it has held for 30 seconds", 60)
 
     settle_in(tmp_path, rules=RULES)
-    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), RULES)
     assert {kind for kind, _, _ in told(tmp_path, RULES)} == {"same"}
 
 
@@ -258,8 +253,7 @@ def test_what_the_last_look_has_only_planned_is_no_difference(tmp_path: Path) ->
         assert here.states() == ["planned"]
 
     settle_in(tmp_path, rules=RULES)
-    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), RULES)
     assert told(tmp_path, RULES) == []
     assert told(tmp_path, RULES.replace("[pause]", "[run]")) == [("gone", "e1", "pause"), ("new", "e1", "run")]
 
@@ -276,8 +270,7 @@ def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
         await here.run(70)
 
     settle_in(tmp_path, rules=RULES)
-    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), RULES)
     found = rows(tmp_path, RULES)
     assert {(one["kind"], one["event"], one["would"]["state"]) for one in found} == {
         ("same", "e1", "waiting"),
@@ -304,11 +297,6 @@ rules:
     do: [run]
 """
 
-    def decide(here: Town, verdict: Callable[..., Any], event: str) -> None:
-        (write,) = [one for one in here.ledger.open_writes() if one.key.event == event and one.state == "waiting"]
-        now = here.clock.now()
-        here.ledger.apply(Commit(at=now, moves=(verdict(write, because="looked", by="ann", now=now),)))
-
     async def script(here: Town) -> None:
         await here.run(7)
         here.set("e1", category="party")
@@ -316,8 +304,9 @@ rules:
         here.fault("answer_after", "PUT", "/client_campaign_status$", status=429, times=1)
         here.set("e3", status="cancelled")
         await here.run(100)
-        decide(here, approved, "e1")
-        decide(here, rejected, "e2")
+        first, second = [one for one in here.writes() if one.state == "waiting"]
+        here.decide(approved, first)
+        here.decide(rejected, second)
         await here.run(30)
         here.fault("answer_before", "PUT", "/client_campaign_status$", status=400, times=1)
         here.set("e4", status="cancelled")

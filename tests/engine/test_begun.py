@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.test_again import again
-from tests.worlds import Town, draft, happening, rule_set, town, world
+from tests.worlds import Town, draft, happening, in_town, plays, rule_set, world
 from worker.engine.operators import ended_without_effect, rejected
 from worker.model.commits import Commit
 
@@ -54,39 +54,33 @@ async def asked_again(here: Town) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [edited, overruled, asked_again])
-def test_what_is_computed_from_what_it_wrote_is_not_written_once_more_unasked(
-    tmp_path: Path, meanwhile: Callable[[Town], Awaitable[None]]
+@in_town(world(draft("e1", total_budget=100)), MORE)
+async def test_what_is_computed_from_what_it_wrote_is_not_written_once_more_unasked(
+    here: Town, meanwhile: Callable[[Town], Awaitable[None]]
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.notebook.fails = 10_000
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 60)
-        await an_hour(here)
-        await meanwhile(here)
-        here.notebook.fails = 0
-        await here.run(60)
-        assert [one.after["total_budget"] for one in here.effects("update_setup")] == [120.0]
-        (anew,) = [one for one in here.writes() if one.key.rule == "a-fifth-more" and one.state == "waiting"][:1]
-        assert (anew.intent.action, anew.reason) == ("update_draft", "begun")
-
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE) as (_, play):
-        play(script)
+    await here.run(6)
+    here.notebook.fails = 10_000
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 60)
+    await an_hour(here)
+    await meanwhile(here)
+    here.notebook.fails = 0
+    await here.run(60)
+    assert [one.after["total_budget"] for one in here.effects("update_setup")] == [120.0]
+    (anew,) = [one for one in here.writes() if one.key.rule == "a-fifth-more" and one.state == "waiting"][:1]
+    assert (anew.intent.action, anew.reason) == ("update_draft", "begun")
 
 
-def test_what_no_read_shows_is_not_made_once_more_unasked(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.notebook.fails = 10_000
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states()[:1] == ["confirmed"], "reset", 60)
-        here.rules.current = rule_set(ANEW.replace("begun anew", "reset"))
-        await here.run(60)
-        assert len(here.effects("reset_setup")) == 1
-        assert [one.reason for one in here.writes() if one.state == "waiting"] == ["begun"]
-
-    with town(tmp_path, world(draft("e1")), ANEW) as (_, play):
-        play(script)
+@in_town(world(draft("e1")), ANEW)
+async def test_what_no_read_shows_is_not_made_once_more_unasked(here: Town) -> None:
+    await here.run(6)
+    here.notebook.fails = 10_000
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states()[:1] == ["confirmed"], "reset", 60)
+    here.rules.current = rule_set(ANEW.replace("begun anew", "reset"))
+    await here.run(60)
+    assert len(here.effects("reset_setup")) == 1
+    assert [one.reason for one in here.writes() if one.state == "waiting"] == ["begun"]
 
 
 def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(tmp_path: Path) -> None:
@@ -102,20 +96,16 @@ def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(tmp_path: Path) -> N
         await here.run(60)
         assert [one.state for one in here.writes()][-2:] == ["skipped", "confirmed"]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
-def test_what_was_given_up_whichever_happened_is_not_made_again(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_after", "PUT", "/reset_campaigns_setup$", status=429)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states()[:1] == ["needs_human"], "asked", 60)
-        (write, *_) = here.writes()
-        move = rejected(write, because="settled by hand", by="ann", now=here.clock.now())
-        here.ledger.apply(Commit(at=here.clock.now(), moves=(move,)))
-        assert [ended_without_effect(one) for one in here.writes()[:1]] == [False]
-
-    with town(tmp_path, world(draft("e1")), ANEW) as (_, play):
-        play(script)
+@in_town(world(draft("e1")), ANEW)
+async def test_what_was_given_up_whichever_happened_is_not_made_again(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_after", "PUT", "/reset_campaigns_setup$", status=429)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states()[:1] == ["needs_human"], "asked", 60)
+    (write, *_) = here.writes()
+    move = rejected(write, because="settled by hand", by="ann", now=here.clock.now())
+    here.ledger.apply(Commit(at=here.clock.now(), moves=(move,)))
+    assert [ended_without_effect(one) for one in here.writes()[:1]] == [False]

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
+from tests.worlds import BOOST_DRAFTS, OTHER, PARTNER, RUN, Town, draft, happening, in_town, plays, tenant, town, world
 from worker.cli.common import engine_settings
 from worker.config import read_config
 from worker.engine.operators import approved, rejected
 from worker.engine.views import EngineSettings
-from worker.model.commits import Commit
 from worker.model.facts import PartnerId, RuleId
-from worker.model.writes import Write
 from worker.sandbox.changes import EventChange
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -25,33 +23,11 @@ rules:
     when: event.status == 'cancelled'
     do: [pause]
 """
-RUN = """
-rules:
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED'
-    do: [run]
-"""
-BOOST = """
-rules:
-  - id: boost-drafts
-    when: event.status == 'active' && setup.state == 'DRAFT'
-    do: [boost]
-"""
 
 
 def told(config: str) -> EngineSettings:
     """What the daemon makes of a config."""
     return replace(engine_settings(read_config(Path("config.yaml"), config)), settle=timedelta(seconds=20))
-
-
-def decide(here: Town, verdict: Callable[..., Any], *only: Write) -> None:
-    """One command for all that wait, or for these."""
-    now = here.clock.now()
-    moves = tuple(
-        verdict(write, because="looked", by="ann", now=now)
-        for write in (only or [one for one in here.writes() if one.state == "waiting"])
-    )
-    here.ledger.apply(Commit(at=now, moves=moves))
 
 
 def held(here: Town) -> set[tuple[str, str | None]]:
@@ -75,43 +51,38 @@ async def cancel(here: Town, *events: str) -> None:
 # --- how many ------------------------------------------------------------------------------------------------------
 
 
-def test_writes_per_hour_holds_what_goes_beyond_until_the_first_is_an_hour_old(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        for number in range(1, 5):
-            here.set(f"e{number}", frontend_status="FLAGGED")
-        await here.run(15)
-        assert booked(here) == 2
-        assert held(here) == {("planned", "writes_per_hour")}
-        first = min(write.first_sent_at for write in here.writes() if write.first_sent_at)
-        assert {write.held_until for write in here.writes() if write.held_by} == {first + timedelta(hours=1)}
-        for number in range(3, 5):
-            here.set(f"e{number}", status="cancelled", client_campaign_status="RUNNING")
-        await here.until(lambda: booked(here) == 4, "what only stops spending is exempt")
-        here.loop.jump(HOUR)
-        await here.run(15)
-        assert [one.after for one in here.effects()].count("RUNNING") == 2, "run-flagged is overruled by then"
+@in_town(
+    world(*paused(4)),
+    PAUSE.replace("do:", "priority: 1\n    do:") + RUN.split("rules:\n")[1],
+    settings=told("safety: {writes_per_hour: 2, gap: {longer_than: 4h}}"),
+)
+async def test_writes_per_hour_holds_what_goes_beyond_until_the_first_is_an_hour_old(here: Town) -> None:
+    await here.run(6)
+    for number in range(1, 5):
+        here.set(f"e{number}", frontend_status="FLAGGED")
+    await here.run(15)
+    assert booked(here) == 2
+    assert held(here) == {("planned", "writes_per_hour")}
+    first = min(write.first_sent_at for write in here.writes() if write.first_sent_at)
+    assert {write.held_until for write in here.writes() if write.held_by} == {first + timedelta(hours=1)}
+    for number in range(3, 5):
+        here.set(f"e{number}", status="cancelled", client_campaign_status="RUNNING")
+    await here.until(lambda: booked(here) == 4, "what only stops spending is exempt")
+    here.loop.jump(HOUR)
+    await here.run(15)
+    assert [one.after for one in here.effects()].count("RUNNING") == 2, "run-flagged is overruled by then"
 
-    rules = PAUSE.replace("do:", "priority: 1\n    do:") + RUN.split("rules:\n")[1]
-    config = "safety: {writes_per_hour: 2, gap: {longer_than: 4h}}"
-    with town(tmp_path, world(*paused(4)), rules, settings=told(config)) as (_, play):
-        play(script)
 
-
-def test_writes_per_hour_lets_the_rest_go_by_itself_when_the_hour_is_over(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        for number in range(1, 4):
-            here.set(f"e{number}", frontend_status="FLAGGED")
-        await here.run(15)
-        assert booked(here) == 1
-        here.loop.jump(HOUR)
-        await here.run(15)
-        assert booked(here) == 2
-
-    config = "safety: {writes_per_hour: 1, gap: {longer_than: 4h}}"
-    with town(tmp_path, world(*paused(3)), RUN, settings=told(config)) as (_, play):
-        play(script)
+@in_town(world(*paused(3)), RUN, settings=told("safety: {writes_per_hour: 1, gap: {longer_than: 4h}}"))
+async def test_writes_per_hour_lets_the_rest_go_by_itself_when_the_hour_is_over(here: Town) -> None:
+    await here.run(6)
+    for number in range(1, 4):
+        here.set(f"e{number}", frontend_status="FLAGGED")
+    await here.run(15)
+    assert booked(here) == 1
+    here.loop.jump(HOUR)
+    await here.run(15)
+    assert booked(here) == 2
 
 
 SURGES = [
@@ -131,34 +102,29 @@ def test_a_surge_holds_its_first_as_well_and_one_command_decides_the_whole_burst
         assert held(here) == {("waiting", "surge")}, reason
         assert "fires for 4 events within 10m; more than 2 need approval" in here.writes()[0].why
         assert booked(here) == 0
-        decide(here, verdict)
+        here.decide(verdict)
         await here.until(lambda: all(write.final for write in here.writes()), "decided")
         await here.run(15)
         assert (booked(here), len(here.writes())) == (effects, 4)
 
     events = [happening(f"e{number}") for number in range(1, 6)]
-    with town(tmp_path, world(*events), rules, settings=told(config)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), rules, settings=told(config))
 
 
-def test_a_surge_counts_what_went_before_within_its_window_and_no_longer(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        await cancel(here, "e1", "e2")
-        assert booked(here) == 2
-        await cancel(here, "e3")
-        assert held(here) == {("waiting", "surge")}
-        await cancel(here, "e4")
-        assert held(here) == {("waiting", "surge")}, "later ones wait as well while it lasts"
-        here.loop.jump(11 * MINUTE)
-        await cancel(here, "e5")
-        assert booked(here) == 3
-        decide(here, approved)
-        await here.until(lambda: booked(here) == 5, "let go")
-
-    events = [happening(f"e{number}") for number in range(1, 6)]
-    with town(tmp_path, world(*events), PAUSE, settings=told(SURGES[0][0])) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in range(1, 6))), PAUSE, settings=told(SURGES[0][0]))
+async def test_a_surge_counts_what_went_before_within_its_window_and_no_longer(here: Town) -> None:
+    await here.run(6)
+    await cancel(here, "e1", "e2")
+    assert booked(here) == 2
+    await cancel(here, "e3")
+    assert held(here) == {("waiting", "surge")}
+    await cancel(here, "e4")
+    assert held(here) == {("waiting", "surge")}, "later ones wait as well while it lasts"
+    here.loop.jump(11 * MINUTE)
+    await cancel(here, "e5")
+    assert booked(here) == 3
+    here.decide(approved)
+    await here.until(lambda: booked(here) == 5, "let go")
 
 
 # --- how much ------------------------------------------------------------------------------------------------------
@@ -180,8 +146,7 @@ def test_spend_holds_the_budget_that_would_pass_the_limit(tmp_path: Path, config
         first = min((write.first_sent_at for write in here.writes() if write.first_sent_at), default=None)
         assert until == {first + timedelta(days=1) if first else None}
 
-    with town(tmp_path, world(draft("e1"), draft("e2"), draft("e3")), BOOST, settings=told(config)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1"), draft("e2"), draft("e3")), BOOST_DRAFTS, settings=told(config))
 
 
 # --- how often -----------------------------------------------------------------------------------------------------
@@ -215,11 +180,7 @@ def test_a_rule_that_acted_is_held_for_its_event_and_acts_when_its_time_has_come
         await here.until(lambda: booked(here) == 3, "held, not lost")
 
     config = "safety: {gap: {longer_than: 7d}}"
-    with town(tmp_path, world(happening("e1"), happening("e2")), f"{PAUSE}    {key}\n", settings=told(config)) as (
-        _,
-        play,
-    ):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), f"{PAUSE}    {key}\n", settings=told(config))
 
 
 # --- silences ------------------------------------------------------------------------------------------------------
@@ -244,48 +205,39 @@ def test_a_first_look_after_a_silence_does_as_the_config_says(
         if then == "reobserve":
             assert here.log("held")[-1]["reason"] == "gap"
         if then == "ask":
-            decide(here, approved)
+            here.decide(approved)
             await here.until(lambda: booked(here) == 1, "let go")
 
     config = f"safety: {{gap: {{longer_than: 30m, then: {then}}}}}"
-    with town(tmp_path, world(happening("e1"), happening("e2")), PAUSE, settings=told(config)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), PAUSE, settings=told(config))
 
 
-def test_what_comes_back_after_a_reset_of_the_service_waits_until_one_command_lets_it_go(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        names = [f"e{number}" for number in range(1, 5)]
-        await here.run(9)
-        for name in names:
-            here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
-        await here.run(9)
-        for name in names:
-            record = happening(name, status="cancelled").record
-            here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=record), here.loop.time())
-        await here.run(9)
-        assert (held(here), booked(here)) == ({("waiting", "reset")}, 0)
-        decide(here, approved)
-        await here.until(lambda: booked(here) == 4, "let go")
-
-    events = [happening(f"e{number}") for number in range(1, 6)]
-    with town(tmp_path, world(*events), PAUSE, settings=told("mode: live")) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in range(1, 6))), PAUSE, settings=told("mode: live"))
+async def test_what_comes_back_after_a_reset_of_the_service_waits_until_one_command_lets_it_go(here: Town) -> None:
+    names = [f"e{number}" for number in range(1, 5)]
+    await here.run(9)
+    for name in names:
+        here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
+    await here.run(9)
+    for name in names:
+        record = happening(name, status="cancelled").record
+        here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=record), here.loop.time())
+    await here.run(9)
+    assert (held(here), booked(here)) == ({("waiting", "reset")}, 0)
+    here.decide(approved)
+    await here.until(lambda: booked(here) == 4, "let go")
 
 
-def test_a_write_that_was_held_for_too_long_asks_before_it_goes_off_at_an_odd_hour(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.ledger.append_halt(because="night", by="ann", at=here.clock.now())
-        await here.run(6)
-        await cancel(here, "e1")
-        here.loop.jump(31 * MINUTE)
-        await here.run(6)
-        here.ledger.resume_halts(because="morning", by="ann", at=here.clock.now())
-        await here.run(9)
-        assert (held(here), booked(here)) == ({("waiting", "gap")}, 0)
-
-    config = "safety: {gap: {longer_than: 30m}}"
-    with town(tmp_path, world(happening("e1")), PAUSE, settings=told(config)) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE, settings=told("safety: {gap: {longer_than: 30m}}"))
+async def test_a_write_that_was_held_for_too_long_asks_before_it_goes_off_at_an_odd_hour(here: Town) -> None:
+    here.ledger.append_halt(because="night", by="ann", at=here.clock.now())
+    await here.run(6)
+    await cancel(here, "e1")
+    here.loop.jump(31 * MINUTE)
+    await here.run(6)
+    here.ledger.resume_halts(because="morning", by="ann", at=here.clock.now())
+    await here.run(9)
+    assert (held(here), booked(here)) == ({("waiting", "gap")}, 0)
 
 
 # --- people --------------------------------------------------------------------------------------------------------
@@ -347,46 +299,39 @@ def test_a_mode_sends_nothing_without_a_person_or_at_all(
         assert (here.only.state, here.only.reason) == expected, reason
         assert booked(here) == 0
         if expected[0] == "waiting":
-            decide(here, approved)
+            here.decide(approved)
             await here.until(lambda: here.states() == ["confirmed"], "let go")
             (said,) = here.log("approved")
             assert (said["by"], said["write"], said["why"]) == ("ann", 1, "let go: looked")
 
-    with town(tmp_path, world(happening("e1")), rules, settings=told(config)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules, settings=told(config))
 
 
-def test_an_approval_given_after_the_condition_went_away_sends_nothing(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        await cancel(here, "e1", "e2")
-        first, second = here.writes()
-        here.set("e1", status="active")
-        decide(here, approved, first)
-        await here.run(9)
-        assert here.writes()[0].state == "skipped", "approved a moment too late"
-        here.set("e2", status="active")
-        await here.run(6)
-        assert here.writes()[1].state == "skipped", "what waits goes away by itself"
-        assert second.state == "waiting"
-        assert booked(here) == 0
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), PAUSE, settings=told("mode: approve")) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), PAUSE, settings=told("mode: approve"))
+async def test_an_approval_given_after_the_condition_went_away_sends_nothing(here: Town) -> None:
+    await here.run(6)
+    await cancel(here, "e1", "e2")
+    first, second = here.writes()
+    here.set("e1", status="active")
+    here.decide(approved, first)
+    await here.run(9)
+    assert here.writes()[0].state == "skipped", "approved a moment too late"
+    here.set("e2", status="active")
+    await here.run(6)
+    assert here.writes()[1].state == "skipped", "what waits goes away by itself"
+    assert second.state == "waiting"
+    assert booked(here) == 0
 
 
-def test_a_rejected_write_is_not_planned_again_in_its_episode_and_is_in_the_next(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        await cancel(here, "e1")
-        decide(here, rejected)
-        await here.run(15)
-        assert here.states() == ["cancelled"]
-        here.set("e1", status="active")
-        await here.run(6)
-        await cancel(here, "e1")
-        assert here.states() == ["cancelled", "waiting"]
-        assert booked(here) == 0
-
-    with town(tmp_path, world(happening("e1")), PAUSE, settings=told("mode: approve")) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE, settings=told("mode: approve"))
+async def test_a_rejected_write_is_not_planned_again_in_its_episode_and_is_in_the_next(here: Town) -> None:
+    await here.run(6)
+    await cancel(here, "e1")
+    here.decide(rejected)
+    await here.run(15)
+    assert here.states() == ["cancelled"]
+    here.set("e1", status="active")
+    await here.run(6)
+    await cancel(here, "e1")
+    assert here.states() == ["cancelled", "waiting"]
+    assert booked(here) == 0

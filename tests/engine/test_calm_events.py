@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, draft, happening, town, world
+from tests.worlds import PARTNER, Town, draft, happening, plays, world
 from worker.model.facts import EventId
 
 MINUTE = 60.0
@@ -61,8 +61,7 @@ def played(folder: Path, *, all_due: bool) -> list[tuple[Any, ...]]:
         told.extend((one["kind"], one["reason"], one["event"], one["rule"], one["episode"]) for one in here.log())
 
     events = [happening("e1"), draft("e2"), happening("e3")]
-    with town(folder, world(*events), RULES) as (_, play):
-        play(script)
+    plays(script, folder, world(*events), RULES)
     return told
 
 
@@ -84,5 +83,4 @@ def test_events_at_rest_are_not_looked_at(tmp_path: Path, events: int) -> None:
         await here.run(3)
         assert len(due) >= events - 1
 
-    with town(tmp_path, world(*(happening(f"e{number}") for number in range(events)))) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*(happening(f"e{number}") for number in range(events))))

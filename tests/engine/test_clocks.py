@@ -9,26 +9,18 @@ import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from tests.engine.test_daemon import NoRules, Told, no_budget
+from tests.engine.test_daemon import Told, daemon_of
 from tests.virtual import EPOCH
-from tests.worlds import PAUSE, Town, happening, town, world
-from worker.engine.daemon import Daemon, Every
+from tests.worlds import PAUSE, RUN, Town, happening, in_town, plays, world
+from worker.engine.daemon import Every
 from worker.engine.operators import approved
-from worker.engine.ports import Parts
 from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
-from worker.model.commits import Commit
 from worker.sandbox.faults import Kind
 
 MINUTE, HOUR = 60.0, 3600.0
 YEAR, BACK = timedelta(days=365), timedelta(hours=-1)
 CAMPAIGN = "/client_campaign_status$"
-RUN = """
-rules:
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED'
-    do: [run]
-"""
 
 
 def values(here: Town, event: str = "e1") -> list[Any]:
@@ -37,57 +29,48 @@ def values(here: Town, event: str = "e1") -> list[Any]:
 
 @pytest.mark.parametrize("kind", ["answer_before", "answer_after"])
 @pytest.mark.parametrize("jump", [YEAR, BACK], ids=["a year ahead", "back an hour"])
-def test_a_jump_while_a_write_is_unknown_repeats_nothing_and_loses_nothing(
-    tmp_path: Path, jump: timedelta, kind: Kind
+@in_town(world(happening("e1")))
+async def test_a_jump_while_a_write_is_unknown_repeats_nothing_and_loses_nothing(
+    here: Town, jump: timedelta, kind: Kind
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault(kind, "PUT", CAMPAIGN, status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "unknown")
-        sent_at = here.at
-        here.clock.skew = jump
-        await here.until(lambda: here.states()[0] in ("confirmed", "needs_human"), "settled, or before a person")
-        if kind == "answer_after":
-            assert (here.states(), values(here)) == (["confirmed"], ["PAUSED"])
-        elif here.only.attempt > 1:
-            assert here.at - sent_at >= here.settings.settle.total_seconds(), "time alone makes nothing sendable"
-        assert len(values(here)) <= 1
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(6)
+    here.fault(kind, "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    sent_at = here.at
+    here.clock.skew = jump
+    await here.until(lambda: here.states()[0] in ("confirmed", "needs_human"), "settled, or before a person")
+    if kind == "answer_after":
+        assert (here.states(), values(here)) == (["confirmed"], ["PAUSED"])
+    elif here.only.attempt > 1:
+        assert here.at - sent_at >= here.settings.settle.total_seconds(), "time alone makes nothing sendable"
+    assert len(values(here)) <= 1
 
 
 @pytest.mark.parametrize("jump", [YEAR, BACK], ids=["a year ahead", "back an hour"])
-def test_after_a_jump_the_worker_goes_on_as_before(tmp_path: Path, jump: timedelta) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "before")
-        here.clock.skew = jump
-        await here.run(6)
-        here.set("e2", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "after", limit=60)
-        here.set("e1", status="active", client_campaign_status="RUNNING")
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"] * 3, "in its next episode", limit=60)
-        assert here.twin.books.summary()["repeated"] == 0
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")))
+async def test_after_a_jump_the_worker_goes_on_as_before(here: Town, jump: timedelta) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "before")
+    here.clock.skew = jump
+    await here.run(6)
+    here.set("e2", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "after", limit=60)
+    here.set("e1", status="active", client_campaign_status="RUNNING")
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "in its next episode", limit=60)
+    assert here.twin.books.summary()["repeated"] == 0
 
 
-def test_what_fires_at_the_very_look_after_a_jump_ahead_waits_as_after_a_silence(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.clock.skew = YEAR
-        here.set("e1", status="cancelled")
-        await here.run(6)
-        assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_what_fires_at_the_very_look_after_a_jump_ahead_waits_as_after_a_silence(here: Town) -> None:
+    await here.run(6)
+    here.clock.skew = YEAR
+    here.set("e1", status="cancelled")
+    await here.run(6)
+    assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
 # --- a year ahead, and corrected: what was stamped meanwhile counts for no longer than it could have ---------------
@@ -104,20 +87,15 @@ async def ahead_and_back(here: Town) -> None:
 
 
 @pytest.mark.parametrize("kind", ["no_connection", "answer_before"])
-def test_a_back_off_and_refused_credentials_do_not_hold_for_a_year(tmp_path: Path, kind: Kind) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault(kind, "PUT", CAMPAIGN, times=2, **({"status": 401} if kind == "answer_before" else {}))
-        await ahead_and_back(here)
-        if kind == "no_connection":  # a refusal of what spends is unknown, and read back: nobody is asked
-            await here.until(lambda: here.states() == ["waiting"], "since when it is held is not known", limit=MINUTE)
-            now = here.clock.now()
-            let_go = approved(here.only, because="the clock is right again", by="ann", now=now)
-            here.ledger.apply(Commit(at=now, moves=(let_go,)))
-        await here.until(lambda: here.states() == ["confirmed"], "tried on", limit=2 * MINUTE)
-
-    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN) as (_, play):
-        play(script)
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN)
+async def test_a_back_off_and_refused_credentials_do_not_hold_for_a_year(here: Town, kind: Kind) -> None:
+    await here.run(6)
+    here.fault(kind, "PUT", CAMPAIGN, times=2, **({"status": 401} if kind == "answer_before" else {}))
+    await ahead_and_back(here)
+    if kind == "no_connection":  # a refusal of what spends is unknown, and read back: nobody is asked
+        await here.until(lambda: here.states() == ["waiting"], "since when it is held is not known", limit=MINUTE)
+        here.decide(approved)
+    await here.until(lambda: here.states() == ["confirmed"], "tried on", limit=2 * MINUTE)
 
 
 @pytest.mark.parametrize("key", ["cooldown: 1h", "limit: {per_event_per_day: 1}", "for: 1m", ""])
@@ -141,59 +119,47 @@ def test_the_pace_of_a_rule_and_the_writes_of_an_hour_do_not_hold_for_a_year(tmp
     settings = Deciding(gap=timedelta(hours=1), gap_then="act")
     limits = Limits(writes_per_hour=1)
     place = world(happening("e1", client_campaign_status="PAUSED"))
-    with town(tmp_path, place, f"{RUN}    {key}\n" if key else RUN, deciding=settings, limits=limits) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, f"{RUN}    {key}\n" if key else RUN, deciding=settings, limits=limits)
 
 
-def test_enforcing_goes_on_when_the_clock_is_right_again(tmp_path: Path) -> None:
-    rules = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.clock.skew = YEAR
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "paused")
-        here.clock.skew = timedelta(0)
-        await here.run(6)
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.until(lambda: len(values(here)) == 2, "set back", limit=3 * MINUTE)
-
-    with town(tmp_path, world(happening("e1")), rules, deciding=Deciding(gap_then="act")) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE + "    repeat: enforce\n    cooldown: 1m\n", deciding=Deciding(gap_then="act"))
+async def test_enforcing_goes_on_when_the_clock_is_right_again(here: Town) -> None:
+    await here.run(6)
+    here.clock.skew = YEAR
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "paused")
+    here.clock.skew = timedelta(0)
+    await here.run(6)
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.until(lambda: len(values(here)) == 2, "set back", limit=3 * MINUTE)
 
 
-def test_a_silence_is_noticed_although_the_last_look_was_stamped_in_the_future(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.clock.skew = YEAR
-        await here.run(40)
-        await here.kill()
-        here.clock.skew = timedelta(0)
-        here.set("e1", status="cancelled")
-        here.loop.jump(5 * HOUR)
-        here.start()
-        await here.run(9)
-        assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")))
+async def test_a_silence_is_noticed_although_the_last_look_was_stamped_in_the_future(here: Town) -> None:
+    await here.run(6)
+    here.clock.skew = YEAR
+    await here.run(40)
+    await here.kill()
+    here.clock.skew = timedelta(0)
+    here.set("e1", status="cancelled")
+    here.loop.jump(5 * HOUR)
+    here.start()
+    await here.run(9)
+    assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
-def test_a_write_held_since_a_future_that_never_came_asks_a_person(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
-        here.clock.skew = YEAR
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"], "held")
-        here.clock.skew = timedelta(0)
-        await here.run(6)
-        assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: Town) -> None:
+    await here.run(6)
+    here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
+    here.clock.skew = YEAR
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["planned"], "held")
+    here.clock.skew = timedelta(0)
+    await here.run(6)
+    assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
 # --- the scheduler -------------------------------------------------------------------------------------------------
@@ -208,32 +174,28 @@ def test_a_write_held_since_a_future_that_never_came_asks_a_person(tmp_path: Pat
         (YEAR, False, True, "the scheduler runs what is overdue, but it may sleep by a clock that was set back before"),
     ],
 )
-def test_a_clock_that_was_set_back_delays_no_look(
-    tmp_path: Path, jump: timedelta, brought_back: bool, woken: bool, reason: str
+@in_town(world(happening("e1")))
+async def test_a_clock_that_was_set_back_delays_no_look(
+    here: Town, jump: timedelta, brought_back: bool, woken: bool, reason: str
 ) -> None:
-    async def script(here: Town) -> None:
-        running, said = here.worker, Told()
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=said, pid=1, budgets=no_budget)
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        scheduler.start(paused=True)
-        due = here.clock.now() + here.settings.interval
-        scheduler.add_job(print, Every(here.settings.interval), id="cycle", next_run_time=due)
-        here.clock.skew = jump
-        wakes: list[None] = []
-        scheduler.wakeup = lambda: wakes.append(None)
-        keeping = asyncio.ensure_future(daemon._keep_time(scheduler))
-        await asyncio.sleep(3.5)
-        assert bool(wakes) is woken, reason
-        (job,) = scheduler.get_jobs()
-        assert (job.next_run_time != due) is brought_back, reason
-        assert job.next_run_time <= max(due, here.clock.now())
-        assert said.said == (["clock_set_back"] if brought_back else [])
-        keeping.cancel()
-        scheduler.shutdown(wait=False)
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    said = Told()
+    daemon = daemon_of(here, said)
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    scheduler.start(paused=True)
+    due = here.clock.now() + here.settings.interval
+    scheduler.add_job(print, Every(here.settings.interval), id="cycle", next_run_time=due)
+    here.clock.skew = jump
+    wakes: list[None] = []
+    scheduler.wakeup = lambda: wakes.append(None)
+    keeping = asyncio.ensure_future(daemon._keep_time(scheduler))
+    await asyncio.sleep(3.5)
+    assert bool(wakes) is woken, reason
+    (job,) = scheduler.get_jobs()
+    assert (job.next_run_time != due) is brought_back, reason
+    assert job.next_run_time <= max(due, here.clock.now())
+    assert said.said == (["clock_set_back"] if brought_back else [])
+    keeping.cancel()
+    scheduler.shutdown(wait=False)
 
 
 @pytest.mark.parametrize(

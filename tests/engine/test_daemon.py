@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from tests.worlds import PARTNER, Town, happening, tenant, town, world
-from worker.engine.daemon import Daemon
+from tests.worlds import PARTNER, Town, happening, in_town, plays, tenant, town, world
+from worker.engine.daemon import Daemon, RuleSource
 from worker.engine.ports import CycleReport, Fleet, Parts, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus, Record
@@ -55,90 +55,81 @@ def no_budget(_partner: PartnerId) -> Mapping[str, Json]:
     return {}
 
 
-def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "GET", "^/events/", times=100, status=403, code="error.unauthorized")
-        told = Told()
-        running = here.worker
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
-        daemon.stop()
-        await daemon.run()
-        state = running.states[PARTNER]
-        report = await running.cycle.run(state)
-        assert report.denied
-        assert not report.complete
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+def daemon_of(here: Town, told: Told | None = None, source: RuleSource | None = None, **parts: Any) -> Daemon:  # noqa: ANN401 - fields of Parts
+    """A daemon over the town's service and ledger, whose work the test has it do."""
+    usual: dict[str, Any] = {"clock": here.clock, "service": here.worker.service, "ledger": here.worker.ledger}
+    given = Parts(**{**usual, "settings": here.settings, **parts})
+    return Daemon(given, source=source or NoRules(), reporter=told or Told(), pid=1, budgets=no_budget)
 
 
-def test_a_partner_whose_looks_fail_for_a_minute_is_told_of_once_and_once_when_it_is_over(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        told, running = Told(), here.worker
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
-        daemon._partners.renew((PARTNER,))
-
-        async def look(times: int) -> list[str]:
-            told.said.clear()
-            for _ in range(times):
-                await daemon._one_cycle(PARTNER)
-                await here.clock.sleep(12)
-            return told.said
-
-        here.fault("answer_before", "GET", "^/events/", times=2, status=503)
-        assert await look(8) == [], "a failure that is soon over is nothing"
-        here.fault("answer_before", "GET", "^/events/", times=10_000, status=503)
-        assert await look(30) == ["partner_failing"]
-        assert "503" in told.errors[0]
-        here.twin.faults.clear()
-        assert await look(8) == ["partner_well"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(here: Town) -> None:
+    here.fault("answer_before", "GET", "^/events/", times=100, status=403, code="error.unauthorized")
+    told = Told()
+    daemon = daemon_of(here, told)
+    daemon._partners.renew((PARTNER,))
+    asked = []
+    for wait in (290.0, 20.0, 0.0):
+        await daemon._one_cycle(PARTNER)
+        asked.append(len(here.twin.books.requests))
+        await here.clock.sleep(wait)
+    assert asked[0] == asked[1] < asked[2]
+    assert told.said == ["partner_denied"] * 2
 
 
-def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        running = here.worker
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=4711, budgets=no_budget)
-        task = asyncio.ensure_future(daemon.run())
-        await asyncio.sleep(1)
-        daemon.stop()
-        await task
-        kinds = [record["kind"] for record in here.log()]
-        assert kinds == ["rules_loaded", "started", "stopped"]
-        assert here.twin.books.writes_sent == 0
+@in_town(world(happening("e1")))
+async def test_a_partner_whose_looks_fail_for_a_minute_is_told_of_once_and_once_when_it_is_over(here: Town) -> None:
+    told = Told()
+    daemon = daemon_of(here, told)
+    daemon._partners.renew((PARTNER,))
 
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    async def look(times: int) -> list[str]:
+        told.said.clear()
+        for _ in range(times):
+            await daemon._one_cycle(PARTNER)
+            await here.clock.sleep(12)
+        return told.said
+
+    here.fault("answer_before", "GET", "^/events/", times=2, status=503)
+    assert await look(8) == [], "a failure that is soon over is nothing"
+    here.fault("answer_before", "GET", "^/events/", times=10_000, status=503)
+    assert await look(30) == ["partner_failing"]
+    assert "503" in told.errors[0]
+    here.twin.faults.clear()
+    assert await look(8) == ["partner_well"]
 
 
-def test_records_that_another_process_keeps_out_of_the_ledger_are_stored_later_and_only_a_long_wait_is_told(
-    tmp_path: Path,
+@in_town(world(happening("e1")))
+async def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so(here: Town) -> None:
+    daemon = daemon_of(here)
+    task = asyncio.ensure_future(daemon.run())
+    await asyncio.sleep(1)
+    daemon.stop()
+    await task
+    kinds = [record["kind"] for record in here.log()]
+    assert kinds == ["rules_loaded", "started", "stopped"]
+    assert here.twin.books.writes_sent == 0
+
+
+@in_town(world(happening("e1")), interval=timedelta(seconds=10))
+async def test_records_that_another_process_keeps_out_of_the_ledger_are_stored_later_and_only_a_long_wait_is_told(
+    here: Town, tmp_path: Path
 ) -> None:
-    async def script(here: Town) -> None:
-        told, running = Told(), here.worker
-        running.ledger.in_a_loop()
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=4711, budgets=no_budget)
-        tool = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
-        tool.execute("BEGIN EXCLUSIVE")
-        task = asyncio.ensure_future(daemon.run())
-        await asyncio.sleep(4)
-        assert told.said == ["no_rules"], "a moment is nothing"
-        await asyncio.sleep(7)
-        assert told.said == ["no_rules", "ledger_unwritable"]
-        tool.close()
-        assert here.log() == []
-        daemon.stop()
-        await task
-        assert [record["kind"] for record in here.log()] == ["rules_loaded", "started", "stopped"]
-
-    with town(tmp_path, world(happening("e1")), interval=timedelta(seconds=10)) as (_, play):
-        play(script)
+    told = Told()
+    here.ledger.in_a_loop()
+    daemon = daemon_of(here, told)
+    tool = sqlite3.connect(tmp_path / "worker.db", isolation_level=None)
+    tool.execute("BEGIN EXCLUSIVE")
+    task = asyncio.ensure_future(daemon.run())
+    await asyncio.sleep(4)
+    assert told.said == ["no_rules"], "a moment is nothing"
+    await asyncio.sleep(7)
+    assert told.said == ["no_rules", "ledger_unwritable"]
+    tool.close()
+    assert here.log() == []
+    daemon.stop()
+    await task
+    assert [record["kind"] for record in here.log()] == ["rules_loaded", "started", "stopped"]
 
 
 class Edited:
@@ -159,8 +150,7 @@ def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_wh
     source = Edited(good)
 
     async def script(here: Town) -> None:
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=source, reporter=Told(), pid=1, budgets=no_budget)
+        daemon = daemon_of(here, source=source)
         daemon._take_rules(await source.load(), source.files_hash())
 
         async def rules_after(seconds: float) -> dict[str, Json]:
@@ -193,8 +183,7 @@ def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_wh
         assert edited["hash"] == edited["files_hash"] == source.files_hash()
         assert str(edited["loaded_at"]) > str(broken["refused_at"])
 
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")))
 
 
 def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_path: Path) -> None:
@@ -211,8 +200,7 @@ def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_pa
     source, told = Published("rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]"), Told()
 
     async def script(here: Town) -> None:
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=source, reporter=told, pid=1, budgets=no_budget)
+        daemon = daemon_of(here, told, source)
         await daemon._reload()
         assert not daemon.rules.rules
         source.cut_off = False
@@ -220,58 +208,42 @@ def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_pa
         assert [rule.id for rule in daemon.rules.rules] == ["a"]
         assert told.said == [], "nobody is told of a ledger that was away for a moment, or that the rules are wrong"
 
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")))
 
 
-def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_stops_nothing(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_stops_nothing(here: Town) -> None:
     """It could not be stored at once, and when it could, the partner was another's: each status after it failed."""
+    daemon = daemon_of(here)
+    apply, away = here.ledger.apply, LedgerUnwritable("no answer within 10 s")
+    answers: list[Exception] = [away, OwnershipLost("it is another's")]
 
-    async def script(here: Town) -> None:
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
-        apply, away = here.ledger.apply, LedgerUnwritable("no answer within 10 s")
-        answers: list[Exception] = [away, OwnershipLost("it is another's")]
+    def lost(commit: Commit) -> object:
+        if PARTNER in commit.partners and answers:
+            raise answers.pop(0)
+        return apply(commit)
 
-        def lost(commit: Commit) -> object:
-            if PARTNER in commit.partners and answers:
-                raise answers.pop(0)
-            return apply(commit)
+    def testify(records: Sequence[Record]) -> bool:  # as the ledger of a fleet does
+        apply(Commit(at=here.clock.now(), records=tuple(records)))
+        return True
 
-        def testify(records: Sequence[Record]) -> bool:  # as the ledger of a fleet does
-            apply(Commit(at=here.clock.now(), records=tuple(records)))
-            return True
-
-        here.ledger.apply = lost  # type: ignore[assignment,method-assign]
-        here.ledger.testify = testify  # type: ignore[method-assign]
-        daemon._say_held({PARTNER: "it is the same partner as another"})
-        daemon._save_status()
-        daemon._save_status()
-        assert [one["why"] for one in here.log("held")] == ["it is the same partner as another"]
-        assert here.ledger.status() is not None
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    here.ledger.apply = lost  # type: ignore[assignment,method-assign]
+    here.ledger.testify = testify  # type: ignore[method-assign]
+    daemon._say_held({PARTNER: "it is the same partner as another"})
+    daemon._save_status()
+    daemon._save_status()
+    assert [one["why"] for one in here.log("held")] == ["it is the same partner as another"]
+    assert here.ledger.status() is not None
 
 
-def test_in_a_fleet_each_record_is_told_by_one(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        fleet = SimpleNamespace(mine={PARTNER}, replica="a", speaks=True)
-        parts = Parts(
-            clock=here.clock,
-            service=here.worker.service,
-            ledger=here.worker.ledger,
-            settings=here.settings,
-            fleet=cast("Fleet", fleet),
-        )
-        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
-        assert [daemon.tells({"partner": one, "replica": "b"}) for one in (PARTNER, "another")] == [True, False]
-        assert [daemon.tells({"partner": None, "replica": one}) for one in ("a", "b", "")] == [True, False, True]
-        fleet.speaks = False
-        assert not daemon.tells({"partner": None, "replica": ""})
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_in_a_fleet_each_record_is_told_by_one(here: Town) -> None:
+    fleet = SimpleNamespace(mine={PARTNER}, replica="a", speaks=True)
+    daemon = daemon_of(here, fleet=cast("Fleet", fleet))
+    assert [daemon.tells({"partner": one, "replica": "b"}) for one in (PARTNER, "another")] == [True, False]
+    assert [daemon.tells({"partner": None, "replica": one}) for one in ("a", "b", "")] == [True, False, True]
+    fleet.speaks = False
+    assert not daemon.tells({"partner": None, "replica": ""})
 
 
 class Broken:
@@ -281,24 +253,15 @@ class Broken:
         raise RuntimeError("header: Bearer s3cret")
 
 
-def test_what_a_defect_says_is_told_without_the_secrets_that_the_client_has_in_hand(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        told = Told()
-        parts = Parts(
-            clock=here.clock,
-            service=cast("Service", Broken()),
-            ledger=here.worker.ledger,
-            settings=here.settings,
-            scrubbed=lambda text: text.replace("s3cret", "(gone)"),
-        )
-        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
-        daemon._partners.renew([PARTNER])
-        await daemon._one_cycle(PARTNER)
-        assert told.errors == ["RuntimeError('header: Bearer (gone)')"]
-        assert [state.last_error for state in daemon._partners] == told.errors, "which status would show"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_what_a_defect_says_is_told_without_the_secrets_that_the_client_has_in_hand(here: Town) -> None:
+    told = Told()
+    broken, scrubbed = cast("Service", Broken()), lambda text: text.replace("s3cret", "(gone)")
+    daemon = daemon_of(here, told, service=broken, scrubbed=scrubbed)
+    daemon._partners.renew([PARTNER])
+    await daemon._one_cycle(PARTNER)
+    assert told.errors == ["RuntimeError('header: Bearer (gone)')"]
+    assert [state.last_error for state in daemon._partners] == told.errors, "which status would show"
 
 
 class Due:
@@ -311,25 +274,23 @@ class Due:
         self.at = next_run_time
 
 
-def test_a_look_is_due_when_the_list_may_be_asked_again_so_that_none_waits_and_none_is_skipped(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        told, due = Told(), Due()
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
-        daemon._partners.renew((PARTNER,))
-        here.fault("slow", "GET", "^/events/", times=1000, delay_s=0.4)
-        await here.clock.sleep(4)
-        for _ in range(20):
-            await daemon._poll(cast("AsyncIOScheduler", due), PARTNER)
-            assert due.at is not None
-            left = due.at - here.clock.now()
-            assert timedelta(0) < left <= here.settings.interval
-            await here.clock.sleep(left.total_seconds())
-        assert len(told.reports) == 20
-        assert max(one.took_ms for one in told.reports[1:]) < 500, "what the answer takes, and no wait before it"
-
-    with town(tmp_path, world(happening("e1")), requests_per_minute=600) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), requests_per_minute=600)
+async def test_a_look_is_due_when_the_list_may_be_asked_again_so_that_none_waits_and_none_is_skipped(
+    here: Town,
+) -> None:
+    told, due = Told(), Due()
+    daemon = daemon_of(here, told)
+    daemon._partners.renew((PARTNER,))
+    here.fault("slow", "GET", "^/events/", times=1000, delay_s=0.4)
+    await here.clock.sleep(4)
+    for _ in range(20):
+        await daemon._poll(cast("AsyncIOScheduler", due), PARTNER)
+        assert due.at is not None
+        left = due.at - here.clock.now()
+        assert timedelta(0) < left <= here.settings.interval
+        await here.clock.sleep(left.total_seconds())
+    assert len(told.reports) == 20
+    assert max(one.took_ms for one in told.reports[1:]) < 500, "what the answer takes, and no wait before it"
 
 
 class Counting(SqlLedger):
@@ -346,8 +307,7 @@ def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stor
     partners = [PartnerId(f"partner-id-{number}") for number in range(30)]
 
     async def script(here: Town) -> None:
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
+        daemon = daemon_of(here)
         daemon._partners.renew(partners)
         Counting.saved = 0
         keeping = asyncio.ensure_future(daemon._keep_time(AsyncIOScheduler(timezone="UTC")))
@@ -370,17 +330,11 @@ def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stor
         play(script)
 
 
-def test_a_daemon_of_a_fleet_that_is_told_to_stop_asks_no_more_who_its_partners_are(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_a_daemon_of_a_fleet_that_is_told_to_stop_asks_no_more_who_its_partners_are(here: Town) -> None:
     """It gave them back in that moment, and whoever has them now asks the same."""
-
-    async def script(here: Town) -> None:
-        running = here.worker
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=Told(), pid=1, budgets=no_budget)
-        daemon.stop()
-        here.fault("answer_before", "GET", "^/partners/", times=1, status=500)
-        await daemon._identify(cast("Fleet", SimpleNamespace(strangers=frozenset({PARTNER}))))
-        assert len(here.twin.faults.left) == 1, "and nobody met it"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    daemon = daemon_of(here)
+    daemon.stop()
+    here.fault("answer_before", "GET", "^/partners/", times=1, status=500)
+    await daemon._identify(cast("Fleet", SimpleNamespace(strangers=frozenset({PARTNER}))))
+    assert len(here.twin.faults.left) == 1, "and nobody met it"

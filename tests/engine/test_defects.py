@@ -1,12 +1,11 @@
 """A defect of this program at one event is told, and stops no other event of its partner."""
 
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, in_town, world
 from worker.api.client import ApiService
 from worker.engine import observe
 from worker.engine.decide import _Pass
@@ -27,48 +26,42 @@ def broken(sound: Callable[..., object]) -> Callable[..., object]:
 
 
 @pytest.mark.parametrize(("of", "name"), [(_Pass, "_result"), (_Pass, "event"), (Stored, "_changes")])
-def test_beside_an_event_that_cannot_be_decided_on_a_dead_one_is_paused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: type, name: str
+@in_town(world(*(happening(f"e{number}") for number in range(5))), PAUSE)
+async def test_beside_an_event_that_cannot_be_decided_on_a_dead_one_is_paused(
+    here: Town, monkeypatch: pytest.MonkeyPatch, of: type, name: str
 ) -> None:
-    async def script(here: Town) -> None:
+    await here.run(10)
+    told, here.worker.defects = here.worker.defects, []
+    (state,) = here.worker.states.values()
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, broken(getattr(of, name)))
+        for event in ("e1", BAD, "e3"):
+            here.set(event, status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "the others are paused")
         await here.run(10)
-        told, here.worker.defects = here.worker.defects, []
-        (state,) = here.worker.states.values()
-        with monkeypatch.context() as patch:
-            patch.setattr(of, name, broken(getattr(of, name)))
-            for event in ("e1", BAD, "e3"):
-                here.set(event, status="cancelled")
-            await here.until(lambda: here.states() == ["confirmed"] * 2, "the others are paused")
-            await here.run(10)
-            assert {write.key.event for write in here.writes()} == {"e1", "e3"}
-            assert [one for one, _ in told] == [{"partner": PARTNER, "event": BAD}], "once"
-            assert state.last_error == here.reports[-1].error == "event e2: KeyError('nobody thought of it')"
-            assert {one["event"] for one in here.log("observed")} == {"e1", "e3"}, "it is no fact yet"
-        await here.until(lambda: here.states() == ["confirmed"] * 3, "and nothing was lost")
-        await here.run(6)
-        assert [one.error for one in here.reports[-2:]] == [None, None]
-        assert BAD in {one["event"] for one in here.log("observed")}
-
-    with town(tmp_path, world(*(happening(f"e{number}") for number in range(5))), PAUSE) as (_, play):
-        play(script)
+        assert {write.key.event for write in here.writes()} == {"e1", "e3"}
+        assert [one for one, _ in told] == [{"partner": PARTNER, "event": BAD}], "once"
+        assert state.last_error == here.reports[-1].error == "event e2: KeyError('nobody thought of it')"
+        assert {one["event"] for one in here.log("observed")} == {"e1", "e3"}, "it is no fact yet"
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "and nothing was lost")
+    await here.run(6)
+    assert [one.error for one in here.reports[-2:]] == [None, None]
+    assert BAD in {one["event"] for one in here.log("observed")}
 
 
 @pytest.mark.parametrize(("of", "name"), [(ApiService, "read"), (observe, "wanted_keys")])
-def test_beside_an_event_whose_facts_cannot_be_had_another_is_boosted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: type | ModuleType, name: str
+@in_town(world(*(draft(f"e{number}") for number in range(5))), BOOST)
+async def test_beside_an_event_whose_facts_cannot_be_had_another_is_boosted(
+    here: Town, monkeypatch: pytest.MonkeyPatch, of: type | ModuleType, name: str
 ) -> None:
-    async def script(here: Town) -> None:
+    await here.run(10)
+    told, here.worker.defects = here.worker.defects, []
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, broken(getattr(of, name)))
+        for event in ("e1", BAD, "e3"):
+            here.set(event, title="Another")
+            here.suggest(event, 2)
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "the others are boosted")
         await here.run(10)
-        told, here.worker.defects = here.worker.defects, []
-        with monkeypatch.context() as patch:
-            patch.setattr(of, name, broken(getattr(of, name)))
-            for event in ("e1", BAD, "e3"):
-                here.set(event, title="Another")
-                here.suggest(event, 2)
-            await here.until(lambda: here.states() == ["confirmed"] * 2, "the others are boosted")
-            await here.run(10)
-            assert [one for one, _ in told] == [{"partner": PARTNER, "event": BAD}], "once"
-        await here.until(lambda: here.states() == ["confirmed"] * 3, "and nothing was lost")
-
-    with town(tmp_path, world(*(draft(f"e{number}") for number in range(5))), BOOST) as (_, play):
-        play(script)
+        assert [one for one, _ in told] == [{"partner": PARTNER, "event": BAD}], "once"
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "and nothing was lost")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import QUICK, Town, draft, happening, town, world
+from tests.worlds import QUICK, Town, draft, happening, plays, world
 from worker.api.assumptions import assumptions_from
 from worker.model.actions import ACTIONS
 from worker.sandbox.settings import TwinSettings, changed_settings
@@ -61,6 +61,4 @@ def test_the_main_job_is_done_once_in_every_dialect(name: str, tmp_path: Path) -
     clusters = tuple({"tc": tc, "label": tc, "metric_pred": 4.0} for tc in ("a", "b"))
     place = world(happening("e1"), replace(draft("e2"), clusters=clusters), happening("e3"), happening("e4"))
     twin = changed_settings(TwinSettings(), dialect.settings)
-    with town(tmp_path, place, RULES, settings=settings, twin=twin) as (here, play):
-        here.assumptions = tells
-        play(script)
+    plays(script, tmp_path, place, RULES, settings=settings, twin=twin, assumptions=tells)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, QUICK, Town, happening, town, world
+from tests.worlds import PARTNER, QUICK, Town, happening, in_town, plays, world
+from worker.engine.operators import approved
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import Record
@@ -44,68 +45,47 @@ def budgets(here: Town, event: str = "e1") -> dict[str, Any]:
     return {str(one["tc"]): one["budget"] for one in found.campaigns}
 
 
-def test_every_campaign_gets_its_own_value_and_its_own_write(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert budgets(here) == {"jazz": 120.0, "opera": 540.0, "rock": 12.0}
-        assert {one.key.item for one in here.writes()} == {"jazz:1", "opera:1", "rock:1", ""}
-        assert set(here.states()) == {"confirmed"}
-        assert [one.text for one in here.notebook.messages] == ["raised"]
-
-    with town(tmp_path, world(published("e1", BUDGETS)), rule()) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), rule())
+async def test_every_campaign_gets_its_own_value_and_its_own_write(here: Town) -> None:
+    await here.run(60)
+    assert budgets(here) == {"jazz": 120.0, "opera": 540.0, "rock": 12.0}
+    assert {one.key.item for one in here.writes()} == {"jazz:1", "opera:1", "rock:1", ""}
+    assert set(here.states()) == {"confirmed"}
+    assert [one.text for one in here.notebook.messages] == ["raised"]
 
 
-def test_only_those_where_the_condition_on_the_item_holds(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert budgets(here) == {"jazz": 120.0, "opera": 450, "rock": 12.0}
-
-    each = "{of: campaigns, where: each.budget < 400.0}"
-    with town(tmp_path, world(published("e1", BUDGETS)), rule(each)) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.budget < 400.0}"))
+async def test_only_those_where_the_condition_on_the_item_holds(here: Town) -> None:
+    await here.run(60)
+    assert budgets(here) == {"jazz": 120.0, "opera": 450, "rock": 12.0}
 
 
-def test_no_item_is_no_write_and_the_next_step_starts(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert [(one.intent.action, one.state) for one in here.writes()] == [("notify", "confirmed")]
-
-    each = "{of: campaigns, where: each.budget > 9000.0}"
-    with town(tmp_path, world(published("e1", BUDGETS)), rule(each)) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.budget > 9000.0}"))
+async def test_no_item_is_no_write_and_the_next_step_starts(here: Town) -> None:
+    await here.run(60)
+    assert [(one.intent.action, one.state) for one in here.writes()] == [("notify", "confirmed")]
 
 
-def test_an_item_of_which_nothing_can_be_told_holds_the_firing(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert here.writes() == []
-        assert "each.where" in here.log("held")[-1]["why"]
-
-    each = "{of: campaigns, where: each.share > 0.5}"
-    with town(tmp_path, world(published("e1", BUDGETS)), rule(each)) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.share > 0.5}"))
+async def test_an_item_of_which_nothing_can_be_told_holds_the_firing(here: Town) -> None:
+    await here.run(60)
+    assert here.writes() == []
+    assert "each.where" in here.log("held")[-1]["why"]
 
 
-def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_are_sent(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.until(lambda: len(here.writes()) == 4, "waiting")
-        left = [{"tc": "jazz", "tc_run_id": 1, "budget": 100}, {"tc": "rock", "tc_run_id": 1, "budget": 10}]
-        here.twin.change(EventChange(event="e1", partner=PARTNER, campaigns=left), here.loop.time())
-        await here.run(9)
-        from tests.engine.test_spend import let_go  # noqa: PLC0415 - shared by two stories
-
-        let_go(here)
-        await here.run(60)
-        assert {one.key.item: (one.state, one.reason) for one in here.writes() if one.key.item} == {
-            "jazz:1": ("confirmed", "read"),
-            "opera:1": ("refused", "gone"),
-            "rock:1": ("confirmed", "read"),
-        }
-
-    rules = rule().replace("cooldown: 1d", "cooldown: 1d\n    mode: approve")
-    with town(tmp_path, world(published("e1", BUDGETS)), rules) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), rule().replace("cooldown: 1d", "cooldown: 1d\n    mode: approve"))
+async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_are_sent(here: Town) -> None:
+    await here.until(lambda: len(here.writes()) == 4, "waiting")
+    left = [{"tc": "jazz", "tc_run_id": 1, "budget": 100}, {"tc": "rock", "tc_run_id": 1, "budget": 10}]
+    here.twin.change(EventChange(event="e1", partner=PARTNER, campaigns=left), here.loop.time())
+    await here.run(9)
+    here.decide(approved)
+    await here.run(60)
+    assert {one.key.item: (one.state, one.reason) for one in here.writes() if one.key.item} == {
+        "jazz:1": ("confirmed", "read"),
+        "opera:1": ("refused", "gone"),
+        "rock:1": ("confirmed", "read"),
+    }
 
 
 @pytest.mark.parametrize(("allowed", "sent"), [(5, False), (6, True)])
@@ -121,8 +101,7 @@ def test_a_surge_counts_the_writes_of_each(tmp_path: Path, allowed: int, sent: b
 
     events = published("e1", BUDGETS), published("e2", BUDGETS, status="idle")
     deciding = replace(QUICK.deciding, surge=Surge(events=allowed, within=timedelta(minutes=10)))
-    with town(tmp_path, world(*events), rule(), deciding=deciding) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), rule(), deciding=deciding)
 
 
 QUARREL = """
@@ -137,14 +116,11 @@ rules:
 """
 
 
-def test_two_rules_that_want_other_values_of_one_campaign_go_by_priority(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.until(lambda: bool(here.effects("edit_cluster")), "sent")
-        assert {one.key.rule for one in here.writes()} == {"stronger"}
-        assert [one["reason"] for one in here.log("held")][-1:] == ["conflict"]
-
-    with town(tmp_path, world(published("e1", BUDGETS)), QUARREL) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), QUARREL)
+async def test_two_rules_that_want_other_values_of_one_campaign_go_by_priority(here: Town) -> None:
+    await here.until(lambda: bool(here.effects("edit_cluster")), "sent")
+    assert {one.key.rule for one in here.writes()} == {"stronger"}
+    assert [one["reason"] for one in here.log("held")][-1:] == ["conflict"]
 
 
 def test_clusters_are_items_too(tmp_path: Path) -> None:
@@ -161,5 +137,4 @@ rules:
         assert budgets(here)["jazz"] == 500.0
         assert [one.key.item for one in here.writes()] == ["jazz:1"]
 
-    with town(tmp_path, world(replace(published("e1", BUDGETS), clusters=clusters)), text) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(replace(published("e1", BUDGETS), clusters=clusters)), text)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.calling import Called, call, settle_in
-from tests.worlds import OTHER, PARTNER, Town, draft, happening, tenant, town, world
+from tests.worlds import OTHER, PARTNER, Town, draft, happening, plays, tenant, town, world
 from worker.sandbox.changes import EventChange
 
 RULES = """
@@ -272,8 +272,7 @@ def test_writes_that_are_held_stand_beside_the_rule(tmp_path: Path) -> None:
         here.set("e1", status="cancelled")
         await here.run(7)
 
-    with town(tmp_path, world(happening("e1")), RULES) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), RULES)
     (write,) = rule(tmp_path, "pause-cancelled")["writes"]
     assert (write["state"], write["held_by"]) == ("planned", "halt")
     assert "write 1 (pause): planned since" in explain(tmp_path).out

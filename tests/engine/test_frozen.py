@@ -1,19 +1,11 @@
 """A process that is stopped between recording and sending, and woken later (SIGSTOP, a suspended machine)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.worlds import Town, draft, town, world
+from tests.worlds import BOOST_DRAFTS, Town, draft, in_town, world
 from worker.model.commits import Record
-
-BOOST = """
-rules:
-  - id: boost-drafts
-    when: event.status == 'active' && setup.state == 'DRAFT'
-    do: [boost]
-"""
 
 
 def frozen_once(here: Town, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -33,32 +25,26 @@ def frozen_once(here: Town, seconds: float, meanwhile: Callable[[], None] = lamb
     ("seconds", "attempts", "reason"),
     [(9.0, 1, "not longer than api.timeout: it is sent"), (11.0, 2, "longer: what was judged then is not sent now")],
 )
-def test_a_process_that_slept_for_longer_than_the_timeout_does_not_send(
-    tmp_path: Path, seconds: float, attempts: int, reason: str
+@in_town(world(draft("e1")), BOOST_DRAFTS)
+async def test_a_process_that_slept_for_longer_than_the_timeout_does_not_send(
+    here: Town, seconds: float, attempts: int, reason: str
 ) -> None:
-    async def script(here: Town) -> None:
-        frozen_once(here, seconds)
-        await here.until(lambda: here.states() == ["confirmed"], "boosted")
-        assert here.only.attempt == attempts, reason
-        assert here.only.counted == 1, "an attempt proven unsent does not count"
-        assert len(here.effects("boost")) == 1
-        kinds = [one["kind"] for one in here.log() if one["write"] == 1]
-        again = ["planned", "sending"] if attempts == 2 else []
-        assert [one for one in kinds if one not in ("evidence", "held")] == [
-            *["planned", "sending"],
-            *again,
-            *["applied", "confirmed"],
-        ]
-
-    with town(tmp_path, world(draft("e1")), BOOST) as (_, play):
-        play(script)
+    frozen_once(here, seconds)
+    await here.until(lambda: here.states() == ["confirmed"], "boosted")
+    assert here.only.attempt == attempts, reason
+    assert here.only.counted == 1, "an attempt proven unsent does not count"
+    assert len(here.effects("boost")) == 1
+    kinds = [one["kind"] for one in here.log() if one["write"] == 1]
+    again = ["planned", "sending"] if attempts == 2 else []
+    assert [one for one in kinds if one not in ("evidence", "held")] == [
+        *["planned", "sending"],
+        *again,
+        *["applied", "confirmed"],
+    ]
 
 
-def test_what_a_person_changed_while_it_slept_is_seen_before_anything_is_sent(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        frozen_once(here, 600.0, lambda: here.set("e1", by="person", status="archived"))
-        await here.until(lambda: bool(here.writes()) and here.only.final, "it ends")
-        assert (here.only.state, here.effects("boost")) == ("skipped", [])
-
-    with town(tmp_path, world(draft("e1")), BOOST) as (_, play):
-        play(script)
+@in_town(world(draft("e1")), BOOST_DRAFTS)
+async def test_what_a_person_changed_while_it_slept_is_seen_before_anything_is_sent(here: Town) -> None:
+    frozen_once(here, 600.0, lambda: here.set("e1", by="person", status="archived"))
+    await here.until(lambda: bool(here.writes()) and here.only.final, "it ends")
+    assert (here.only.state, here.effects("boost")) == ("skipped", [])

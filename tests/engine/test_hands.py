@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import Town, draft, happening, town, world
+from tests.worlds import Town, draft, happening, in_town, plays, world
 from worker.engine.operators import rejected
-from worker.model.commits import Commit
 from worker.sandbox.changes import By, EventChange
 from worker.sandbox.faults import Kind
 
@@ -55,8 +54,7 @@ def test_of_two_opposite_wishes_one_is_done_once_and_the_other_is_held_and_says_
             await here.until(lambda: here.effects()[-1].after == "PAUSED", "the loser acts once the other has ended")
 
     place = world(happening("e1", client_campaign_status="IDLE"))
-    with town(tmp_path, place, rules(STOP % stop, GO % go)) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, rules(STOP % stop, GO % go))
 
 
 def test_equal_wishes_are_one_write_of_the_highest_priority_and_both_firings_name_it(tmp_path: Path) -> None:
@@ -72,8 +70,7 @@ def test_equal_wishes_are_one_write_of_the_highest_priority_and_both_firings_nam
         "{id: a, when: event.status == 'cancelled', do: [pause]}",
         "{id: b, when: event.frontend_status == 'CANCELLED', do: [pause], priority: 2}",
     )
-    with town(tmp_path, world(happening("e1")), two) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), two)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +99,7 @@ def test_a_pause_is_never_held_up_by_an_unknown_boost_or_run(
 
     first = f"{{id: first, when: event.category == 'new' && event.status == 'active', do: [{do}]}}"
     place = world(draft("e1", category="new", client_campaign_status="PAUSED" if do == "run" else "RUNNING"))
-    with town(tmp_path, place, rules(first, STOP % "")) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, rules(first, STOP % ""))
 
 
 @pytest.mark.parametrize(
@@ -129,11 +125,7 @@ def test_what_another_hand_did_between_decision_and_send_is_skipped_and_observed
         (seen,) = [one for one in here.log("observed") if field in one["why"]]
         assert seen["why"].endswith("not by the worker")
 
-    with town(tmp_path, world(happening("e1")), rules(f"{{id: r, when: event.status == 'cancelled', do: [{do}]}}")) as (
-        _,
-        play,
-    ):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules(f"{{id: r, when: event.status == 'cancelled', do: [{do}]}}"))
 
 
 @pytest.mark.parametrize(("repeat", "effects"), [("once", 1), ("enforce", 2)])
@@ -147,28 +139,27 @@ def test_what_a_person_set_is_set_back_only_where_the_rule_enforces(tmp_path: Pa
         assert len(here.effects()) == effects
 
     keeps = STOP % f", repeat: {repeat}, cooldown: 1m"
-    with town(tmp_path, world(happening("e1")), rules(keeps)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules(keeps))
 
 
-def test_a_no_to_a_shared_write_is_a_no_to_every_rule_that_stood_behind_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["waiting"], "one write for both")
-        assert here.only.rules == ("asks", "enforces")
-        now = here.clock.now()
-        here.ledger.apply(Commit(at=now, moves=(rejected(here.only, because="it runs on", by="ann", now=now),)))
-        await here.run(200)
-        assert (here.states(), here.effects()) == (["cancelled"], [])
-        assert [(one["rule"], one["reason"]) for one in here.log("held")] == [("enforces", "drift")], "and says so"
-        here.set("e1", by="person", client_campaign_status="PAUSED")
-        await here.run(9)
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.until(lambda: here.states() == ["cancelled", "confirmed"], "the wanted value was read once")
-        assert here.writes()[1].key.rule == "enforces"
-
-    asks = "{id: asks, when: event.status == 'cancelled', mode: approve, priority: 10, do: [pause]}"
-    enforces = "{id: enforces, when: event.status == 'cancelled', repeat: enforce, cooldown: 1m, do: [pause]}"
-    with town(tmp_path, world(happening("e1")), rules(asks, enforces)) as (_, play):
-        play(script)
+@in_town(
+    world(happening("e1")),
+    rules(
+        "{id: asks, when: event.status == 'cancelled', mode: approve, priority: 10, do: [pause]}",
+        "{id: enforces, when: event.status == 'cancelled', repeat: enforce, cooldown: 1m, do: [pause]}",
+    ),
+)
+async def test_a_no_to_a_shared_write_is_a_no_to_every_rule_that_stood_behind_it(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["waiting"], "one write for both")
+    assert here.only.rules == ("asks", "enforces")
+    here.decide(rejected)
+    await here.run(200)
+    assert (here.states(), here.effects()) == (["cancelled"], [])
+    assert [(one["rule"], one["reason"]) for one in here.log("held")] == [("enforces", "drift")], "and says so"
+    here.set("e1", by="person", client_campaign_status="PAUSED")
+    await here.run(9)
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.until(lambda: here.states() == ["cancelled", "confirmed"], "the wanted value was read once")
+    assert here.writes()[1].key.rule == "enforces"

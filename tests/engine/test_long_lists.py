@@ -9,11 +9,10 @@ from typing import cast
 
 import pytest
 
-from tests.engine.test_daemon import Told, no_budget
-from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
-from worker.engine.daemon import Daemon
+from tests.engine.test_daemon import Told, daemon_of
+from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, in_town, plays, world
 from worker.engine.partners import said_of
-from worker.engine.ports import CycleReport, Parts, unhealthy
+from worker.engine.ports import CycleReport, unhealthy
 from worker.model.facts import Json
 from worker.model.rules import RuleSet
 from worker.rules.load import read_rules
@@ -33,114 +32,95 @@ async def pass_until(here: Town, true: Callable[[], bool], limit: float = MINUTE
         await here.clock.sleep(0.2)
 
 
-def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_are_still_to_be_asked(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(MINUTE)
-        here.set("e11", status="cancelled")
-        began, whole = here.at, look(here)
-        await pass_until(here, lambda: bool(here.effects("set_client_campaign_status")))
-        assert here.at - began < 10.0
-        assert not whole.done(), "the list of twenty pages takes twenty seconds"
-        report = await whole
-        assert (report.complete, report.fired, report.events) == (True, 1, 40)
-        await here.run(MINUTE)
-        assert here.states() == ["confirmed"]
-        assert len(here.log("fired")) == 1
-
-    events = [happening(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_are_still_to_be_asked(here: Town) -> None:
+    await here.run(MINUTE)
+    here.set("e11", status="cancelled")
+    began, whole = here.at, look(here)
+    await pass_until(here, lambda: bool(here.effects("set_client_campaign_status")))
+    assert here.at - began < 10.0
+    assert not whole.done(), "the list of twenty pages takes twenty seconds"
+    report = await whole
+    assert (report.complete, report.fired, report.events) == (True, 1, 40)
+    await here.run(MINUTE)
+    assert here.states() == ["confirmed"]
+    assert len(here.log("fired")) == 1
 
 
-def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_list_has(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(MINUTE)
-        here.set("e10", by="person", client_campaign_status="PAUSED")
-        here.set("e49", by="person", client_campaign_status="PAUSED")
-        await here.run(MINUTE)
-        assert [one["event"] for one in here.log("observed")] == ["e10", "e49"]
-
-    events = [happening(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_list_has(here: Town) -> None:
+    await here.run(MINUTE)
+    here.set("e10", by="person", client_campaign_status="PAUSED")
+    here.set("e49", by="person", client_campaign_status="PAUSED")
+    await here.run(MINUTE)
+    assert [one["event"] for one in here.log("observed")] == ["e10", "e49"]
 
 
-def test_a_reset_that_gives_every_id_to_another_event_is_known_before_the_first_page_is_decided_on(
-    tmp_path: Path,
+@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_a_reset_that_gives_every_id_to_another_event_is_known_before_the_first_page_is_decided_on(
+    here: Town,
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(MINUTE)
-        for number in NUMBERS:
-            start = "2026-09-01T20:00:00Z"
-            here.set(f"e{number}", title=f"Another {number}", start_date_time=start, status="cancelled")
-        await here.run(2 * MINUTE)
-        assert [one["reason"] for one in here.log("observed") if one["event"] is None] == ["reset"]
-        assert here.effects() == []
-        assert set(here.states()) <= {"waiting"}
-
-    events = [happening(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
-        play(script)
+    await here.run(MINUTE)
+    for number in NUMBERS:
+        start = "2026-09-01T20:00:00Z"
+        here.set(f"e{number}", title=f"Another {number}", start_date_time=start, status="cancelled")
+    await here.run(2 * MINUTE)
+    assert [one["reason"] for one in here.log("observed") if one["event"] is None] == ["reset"]
+    assert here.effects() == []
+    assert set(here.states()) <= {"waiting"}
 
 
-def test_a_burst_in_a_long_list_is_counted_in_parts_of_one_interval_and_no_more_than_the_limit_goes_unasked(
-    tmp_path: Path,
+@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_a_burst_in_a_long_list_is_counted_in_parts_of_one_interval_and_no_more_than_the_limit_goes_unasked(
+    here: Town,
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(MINUTE)
-        for number in NUMBERS:
-            here.set(f"e{number}", status="cancelled")
-        await here.run(2 * MINUTE)
-        assert 0 < len(here.effects()) <= 25, "the first parts"
-        assert len(here.effects()) + here.states().count("waiting") == len(NUMBERS)
-        assert {one["reason"] for one in here.log("planned") + here.log("waiting")} <= {None, "surge", "condition"}
-
-    events = [happening(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
-        play(script)
+    await here.run(MINUTE)
+    for number in NUMBERS:
+        here.set(f"e{number}", status="cancelled")
+    await here.run(2 * MINUTE)
+    assert 0 < len(here.effects()) <= 25, "the first parts"
+    assert len(here.effects()) + here.states().count("waiting") == len(NUMBERS)
+    assert {one["reason"] for one in here.log("planned") + here.log("waiting")} <= {None, "surge", "condition"}
 
 
-def test_how_far_a_first_list_is_is_told_until_it_is_read(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        def said() -> Json:
-            return said_of(here.worker.states[PARTNER], here.clock.now()).get("first_list")
+@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_how_far_a_first_list_is_is_told_until_it_is_read(here: Town) -> None:
+    def said() -> Json:
+        return said_of(here.worker.states[PARTNER], here.clock.now()).get("first_list")
 
-        first = look(here)
-        await pass_until(here, lambda: said() is not None)
-        pages, of_pages = cast("list[int]", said())
-        assert 0 < pages < of_pages == 20
-        await first
-        assert said() is None, "it is read"
-        later = look(here)
-        await here.clock.sleep(9)
-        assert not later.done()
-        assert said() is None, "later lists are no news"
-        await later
-
-    events = [happening(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
-        play(script)
+    first = look(here)
+    await pass_until(here, lambda: said() is not None)
+    pages, of_pages = cast("list[int]", said())
+    assert 0 < pages < of_pages == 20
+    await first
+    assert said() is None, "it is read"
+    later = look(here)
+    await here.clock.sleep(9)
+    assert not later.done()
+    assert said() is None, "later lists are no news"
+    await later
 
 
-def test_facts_are_read_and_acted_on_between_the_pages(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(5 * MINUTE)
-        here.suggest("e10", 2)
-        before = len(here.reports)
-        await here.until(lambda: bool(here.effects("boost")), "boosted", limit=5 * MINUTE)
-        assert len(here.reports) - before <= 4
-        state = here.worker.states[PARTNER]
-        assert state.expected is not None
-        assert state.expected.short
-        assert state.expected.wanted > 0
-        said = said_of(state, here.clock.now())
-        assert said["short"] is True
-        assert isinstance(said["look_s"], float)
-        assert said["look_s"] > 30.0, "twenty-one pages, ten facts, and the write's own requests"
-
-    events = [draft("e10"), *(happening(f"e{number}", status="over") for number in NUMBERS if number > 10)]
-    with town(tmp_path, world(*events), BOOST, page_size=2, requests_per_minute=40) as (_, play):
-        play(script)
+@in_town(
+    world(draft("e10"), *(happening(f"e{number}", status="over") for number in NUMBERS if number > 10)),
+    BOOST,
+    page_size=2,
+    requests_per_minute=40,
+)
+async def test_facts_are_read_and_acted_on_between_the_pages(here: Town) -> None:
+    await here.run(5 * MINUTE)
+    here.suggest("e10", 2)
+    before = len(here.reports)
+    await here.until(lambda: bool(here.effects("boost")), "boosted", limit=5 * MINUTE)
+    assert len(here.reports) - before <= 4
+    state = here.worker.states[PARTNER]
+    assert state.expected is not None
+    assert state.expected.short
+    assert state.expected.wanted > 0
+    said = said_of(state, here.clock.now())
+    assert said["short"] is True
+    assert isinstance(said["look_s"], float)
+    assert said["look_s"] > 30.0, "twenty-one pages, ten facts, and the write's own requests"
 
 
 class Folder:
@@ -162,8 +142,7 @@ def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_
 ) -> None:
     async def script(here: Town) -> None:
         told = Told()
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=Folder(BOOST), reporter=told, pid=1, budgets=no_budget)
+        daemon = daemon_of(here, told, Folder(BOOST))
         daemon._take_rules(await Folder(BOOST).load(), "same")
         daemon._partners.renew((PARTNER,))
         began = here.at
@@ -176,19 +155,14 @@ def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_
         assert taken == pytest.approx(here.at - began, abs=5.0) if said else len(told.reports) <= 2
 
     events = [draft(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), BOOST, page_size=2, requests_per_minute=per_minute) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), BOOST, page_size=2, requests_per_minute=per_minute)
 
 
-def test_a_long_look_is_no_sickness_and_a_silence_is(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(2 * MINUTE)
-        now = here.clock.now()
-        body: dict[str, Json] = {"partners": {str(PARTNER): said_of(here.worker.states[PARTNER], now)}}
-        interval = here.settings.interval
-        assert unhealthy(body, now + timedelta(seconds=30), interval) is None
-        assert "old" in str(unhealthy(body, now + timedelta(seconds=100), interval))
-
-    events = [happening(f"e{number}") for number in NUMBERS]
-    with town(tmp_path, world(*events), PAUSE, page_size=2, requests_per_minute=60) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_a_long_look_is_no_sickness_and_a_silence_is(here: Town) -> None:
+    await here.run(2 * MINUTE)
+    now = here.clock.now()
+    body: dict[str, Json] = {"partners": {str(PARTNER): said_of(here.worker.states[PARTNER], now)}}
+    interval = here.settings.interval
+    assert unhealthy(body, now + timedelta(seconds=30), interval) is None
+    assert "old" in str(unhealthy(body, now + timedelta(seconds=100), interval))

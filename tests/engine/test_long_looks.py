@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_daemon import Told, no_budget
+from tests.engine.test_daemon import Told, daemon_of
 from tests.engine.test_long_lists import Folder
-from tests.worlds import PARTNER, PAUSE, Town, happening, town, world
+from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, plays, world
 from worker.engine import observe
-from worker.engine.daemon import Daemon
-from worker.engine.ports import Parts
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 
@@ -32,70 +30,59 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_everything_else_has_its_turn_while_much_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def script(here: Town) -> None:
-        turns, commits, apply = list[int](), list[int](), here.ledger.apply
+@in_town(world(*map(happening, EVENTS)), PAUSE)
+async def test_everything_else_has_its_turn_while_much_is_judged(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, commits, apply = list[int](), list[int](), here.ledger.apply
 
-        def noted(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
-            commits.append(len(turns))
-            here.loop.call_soon(turns.append, len(commits))
-            return apply(commit)
+    def noted(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
+        commits.append(len(turns))
+        here.loop.call_soon(turns.append, len(commits))
+        return apply(commit)
 
-        monkeypatch.setattr(here.ledger, "apply", noted)
-        await here.run(1)
-        assert len(commits) >= 10, "forty pairs, four at once"
-        assert commits[:10] == list(range(10)), "what wanted to be done at a commit was done before the next"
-
-    with town(tmp_path, world(*map(happening, EVENTS)), PAUSE) as (_, play):
-        play(script)
+    monkeypatch.setattr(here.ledger, "apply", noted)
+    await here.run(1)
+    assert len(commits) >= 10, "forty pairs, four at once"
+    assert commits[:10] == list(range(10)), "what wanted to be done at a commit was done before the next"
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_a_stop_in_the_middle_of_much_news_is_heard_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(world(*(happening(one, status="cancelled" if one == EVENTS[-1] else "active") for one in EVENTS)), PAUSE)
+async def test_a_stop_in_the_middle_of_much_news_is_heard_and_loses_nothing(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(here: Town) -> None:
-        told = Told()
-        parts = Parts(clock=here.clock, service=here.worker.service, ledger=here.worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=Folder(PAUSE), reporter=told, pid=1, budgets=no_budget)
-        apply, asked = here.ledger.apply, list[float]()
+    told = Told()
+    daemon = daemon_of(here, told, Folder(PAUSE))
+    apply, asked = here.ledger.apply, list[float]()
 
-        def judged() -> int:
-            return sum(one.looked_at is not None for one in here.ledger.observed(PARTNER))
+    def judged() -> int:
+        return sum(one.looked_at is not None for one in here.ledger.observed(PARTNER))
 
-        def stopping_after_one(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
-            made = apply(commit)
-            if judged() and not asked:
-                asked.append(here.at)
-                daemon.stop()
-            return made
+    def stopping_after_one(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
+        made = apply(commit)
+        if judged() and not asked:
+            asked.append(here.at)
+            daemon.stop()
+        return made
 
-        monkeypatch.setattr(here.ledger, "apply", stopping_after_one)
-        await daemon.run()
-        assert here.at - asked[0] < 0.1
-        assert 0 < judged() < len(EVENTS), "it was stopped in the middle"
-        assert here.log("fired") == []
-        monkeypatch.setattr(here.ledger, "apply", apply)
-        await here.kill()
-        here.start()
-        await here.until(lambda: here.states() == ["confirmed"], "the one that is cancelled is paused", HOUR)
-        assert judged() == len(EVENTS)
-
-    events = [happening(one, status="cancelled" if one == EVENTS[-1] else "active") for one in EVENTS]
-    with town(tmp_path, world(*events), PAUSE) as (_, play):
-        play(script)
+    monkeypatch.setattr(here.ledger, "apply", stopping_after_one)
+    await daemon.run()
+    assert here.at - asked[0] < 0.1
+    assert 0 < judged() < len(EVENTS), "it was stopped in the middle"
+    assert here.log("fired") == []
+    monkeypatch.setattr(here.ledger, "apply", apply)
+    await here.kill()
+    here.start()
+    await here.until(lambda: here.states() == ["confirmed"], "the one that is cancelled is paused", HOUR)
+    assert judged() == len(EVENTS)
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_a_surge_is_counted_over_all_pieces_of_the_news_before_anything_is_sent(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert set(here.states()) == {"waiting"}
-        assert len(here.states()) == len(EVENTS)
-        assert here.effects() == []
-
-    with town(tmp_path, world(*(happening(one, status="cancelled") for one in EVENTS)), PAUSE) as (_, play):
-        play(script)
+@in_town(world(*(happening(one, status="cancelled") for one in EVENTS)), PAUSE)
+async def test_a_surge_is_counted_over_all_pieces_of_the_news_before_anything_is_sent(here: Town) -> None:
+    await here.run(60)
+    assert set(here.states()) == {"waiting"}
+    assert len(here.states()) == len(EVENTS)
+    assert here.effects() == []
 
 
 async def story(here: Town) -> None:
@@ -124,8 +111,7 @@ def played(folder: Path) -> list[tuple[Any, ...]]:
             if one["kind"] not in ("evidence", "started")
         )
 
-    with town(folder, world(*map(happening, EVENTS)), PAUSE + HELD) as (_, play):
-        play(script)
+    plays(script, folder, world(*map(happening, EVENTS)), PAUSE + HELD)
     return told
 
 
@@ -137,27 +123,24 @@ def test_in_pieces_everything_is_decided_as_in_one_go(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(
+    world(*(happening(one, status={"e48": "cancelled", "e49": "archived"}.get(one, "active")) for one in EVENTS)), PAUSE
+)
+async def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_next(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(here: Town) -> None:
-        apply, edited = here.ledger.apply, await Folder(PAUSE.replace("cancelled", "archived")).load()
+    apply, edited = here.ledger.apply, await Folder(PAUSE.replace("cancelled", "archived")).load()
 
-        def edited_after_one(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
-            here.rules.current = edited
-            return apply(commit)
+    def edited_after_one(commit: Commit) -> Any:  # noqa: ANN401 - as the ledger's
+        here.rules.current = edited
+        return apply(commit)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(here.ledger, "apply", edited_after_one)
-            await here.worker.cycle.run(here.worker.states[PARTNER])
-        assert here.log("fired") == []
-        await here.run(20)
-        assert {one["event"] for one in here.log("fired")} == {"e49"}
-
-    states = {"e48": "cancelled", "e49": "archived"}
-    events = [happening(one, status=states.get(one, "active")) for one in EVENTS]
-    with town(tmp_path, world(*events), PAUSE) as (_, play):
-        play(script)
+    with monkeypatch.context() as patch:
+        patch.setattr(here.ledger, "apply", edited_after_one)
+        await here.worker.cycle.run(here.worker.states[PARTNER])
+    assert here.log("fired") == []
+    await here.run(20)
+    assert {one["event"] for one in here.log("fired")} == {"e49"}
 
 
 def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
@@ -175,24 +158,20 @@ def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
         await here.run(4)
         assert here.reports[-1].error is None
 
-    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), PAUSE)
 
 
-def test_of_events_for_which_nothing_holds_no_memory_is_stored_and_none_is_missed(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(30)
-        assert list(here.ledger.all_rule_memories(PARTNER)) == []
-        noted = {one.event: one.looked_at for one in here.ledger.observed(PARTNER) if one.looked_at is not None}
-        assert set(noted) == set(EVENTS)
-        await here.kill()
-        here.start()
-        await here.run(30)
-        again = {one.event: one.looked_at for one in here.ledger.observed(PARTNER) if one.looked_at is not None}
-        assert again == noted, "noted once"
-        here.set("e12", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "it is paused, as an event that was looked at", HOUR)
-        assert [one.event for one in here.ledger.all_rule_memories(PARTNER)] == ["e12"]
-
-    with town(tmp_path, world(*map(happening, EVENTS)), PAUSE) as (_, play):
-        play(script)
+@in_town(world(*map(happening, EVENTS)), PAUSE)
+async def test_of_events_for_which_nothing_holds_no_memory_is_stored_and_none_is_missed(here: Town) -> None:
+    await here.run(30)
+    assert list(here.ledger.all_rule_memories(PARTNER)) == []
+    noted = {one.event: one.looked_at for one in here.ledger.observed(PARTNER) if one.looked_at is not None}
+    assert set(noted) == set(EVENTS)
+    await here.kill()
+    here.start()
+    await here.run(30)
+    again = {one.event: one.looked_at for one in here.ledger.observed(PARTNER) if one.looked_at is not None}
+    assert again == noted, "noted once"
+    here.set("e12", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "it is paused, as an event that was looked at", HOUR)
+    assert [one.event for one in here.ledger.all_rule_memories(PARTNER)] == ["e12"]

@@ -4,34 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import BOOST, PAUSE, Town, draft, happening, town, world
+from tests.worlds import BOOST, PAUSE, Town, draft, happening, in_town, plays, world
 
 
-def test_a_cancelled_event_is_paused_once_and_confirmed_by_reading(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        assert here.writes() == []
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed")
-        await here.run(60)
-        assert here.only.confirmed_by == "read"
-        assert [one.operation for one in here.effects()] == ["set_client_campaign_status"]
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), PAUSE) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), PAUSE)
+async def test_a_cancelled_event_is_paused_once_and_confirmed_by_reading(here: Town) -> None:
+    await here.run(10)
+    assert here.writes() == []
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed")
+    await here.run(60)
+    assert here.only.confirmed_by == "read"
+    assert [one.operation for one in here.effects()] == ["set_client_campaign_status"]
 
 
-def test_a_draft_is_boosted_when_its_suggested_clusters_change(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(15)
-        assert here.writes() == [], "the first value seen is the baseline"
-        here.suggest("e1", 2)
-        await here.until(lambda: here.states() == ["confirmed"], "the boost is confirmed")
-        await here.run(30)
-        assert len(here.effects("boost")) == 1
-
-    with town(tmp_path, world(draft("e1")), BOOST) as (_, play):
-        play(script)
+@in_town(world(draft("e1")), BOOST)
+async def test_a_draft_is_boosted_when_its_suggested_clusters_change(here: Town) -> None:
+    await here.run(15)
+    assert here.writes() == [], "the first value seen is the baseline"
+    here.suggest("e1", 2)
+    await here.until(lambda: here.states() == ["confirmed"], "the boost is confirmed")
+    await here.run(30)
+    assert len(here.effects("boost")) == 1
 
 
 @pytest.mark.parametrize(
@@ -67,5 +61,4 @@ def test_an_ambiguous_answer_is_settled_by_reading_and_takes_effect_once(
         assert here.twin.books.summary()["repeated"] == 0, reason
         assert len(here.effects("boost" if action == "boost" else "set_client_campaign_status")) == 1, reason
 
-    with town(tmp_path, world(draft("e1")), PAUSE if action == "pause" else BOOST) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), PAUSE if action == "pause" else BOOST)

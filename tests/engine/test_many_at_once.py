@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import Town, happening, town, world
+from tests.worlds import Town, happening, in_town, plays, world
 from worker.guards import Limits
 
 MANY = 20
@@ -14,21 +14,18 @@ def records(here: Town, kind: str) -> list[dict[str, Any]]:
     return [one for one in here.log(kind) if one["write"] is not None]
 
 
-def test_many_writes_at_once_are_each_sent_once_and_confirmed_by_their_own_evidence(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        for event in EVENTS:
-            here.set(event, status="cancelled")
-        await here.until(lambda: here.states().count("applied") == MANY, "all accepted")
-        assert len(records(here, "sending")) == MANY, here.story()
-        await here.until(lambda: here.states() == ["confirmed"] * MANY, "all confirmed")
-        assert [one["kind"] for one in records(here, "evidence") + records(here, "confirmed")].count("evidence") == MANY
-        shown = {one["write"]: one["seq"] for one in records(here, "evidence")}
-        assert all(one["seq"] == shown[one["write"]] + 1 for one in records(here, "confirmed")), here.story()
-        assert all(one.attempt == 1 for one in here.writes())
-
-    with town(tmp_path, world(*map(happening, EVENTS)), requests_per_minute=20_000) as (_, play):
-        play(script)
+@in_town(world(*map(happening, EVENTS)), requests_per_minute=20_000)
+async def test_many_writes_at_once_are_each_sent_once_and_confirmed_by_their_own_evidence(here: Town) -> None:
+    await here.run(10)
+    for event in EVENTS:
+        here.set(event, status="cancelled")
+    await here.until(lambda: here.states().count("applied") == MANY, "all accepted")
+    assert len(records(here, "sending")) == MANY, here.story()
+    await here.until(lambda: here.states() == ["confirmed"] * MANY, "all confirmed")
+    assert [one["kind"] for one in records(here, "evidence") + records(here, "confirmed")].count("evidence") == MANY
+    shown = {one["write"]: one["seq"] for one in records(here, "evidence")}
+    assert all(one["seq"] == shown[one["write"]] + 1 for one in records(here, "confirmed")), here.story()
+    assert all(one.attempt == 1 for one in here.writes())
 
 
 def test_a_cap_stops_many_at_once_where_it_stops_one_after_the_other(tmp_path: Path) -> None:
@@ -44,5 +41,4 @@ def test_a_cap_stops_many_at_once_where_it_stops_one_after_the_other(tmp_path: P
 
     places = [happening(event, client_campaign_status="PAUSED") for event in EVENTS]
     limits = Limits(writes_per_hour=5)
-    with town(tmp_path, world(*places), run, requests_per_minute=20_000, limits=limits) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*places), run, requests_per_minute=20_000, limits=limits)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_words_of_rules import listening
-from tests.worlds import QUICK, Town, happening, town, world
+from tests.worlds import QUICK, Town, happening, in_town, plays, town, world
 from worker.ledger.reading import open_reading
 from worker.messages import AppriseChannel, Outbox, Subscriber
 
@@ -31,122 +31,97 @@ def texts(here: Town) -> list[str]:
     return [one.text for one in here.notebook.messages]
 
 
-def test_more_messages_than_a_surge_allows_go_out_unasked(tmp_path: Path) -> None:
-    async def story(here: Town) -> None:
-        await here.run(6)
-        for number in range(30):
-            here.set(f"e{number}", status="cancelled")
-        await here.run(9)
-        assert here.states() == ["confirmed"] * 30
-
-    events = (happening(f"e{number}") for number in range(30))
-    with town(tmp_path, world(*events), TELLING) as (_, go):
-        go(story)
+@in_town(world(*(happening(f"e{number}") for number in range(30))), TELLING)
+async def test_more_messages_than_a_surge_allows_go_out_unasked(here: Town) -> None:
+    await here.run(6)
+    for number in range(30):
+        here.set(f"e{number}", status="cancelled")
+    await here.run(9)
+    assert here.states() == ["confirmed"] * 30
 
 
-def test_a_surge_holds_what_writes_and_not_the_message_before_it(tmp_path: Path) -> None:
-    async def story(here: Town) -> None:
-        await here.run(6)
-        for number in range(30):
-            here.set(f"e{number}", status="cancelled")
-        await here.run(30)
-        assert texts(here) == ["before"] * 30
-        assert {one.reason for one in here.writes() if one.intent.action == "pause"} == {"surge"}
-
-    events = (happening(f"e{number}") for number in range(30))
-    with town(tmp_path, world(*events), SEVERAL) as (_, go):
-        go(story)
+@in_town(world(*(happening(f"e{number}") for number in range(30))), SEVERAL)
+async def test_a_surge_holds_what_writes_and_not_the_message_before_it(here: Town) -> None:
+    await here.run(6)
+    for number in range(30):
+        here.set(f"e{number}", status="cancelled")
+    await here.run(30)
+    assert texts(here) == ["before"] * 30
+    assert {one.reason for one in here.writes() if one.intent.action == "pause"} == {"surge"}
 
 
-def test_a_message_is_said_again_each_time_and_once_when_it_ends(tmp_path: Path) -> None:
-    async def story(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.run(2.5 * TURN)
-        assert texts(here) == ["Event e1 is cancelled"] * 3
-        assert [one.key.item for one in here.writes()] == ["", "1", "2"]
-        here.set("e1", status="active")
-        await here.run(2 * TURN)
-        assert texts(here)[3:] == ["Event e1 takes place"]
-        assert set(here.states()) == {"confirmed"}
-
-    with town(tmp_path, world(happening("e1")), TELLING) as (_, go):
-        go(story)
+@in_town(world(happening("e1")), TELLING)
+async def test_a_message_is_said_again_each_time_and_once_when_it_ends(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.run(2.5 * TURN)
+    assert texts(here) == ["Event e1 is cancelled"] * 3
+    assert [one.key.item for one in here.writes()] == ["", "1", "2"]
+    here.set("e1", status="active")
+    await here.run(2 * TURN)
+    assert texts(here)[3:] == ["Event e1 takes place"]
+    assert set(here.states()) == {"confirmed"}
 
 
-def test_what_was_due_while_the_worker_was_down_is_said_once(tmp_path: Path) -> None:
-    async def story(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.run(9)
-        await here.kill()
-        await here.clock.sleep(5.5 * TURN)
-        here.start()
-        await here.run(9)
-        assert texts(here) == ["Event e1 is cancelled"] * 2
-        await here.run(TURN)
-        assert [one.key.item for one in here.writes()] == ["", "5", "6"]
-        await here.kill()
-        here.set("e1", status="active")
-        await here.clock.sleep(5.5 * TURN)
-        here.start()
-        await here.run(60)
-        assert texts(here)[3:] == ["Event e1 takes place"]
-
-    with town(tmp_path, world(happening("e1")), TELLING) as (_, go):
-        go(story)
+@in_town(world(happening("e1")), TELLING)
+async def test_what_was_due_while_the_worker_was_down_is_said_once(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.run(9)
+    await here.kill()
+    await here.clock.sleep(5.5 * TURN)
+    here.start()
+    await here.run(9)
+    assert texts(here) == ["Event e1 is cancelled"] * 2
+    await here.run(TURN)
+    assert [one.key.item for one in here.writes()] == ["", "5", "6"]
+    await here.kill()
+    here.set("e1", status="active")
+    await here.clock.sleep(5.5 * TURN)
+    here.start()
+    await here.run(60)
+    assert texts(here)[3:] == ["Event e1 takes place"]
 
 
-def test_the_end_of_a_message_that_was_not_given_is_not_told(tmp_path: Path) -> None:
-    async def story(here: Town) -> None:
-        here.notebook.fails = 1000
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.run(60)
-        here.set("e1", status="active")
-        await here.run(60)
-        here.notebook.fails = 0
-        await here.run(2 * TURN)
-        assert texts(here) == []
-        assert here.states() == ["skipped"]
-
-    with town(tmp_path, world(happening("e1")), TELLING) as (_, go):
-        go(story)
+@in_town(world(happening("e1")), TELLING)
+async def test_the_end_of_a_message_that_was_not_given_is_not_told(here: Town) -> None:
+    here.notebook.fails = 1000
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.run(60)
+    here.set("e1", status="active")
+    await here.run(60)
+    here.notebook.fails = 0
+    await here.run(2 * TURN)
+    assert texts(here) == []
+    assert here.states() == ["skipped"]
 
 
-def test_in_shadow_mode_reminders_and_ends_are_decided_and_not_said(tmp_path: Path) -> None:
-    async def story(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.run(1.5 * TURN)
-        here.set("e1", status="active")
-        await here.run(60)
-        assert [(one.state, one.key.item) for one in here.writes()] == [
-            ("shadowed", ""),
-            ("shadowed", "1"),
-            ("shadowed", "ended"),
-        ]
-
-    deciding = replace(QUICK.deciding, mode="shadow")
-    with town(tmp_path, world(happening("e1")), TELLING, deciding=deciding) as (_, go):
-        go(story)
+@in_town(world(happening("e1")), TELLING, deciding=replace(QUICK.deciding, mode="shadow"))
+async def test_in_shadow_mode_reminders_and_ends_are_decided_and_not_said(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.run(1.5 * TURN)
+    here.set("e1", status="active")
+    await here.run(60)
+    assert [(one.state, one.key.item) for one in here.writes()] == [
+        ("shadowed", ""),
+        ("shadowed", "1"),
+        ("shadowed", "ended"),
+    ]
 
 
-def test_a_message_asks_nothing_of_the_service_and_waits_for_no_gap(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), TELLING)
+async def test_a_message_asks_nothing_of_the_service_and_waits_for_no_gap(here: Town) -> None:
     """No read is made for it, and no product flag, silence or unreadable event holds it."""
-
-    async def story(here: Town) -> None:
-        await here.run(6)
-        await here.kill()
-        here.set("e1", status="cancelled")
-        await here.clock.sleep(5 * 3600)
-        here.start()
-        here.fault("answer_before", "GET", "/events/e1$", times=50, status=500)
-        await here.run(9)
-        assert texts(here) == ["Event e1 is cancelled"]
-
-    with town(tmp_path, world(happening("e1")), TELLING) as (_, go):
-        go(story)
+    await here.run(6)
+    await here.kill()
+    here.set("e1", status="cancelled")
+    await here.clock.sleep(5 * 3600)
+    here.start()
+    here.fault("answer_before", "GET", "/events/e1$", times=50, status=500)
+    await here.run(9)
+    assert texts(here) == ["Event e1 is cancelled"]
 
 
 def test_a_text_that_cannot_be_computed_any_more_is_told_as_refused(tmp_path: Path) -> None:
@@ -165,8 +140,7 @@ rules:
         await here.run(9)
         assert [(one.state, one.reason) for one in here.writes()] == [("confirmed", "answer"), ("refused", "bad_value")]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, go):
-        go(story)
+    plays(story, tmp_path, world(happening("e1")), rules)
 
 
 def test_a_message_to_one_goes_to_that_one_alone(tmp_path: Path) -> None:

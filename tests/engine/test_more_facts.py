@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import PARTNER, Town, happening, town, world
+from tests.worlds import PARTNER, Town, happening, in_town, plays, world
 from worker.model.facts import CustomFact
 from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
@@ -65,13 +65,9 @@ rules:
 STOP_LOSS = "adplatform_insights.spend > 200.0 && statistics.tickets < 10.0"
 
 
-def test_a_rule_can_lean_on_every_read_of_the_service(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.until(lambda: len(here.effects()) == 3, "a pause by each rule", 60)
-
-    place = world(sold("e1", campaign_event_series=["e3"]), sold("e2"), sold("e3", frontend_status="FLAGGED"))
-    with town(tmp_path, place, MANY) as (_, play):
-        play(script)
+@in_town(world(sold("e1", campaign_event_series=["e3"]), sold("e2"), sold("e3", frontend_status="FLAGGED")), MANY)
+async def test_a_rule_can_lean_on_every_read_of_the_service(here: Town) -> None:
+    await here.until(lambda: len(here.effects()) == 3, "a pause by each rule", 60)
 
 
 def test_a_stop_loss_can_be_rehearsed_by_a_story(tmp_path: Path) -> None:
@@ -85,8 +81,7 @@ def test_a_stop_loss_can_be_rehearsed_by_a_story(tmp_path: Path) -> None:
         performs(here, statistics={"tickets": 3.0})
         await here.until(lambda: len(here.effects()) == 1, "paused", 60)
 
-    with town(tmp_path, world(sold("e1")), rule(STOP_LOSS)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(sold("e1")), rule(STOP_LOSS))
 
 
 def test_a_prediction_far_below_its_benchmark_is_so_in_fractions_and_in_percents(tmp_path: Path) -> None:
@@ -102,23 +97,22 @@ def test_a_prediction_far_below_its_benchmark_is_so_in_fractions_and_in_percents
         await here.run(30)
         assert sorted(effect.eid for effect in here.effects()) == ["e1", "e2"]
 
-    with town(tmp_path, world(*events), rule(when)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), rule(when))
 
 
 def asked(here: Town, path: str) -> list[float]:
     return [seen.at_s for seen in here.twin.books.requests if seen.path == path]
 
 
-def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        assert len(asked(here, "/events/statistics")) == 3, "once a look, however many events there are"
-        assert max(report.took_ms for report in here.reports) < 3500
-
-    place = world(*(happening(f"e{number}") for number in range(EVENTS)))
-    with town(tmp_path, place, rule("tally.running > 99.0"), facts={"tally": "/events/statistics"}) as (_, play):
-        play(script)
+@in_town(
+    world(*(happening(f"e{number}") for number in range(EVENTS))),
+    rule("tally.running > 99.0"),
+    facts={"tally": "/events/statistics"},
+)
+async def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(here: Town) -> None:
+    await here.run(9)
+    assert len(asked(here, "/events/statistics")) == 3, "once a look, however many events there are"
+    assert max(report.took_ms for report in here.reports) < 3500
 
 
 def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(tmp_path: Path) -> None:
@@ -141,18 +135,14 @@ def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(tmp_path: Path
         assert len(asked(here, "/events/e1/statistics")) - before <= 1
 
     when = "event.city == 'Ulm' && own >= 0.0 && tally.active > 0.0 || text == 'never'"
-    with town(tmp_path, world(happening("e1")), rule(when), facts=facts) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rule(when), facts=facts)
 
 
-def test_what_events_ask_in_the_same_words_is_asked_once(tmp_path: Path) -> None:
-    given = "{goal: ROAS, has_pixel: true, lead_form_id: ''}"
-
-    async def script(here: Town) -> None:
-        await here.run(9)
-        assert len(asked(here, "/setup_processes/call_to_action/")) == 3
-        assert max(report.took_ms for report in here.reports) < 3500
-
-    place = world(*(happening(f"e{number}") for number in range(EVENTS)))
-    with town(tmp_path, place, rule("'NOTHING' in call_to_action", given)) as (_, play):
-        play(script)
+@in_town(
+    world(*(happening(f"e{number}") for number in range(EVENTS))),
+    rule("'NOTHING' in call_to_action", "{goal: ROAS, has_pixel: true, lead_form_id: ''}"),
+)
+async def test_what_events_ask_in_the_same_words_is_asked_once(here: Town) -> None:
+    await here.run(9)
+    assert len(asked(here, "/setup_processes/call_to_action/")) == 3
+    assert max(report.took_ms for report in here.reports) < 3500

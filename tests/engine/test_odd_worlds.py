@@ -1,82 +1,58 @@
 """Odd worlds: long lists, other dialects, short tokens, bad answers, events that come and go, people who interfere."""
 
-from datetime import timedelta
-from pathlib import Path
-
 import pytest
 
-from tests.worlds import BOOST, OTHER, PARTNER, PAUSE, Town, draft, happening, tenant, town, world
+from tests.worlds import (
+    BOOST,
+    BOOST_DRAFTS,
+    PARTNER,
+    PAUSE,
+    Town,
+    draft,
+    happening,
+    in_town,
+    world,
+)
 from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
 from worker.sandbox.settings import TwinSettings
 
 MINUTE = 60.0
 DAY = 24 * 60 * MINUTE
-BOOST_NEW_DRAFTS = """
-rules:
-  - id: boost-drafts
-    when: event.status == 'active' && setup.state == 'DRAFT'
-    do: [boost]
-"""
 
 
-def test_250_events_over_several_pages_under_another_page_parameter(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        assert here.reports[-1].events == 250
-        here.set("e249", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "an event of the last page is paused")
-
-    events = [happening(f"e{number}") for number in range(250)]
-    with town(tmp_path, world(*events), twin=TwinSettings(page_parameter="seite")) as (here, play):
-        here.assumptions = {"events.page_parameter": "seite"}
-        play(script)
-
-
-def test_a_wrong_page_parameter_is_an_error_that_names_paging_and_never_a_short_list(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        report = here.reports[-1]
-        assert not report.complete
-        assert "events.page_parameter" in (report.error or "")
-        shown = min(here.worker.states[PARTNER].facts)
-        here.set(shown, status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "what the first page shows is acted on all the same")
-
-    events = [happening(f"e{number}") for number in range(250)]
-    with town(tmp_path, world(*events), twin=TwinSettings(page_parameter="seite")) as (_, play):
-        play(script)
+@in_town(
+    world(*[happening(f"e{number}") for number in range(250)]),
+    twin=TwinSettings(page_parameter="seite"),
+    assumptions={"events.page_parameter": "seite"},
+)
+async def test_250_events_over_several_pages_under_another_page_parameter(here: Town) -> None:
+    await here.run(10)
+    assert here.reports[-1].events == 250
+    here.set("e249", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "an event of the last page is paused")
 
 
-def test_a_token_that_lives_eight_seconds_is_renewed_in_time_and_nothing_fails(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(30)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed")
-        await here.run(30)
-        assert [one.error for one in here.reports if one.error] == []
-        refused = [one for one in here.twin.books.requests if one.status in (401, 403)]
-        assert refused == [], "a token is renewed before it ends"
-
-    with town(tmp_path, world(happening("e1")), twin=TwinSettings(token_lifetime_s=8.0)) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in range(250))), twin=TwinSettings(page_parameter="seite"))
+async def test_a_wrong_page_parameter_is_an_error_that_names_paging_and_never_a_short_list(here: Town) -> None:
+    await here.run(10)
+    report = here.reports[-1]
+    assert not report.complete
+    assert "events.page_parameter" in (report.error or "")
+    shown = min(here.worker.states[PARTNER].facts)
+    here.set(shown, status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "what the first page shows is acted on all the same")
 
 
-def test_two_partners_with_the_same_event_ids_have_nothing_to_do_with_each_other(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.start(PARTNER, OTHER)
-        await here.run(10)
-        here.set("e1", partner=OTHER, status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "the other partner's event is paused")
-        await here.run(30)
-        assert here.only.key.partner == OTHER
-        assert [(one.partner, one.eid) for one in here.effects()] == [(OTHER, "e1")]
-
-    place = world(happening("e1"), more=(tenant(OTHER, happening("e1")),))
-    with town(tmp_path, place) as (here, play):
-        here.start(PARTNER, OTHER)
-        here.running = None
-        play(script)
+@in_town(world(happening("e1")), twin=TwinSettings(token_lifetime_s=8.0))
+async def test_a_token_that_lives_eight_seconds_is_renewed_in_time_and_nothing_fails(here: Town) -> None:
+    await here.run(30)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed")
+    await here.run(30)
+    assert [one.error for one in here.reports if one.error] == []
+    refused = [one for one in here.twin.books.requests if one.status in (401, 403)]
+    assert refused == [], "a token is renewed before it ends"
 
 
 BAD: list[tuple[Kind, str, dict[str, object], str]] = [
@@ -96,226 +72,128 @@ BAD: list[tuple[Kind, str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "path", "params", "reason"), BAD, ids=[f"{one[0]} {one[3]}" for one in BAD])
-def test_bad_answers_fire_nothing_and_stop_nothing(
-    tmp_path: Path, kind: Kind, path: str, params: dict[str, object], reason: str
+@in_town(world(draft("e1"), draft("e2"), happening("e3")), PAUSE + BOOST.removeprefix("\nrules:\n"))
+async def test_bad_answers_fire_nothing_and_stop_nothing(
+    here: Town, kind: Kind, path: str, params: dict[str, object], reason: str
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(15)
-        here.fault(kind, "GET", path, times=8, **params)
-        await here.run(30)
-        assert here.writes() == [], reason
-        await here.run(60)
-        assert here.writes() == [], f"{reason}, and afterwards"
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], f"{reason}: the worker goes on")
-
-    with town(tmp_path, world(draft("e1"), draft("e2"), happening("e3")), PAUSE + _body(BOOST)) as (_, play):
-        play(script)
+    await here.run(15)
+    here.fault(kind, "GET", path, times=8, **params)
+    await here.run(30)
+    assert here.writes() == [], reason
+    await here.run(60)
+    assert here.writes() == [], f"{reason}, and afterwards"
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], f"{reason}: the worker goes on")
 
 
-def _body(rules: str) -> str:
-    """The rules of a text without its head, to go below another's."""
-    return rules.split("rules:\n", 1)[1]
+@in_town(world(happening("e1")))
+async def test_a_reversal_that_no_read_could_see_is_sent_again_only_after_the_proof_of_absence(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: len(here.effects()) == 1, "the hidden effect")
+    sent_at = here.at
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.until(lambda: here.states() == ["confirmed"], "it is paused in the end")
+    first, second = here.effects()
+    assert second.at_s - first.at_s >= here.settings.settle.total_seconds(), "not before settle is over"
+    assert here.at > sent_at
+    assert here.only.attempt == 2
 
 
-def test_a_person_who_reverses_a_confirmed_pause_is_left_alone(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: len(here.effects()) == 1, "the hidden effect")
-        await here.until(lambda: here.states() == ["confirmed"], "one read that shows it confirms it for good")
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.run(10 * MINUTE)
-        assert here.states() == ["confirmed"]
-        assert len(here.effects()) == 1, "what a person set is not set back"
-        told = [one for one in here.log("observed") if "client_campaign_status" in one["why"]]
-        assert told[-1]["maker"] is None, "the log says that it was not the worker"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), BOOST)
+async def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(here: Town) -> None:
+    await here.run(15)
+    here.suggest("e1", 2)
+    await here.run(2 * MINUTE)
+    assert here.writes() == [], "there is no draft to boost"
+    setup = {"goal": "ROAS", "total_budget": 500}
+    here.loop.jump(20 * MINUTE)
+    await here.run(30)
+    here.twin.change(EventChange(event="e1", partner=PARTNER, setup=setup), here.loop.time())
+    await here.run(2 * MINUTE)
+    assert here.writes() == [], "the value seen with the draft is the new baseline"
+    here.suggest("e1", 3)
+    await here.until(lambda: here.states() == ["confirmed"], "the next change fires")
 
 
-def test_a_reversal_that_no_read_could_see_is_sent_again_only_after_the_proof_of_absence(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: len(here.effects()) == 1, "the hidden effect")
-        sent_at = here.at
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.until(lambda: here.states() == ["confirmed"], "it is paused in the end")
-        first, second = here.effects()
-        assert second.at_s - first.at_s >= here.settings.settle.total_seconds(), "not before settle is over"
-        assert here.at > sent_at
-        assert here.only.attempt == 2
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_fact_that_turns_unknown_within_an_episode_changes_nothing(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "the first pause")
+    here.fault("missing_fields", "GET", "^/events/$", times=10, fields=["items.status", "items.frontend_status"])
+    await here.run(60)
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.run(2 * MINUTE)
+    assert here.states() == ["confirmed"], "the episode neither closed nor opened again"
+    here.set("e1", status="active")
+    await here.run(15)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "a new episode fires")
 
 
-def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(15)
-        here.suggest("e1", 2)
-        await here.run(2 * MINUTE)
-        assert here.writes() == [], "there is no draft to boost"
-        setup = {"goal": "ROAS", "total_budget": 500}
-        here.loop.jump(20 * MINUTE)
-        await here.run(30)
-        here.twin.change(EventChange(event="e1", partner=PARTNER, setup=setup), here.loop.time())
-        await here.run(2 * MINUTE)
-        assert here.writes() == [], "the value seen with the draft is the new baseline"
-        here.suggest("e1", 3)
-        await here.until(lambda: here.states() == ["confirmed"], "the next change fires")
-
-    with town(tmp_path, world(happening("e1")), BOOST) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")))
+async def test_an_event_that_drops_out_of_the_list_but_answers_is_still_observed(here: Town) -> None:
+    await here.run(10)
+    here.fault("vanish", "GET", "^/events/$", times=1000, eid="e1")
+    await here.run(15)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "its fields count")
 
 
-def test_a_fact_that_turns_unknown_within_an_episode_changes_nothing(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "the first pause")
-        here.fault("missing_fields", "GET", "^/events/$", times=10, fields=["items.status", "items.frontend_status"])
-        await here.run(60)
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.run(2 * MINUTE)
-        assert here.states() == ["confirmed"], "the episode neither closed nor opened again"
-        here.set("e1", status="active")
-        await here.run(15)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "a new episode fires")
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")))
+async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_person(here: Town) -> None:
+    await here.run(10)
+    gone = EventChange(event="e1", partner=PARTNER, remove=True)
+    here.twin.change(gone, here.loop.time())
+    await here.run(30)
+    back = happening("e1", status="cancelled")
+    change = EventChange(event="e1", partner=PARTNER, add=True, set=back.record)
+    here.twin.change(change, here.loop.time())
+    await here.run(60)
+    assert [(one.state, one.reason) for one in here.writes()] == [("waiting", "gap")]
+    assert here.effects() == []
 
 
-def test_an_event_that_drops_out_of_the_list_but_answers_is_still_observed(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("vanish", "GET", "^/events/$", times=1000, eid="e1")
-        await here.run(15)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "its fields count")
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
-
-
-def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_person(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        gone = EventChange(event="e1", partner=PARTNER, remove=True)
-        here.twin.change(gone, here.loop.time())
-        await here.run(30)
-        back = happening("e1", status="cancelled")
-        change = EventChange(event="e1", partner=PARTNER, add=True, set=back.record)
-        here.twin.change(change, here.loop.time())
-        await here.run(60)
-        assert [(one.state, one.reason) for one in here.writes()] == [("waiting", "gap")]
-        assert here.effects() == []
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
-
-
-def test_what_comes_back_after_a_reset_of_the_service_waits_for_a_person(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(15)
-        for number in range(1, 6):
-            gone = EventChange(event=f"e{number}", partner=PARTNER, remove=True)
-            here.twin.change(gone, here.loop.time())
-        await here.run(12)
-        assert [one["reason"] for one in here.log("observed")] == ["reset"], "one clear record"
-        for number in range(1, 6):
-            back = happening(f"e{number}", status="cancelled")
-            here.twin.change(
-                EventChange(event=f"e{number}", partner=PARTNER, add=True, set=back.record), here.loop.time()
-            )
-        await here.run(60)
-        assert {(one.state, one.reason) for one in here.writes()} == {("waiting", "reset")}
-        assert here.effects() == []
-
-    with town(tmp_path, world(*(happening(f"e{number}") for number in range(1, 8)))) as (_, play):
-        play(script)
-
-
-def test_first_looks_after_a_long_silence_wait_for_a_person(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        await here.kill()
-        here.set("e1", status="cancelled")
-        here.loop.jump(2 * 3600)
-        here.start()
-        await here.run(30)
-        assert [(one.state, one.reason) for one in here.writes()] == [("waiting", "gap")]
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
-
-
-def test_a_restart_within_a_short_time_acts_at_once_and_once(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        await here.kill()
-        here.set("e1", status="cancelled")
-        here.loop.jump(60)
-        here.start()
-        await here.until(lambda: here.states() == ["confirmed"], "the pause")
-        await here.kill()
-        here.loop.jump(60)
-        here.start()
-        await here.run(60)
-        assert len(here.effects()) == 1
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")))
+async def test_a_restart_within_a_short_time_acts_at_once_and_once(here: Town) -> None:
+    await here.run(60)
+    await here.kill()
+    here.set("e1", status="cancelled")
+    here.loop.jump(60)
+    here.start()
+    await here.until(lambda: here.states() == ["confirmed"], "the pause")
+    await here.kill()
+    here.loop.jump(60)
+    here.start()
+    await here.run(60)
+    assert len(here.effects()) == 1
 
 
 @pytest.mark.parametrize("after", [0.0, 0.4, 1.2, 2.5], ids=lambda value: f"killed {value} s into the send")
 @pytest.mark.parametrize("kind", ["hang_before", "hang_after"])
-def test_a_worker_killed_while_a_write_is_in_flight_finds_out_after_its_start(
-    tmp_path: Path, kind: Kind, after: float
+@in_town(world(draft("e1")), BOOST_DRAFTS)
+async def test_a_worker_killed_while_a_write_is_in_flight_finds_out_after_its_start(
+    here: Town, kind: Kind, after: float
 ) -> None:
-    async def script(here: Town) -> None:
-        here.fault(kind, "POST", "/boost$")
-        await here.until(lambda: "sending" in here.states(), "in flight", limit=60)
-        await here.clock.sleep(after)
-        await here.kill()
-        here.start()
-        assert here.states() == ["unknown"], "a row found in sending is unknown"
-        await here.until(lambda: here.states() == ["confirmed"], "confirmed by reading, or sent again")
-        await here.run(60)
-        assert len(here.effects("boost")) == 1
-        assert here.twin.books.summary()["repeated"] == 0
-
-    with town(tmp_path, world(draft("e1")), BOOST_NEW_DRAFTS) as (_, play):
-        play(script)
+    here.fault(kind, "POST", "/boost$")
+    await here.until(lambda: "sending" in here.states(), "in flight", limit=60)
+    await here.clock.sleep(after)
+    await here.kill()
+    here.start()
+    assert here.states() == ["unknown"], "a row found in sending is unknown"
+    await here.until(lambda: here.states() == ["confirmed"], "confirmed by reading, or sent again")
+    await here.run(60)
+    assert len(here.effects("boost")) == 1
+    assert here.twin.books.summary()["repeated"] == 0
 
 
-def test_a_late_effect_within_settle_is_never_doubled(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("late_effect", "POST", "/boost$", status=429, after_s=15)
-        await here.until(lambda: here.states() == ["confirmed"], "the late effect is seen")
-        await here.run(60)
-        assert len(here.effects("boost")) == 1
-        assert here.only.attempt == 1
-
-    with town(tmp_path, world(draft("e1")), BOOST_NEW_DRAFTS, settle=timedelta(seconds=20)) as (_, play):
-        play(script)
-
-
-def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        for number in range(1, 6):
-            here.set(f"e{number}", status="cancelled")
-        here.fault("storm", None, None, for_s=30)
-        await here.until(lambda: here.states() == ["confirmed"] * 5, "all are paused")
-        assert here.twin.books.summary()["repeated"] == 0
-
-    events = [happening(f"e{number}") for number in range(1, 8)]
-    with town(tmp_path, world(*events)) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in range(1, 8))))
+async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(here: Town) -> None:
+    await here.run(10)
+    for number in range(1, 6):
+        here.set(f"e{number}", status="cancelled")
+    here.fault("storm", None, None, for_s=30)
+    await here.until(lambda: here.states() == ["confirmed"] * 5, "all are paused")
+    assert here.twin.books.summary()["repeated"] == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import FrameType
 
 import worker
-from tests.worlds import BOOST, Town, draft, town, world
+from tests.worlds import BOOST, Town, draft, plays, world
 
 FILES_MAX = 45
 """Files of worker/ in which a function is entered after the first poll; without the commands, and without the twin of
@@ -31,8 +31,7 @@ def test_one_story_passes_through_few_files(tmp_path: Path) -> None:
         finally:
             sys.setprofile(None)
 
-    with town(tmp_path, world(draft("e1")), BOOST) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), BOOST)
     found = sorted(
         inside
         for name in entered

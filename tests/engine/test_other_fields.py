@@ -2,11 +2,10 @@
 field that nobody has asked for is not one that the event lacks, and nothing is decided on it."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from tests.worlds import PARTNER, Town, happening, town, world
+from tests.worlds import PARTNER, Town, happening, in_town, world
 from worker.rules.load import read_rules
 
 WATCHING_TCS = """
@@ -39,42 +38,35 @@ def edited(here: Town, after_s: float, rules: str) -> "asyncio.Task[None]":
 
 @pytest.mark.parametrize("slow", ["^/events/$", "suggested_tcs"])
 @pytest.mark.parametrize("rules", [MOODLESS, MOOD_CHANGED])
-def test_rules_that_are_edited_during_a_look_are_judged_by_a_list_that_was_read_for_them(
-    tmp_path: Path, rules: str, slow: str
+@in_town(world(*(happening(f"e{number}", mood="glad") for number in range(3))), WATCHING_TCS)
+async def test_rules_that_are_edited_during_a_look_are_judged_by_a_list_that_was_read_for_them(
+    here: Town, rules: str, slow: str
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(30)
-        here.suggest("e1", 7)
-        here.fault("slow", "GET", slow, delay_s=2.0)
-        edit = edited(here, 1.0, rules)
-        await here.run(60)
-        assert edit.done()
-        assert here.log("fired") == [], here.story()
-        here.set("e1", mood="sad")
-        await here.run(30)
-        assert [one["event"] for one in here.log("fired")] == (["e1"] if rules is MOOD_CHANGED else []), here.story()
-
-    place = world(*(happening(f"e{number}", mood="glad") for number in range(3)))
-    with town(tmp_path, place, WATCHING_TCS) as (_, play):
-        play(script)
+    await here.run(30)
+    here.suggest("e1", 7)
+    here.fault("slow", "GET", slow, delay_s=2.0)
+    edit = edited(here, 1.0, rules)
+    await here.run(60)
+    assert edit.done()
+    assert here.log("fired") == [], here.story()
+    here.set("e1", mood="sad")
+    await here.run(30)
+    assert [one["event"] for one in here.log("fired")] == (["e1"] if rules is MOOD_CHANGED else []), here.story()
 
 
-def test_an_event_whose_page_failed_since_is_judged_once_a_list_has_shown_it(tmp_path: Path) -> None:
+@in_town(
+    world(*(happening(f"e{number}", mood="glad") for number in range(3)), happening("e3")), WATCHING_TCS, page_size=2
+)
+async def test_an_event_whose_page_failed_since_is_judged_once_a_list_has_shown_it(here: Town) -> None:
     """Facts that are read between the pages of a later list must not be judged beside its old record."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        state = here.worker.states[PARTNER]
-        here.rules.current = read_rules({"rules.yaml": MOODLESS}).rules
-        here.fault("answer_before", "GET", "^/events/$", status=500, skip=1, times=20)
-        here.reports.append(await here.worker.cycle.run(state))
-        assert not here.reports[-1].complete
-        assert state.lacking == {"e2", "e3"}
-        await here.until(lambda: here.reports[-1].complete, "the list is had as a whole")
-        assert state.lacking == set()
-        await here.run(30)
-        assert [one["event"] for one in here.log("fired")] == ["e3"], here.story()
-
-    place = world(*(happening(f"e{number}", mood="glad") for number in range(3)), happening("e3"))
-    with town(tmp_path, place, WATCHING_TCS, page_size=2) as (_, play):
-        play(script)
+    await here.run(30)
+    state = here.worker.states[PARTNER]
+    here.rules.current = read_rules({"rules.yaml": MOODLESS}).rules
+    here.fault("answer_before", "GET", "^/events/$", status=500, skip=1, times=20)
+    here.reports.append(await here.worker.cycle.run(state))
+    assert not here.reports[-1].complete
+    assert state.lacking == {"e2", "e3"}
+    await here.until(lambda: here.reports[-1].complete, "the list is had as a whole")
+    assert state.lacking == set()
+    await here.run(30)
+    assert [one["event"] for one in here.log("fired")] == ["e3"], here.story()

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from tests.engine.test_daemon import Edited, Told, no_budget
+from tests.engine.test_daemon import Edited, Told, daemon_of, no_budget
 from tests.unit.engine.test_fleet import Paces, Rows
-from tests.worlds import OTHER, PARTNER, PAUSE, Town, draft, happening, rule_set, tenant, town, world
+from tests.worlds import OTHER, PARTNER, PAUSE, Town, draft, happening, plays, rule_set, tenant, world
 from worker.engine.daemon import Daemon
 from worker.engine.ports import Fleet, Parts, ServersClock
 from worker.ledger.sql import SqlLedger
@@ -60,9 +60,7 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
     told, jobs = Told(), Jobs()
 
     async def script(here: Town) -> None:
-        worker = here.worker
-        parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
+        daemon = daemon_of(here, told, Edited(PAUSE))
         daemon._take_rules(await Edited(PAUSE).load(), "")
 
         await lived(here, daemon, jobs, 9)
@@ -98,8 +96,7 @@ def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_silence
 
     settings: dict[str, Any] = {"twin": TwinSettings(token_lifetime_s=15)}
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
-    with town(tmp_path, place, **settings) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, **settings)
 
 
 def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_given_back(tmp_path: Path) -> None:
@@ -107,10 +104,9 @@ def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_
     rows.records = {PARTNER: "1", OTHER: "2"}
 
     async def script(here: Town) -> None:
-        worker, clock = here.worker, ServersClock(here.clock)
+        clock = ServersClock(here.clock)
         fleet = Fleet(rows, Paces(), clock)
-        parts = Parts(clock=clock, service=worker.service, ledger=worker.ledger, settings=here.settings, fleet=fleet)
-        daemon = Daemon(parts, source=Edited(PAUSE), reporter=told, pid=1, budgets=no_budget)
+        daemon = daemon_of(here, told, Edited(PAUSE), clock=clock, fleet=fleet)
         daemon._take_rules(await Edited(PAUSE).load(), "")
 
         await lived(here, daemon, jobs, 9, fleet)
@@ -125,17 +121,14 @@ def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_
         assert (here.only.state, here.only.held_by) == ("planned", "partner_gone"), here.story()
 
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1"), happening("e2")),))
-    with town(tmp_path, place, twin=TwinSettings(token_lifetime_s=15)) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, twin=TwinSettings(token_lifetime_s=15))
 
 
 def test_what_is_unknown_of_a_partner_that_is_gone_is_put_before_an_operator(tmp_path: Path) -> None:
     jobs = Jobs()
 
     async def script(here: Town) -> None:
-        worker = here.worker
-        parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=Edited(PAUSE), reporter=Told(), pid=1, budgets=no_budget)
+        daemon = daemon_of(here, source=Edited(PAUSE))
         daemon._take_rules(await Edited(PAUSE).load(), "")
         await lived(here, daemon, jobs, 9)
         here.fault("answer_before", "PUT", "/client_campaign_status$", times=None, status=503)
@@ -148,8 +141,7 @@ def test_what_is_unknown_of_a_partner_that_is_gone_is_put_before_an_operator(tmp
 
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1")),))
     within = timedelta(minutes=5)
-    with town(tmp_path, place, twin=TwinSettings(token_lifetime_s=15), evidence_within=within) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, twin=TwinSettings(token_lifetime_s=15), evidence_within=within)
 
 
 def test_what_was_being_sent_is_unknown_to_the_next_process_also_while_nobody_can_sign_in(tmp_path: Path) -> None:
@@ -174,8 +166,7 @@ def test_what_was_being_sent_is_unknown_to_the_next_process_also_while_nobody_ca
         here.twin.faults.clear()
         here.start()
 
-    with town(tmp_path, world(happening("e1")), PAUSE) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), PAUSE)
 
 
 ONCE = "rules: [{id: reset-cancelled, when: event.status == 'cancelled', do: [reset_setup]}]"
@@ -185,9 +176,7 @@ def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tm
     jobs = Jobs()
 
     async def script(here: Town) -> None:
-        worker = here.worker
-        parts = Parts(clock=here.clock, service=worker.service, ledger=worker.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=Edited(ONCE), reporter=Told(), pid=1, budgets=no_budget)
+        daemon = daemon_of(here, source=Edited(ONCE))
         daemon._take_rules(rule_set(ONCE), "")
         names(here, PARTNER)
         for partner in (PARTNER, OTHER):
@@ -202,5 +191,4 @@ def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tm
 
     other = tenant(OTHER, draft("e1"))
     same = replace(other, record={**other.record, "id": f"client of {PARTNER}"})
-    with town(tmp_path, world(draft("e1"), more=(same,)), ONCE, twin=TwinSettings(token_lifetime_s=15)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1"), more=(same,)), ONCE, twin=TwinSettings(token_lifetime_s=15))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.rehearsing import rehearsed
-from tests.worlds import OTHER, PARTNER, PAUSE, QUICK, Town, draft, happening, tenant, town, world
+from tests.worlds import OTHER, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, plays, tenant, town, world
 from worker.engine.rehearsal import Rehearsed
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
@@ -70,62 +70,55 @@ async def stopped_and_rehearsed(here: Town) -> Rehearsed:
     return found
 
 
-def test_every_write_is_told_before_and_after_with_its_request_and_its_cost(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(4)
-        here.set("e1", status="cancelled")
-        here.set("e2", category="party")
-        here.set("e3", status="archived")
-        here.set("e4", status="cancelled", client_campaign_status="PAUSED")
-        here.set("e5", category="launch")
-        asked_at = here.clock.now()
-        found = await stopped_and_rehearsed(here)
+@in_town(world(happening("e1"), draft("e2"), happening("e3"), happening("e4"), happening("e5")), RULES)
+async def test_every_write_is_told_before_and_after_with_its_request_and_its_cost(here: Town) -> None:
+    await here.run(4)
+    here.set("e1", status="cancelled")
+    here.set("e2", category="party")
+    here.set("e3", status="archived")
+    here.set("e4", status="cancelled", client_campaign_status="PAUSED")
+    here.set("e5", category="launch")
+    asked_at = here.clock.now()
+    found = await stopped_and_rehearsed(here)
 
-        assert rows(found) == [
-            ("e1", "pause", "sent", "condition"),
-            ("e2", "boost", "waiting", "mode"),
-            ("e3", "frontend_statusevent", "held", "for"),
-            ("e3", "frontend_statuscr", "held", "for"),
-            ("e4", "pause", "skipped", "already_so"),
-            ("e5", "create_draft", "sent", "condition"),
-            ("e5", "boost", "planned", "sequence"),
-        ]
-        pause, boost, hidden, cr, so, create, _ = found.rows
-        assert (pause.before, pause.intent.wanted) == ("RUNNING", {"client_campaign_status": "PAUSED"})
-        assert pause.request is not None
-        assert pause.request["method"] == "PUT"
-        assert str(pause.request["url"]).endswith("/events/e1/client_campaign_status?client_campaign_status=PAUSED")
-        assert (pause.cost.preflight, pause.cost.write, pause.cost.confirm) == (1, 1, 1), "the event; the PUT; a look"
-        assert boost.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
-        assert boost.cost.preflight == 3, "event, setup and budget range, once it is approved"
-        assert hidden.before == "DEFAULT"
-        assert hidden.until is not None
-        assert timedelta(hours=1) <= hidden.until - asked_at < timedelta(hours=1, minutes=1)
-        assert (cr.before_known, cr.cost.confirm) == (False, 0), "nothing shows it"
-        assert (so.before, so.cost.write) == ("PAUSED", 0)
-        assert create.before == {"state": "NONE"}
-
-    place = world(happening("e1"), draft("e2"), happening("e3"), happening("e4"), happening("e5"))
-    with town(tmp_path, place, RULES) as (_, play):
-        play(script)
+    assert rows(found) == [
+        ("e1", "pause", "sent", "condition"),
+        ("e2", "boost", "waiting", "mode"),
+        ("e3", "frontend_statusevent", "held", "for"),
+        ("e3", "frontend_statuscr", "held", "for"),
+        ("e4", "pause", "skipped", "already_so"),
+        ("e5", "create_draft", "sent", "condition"),
+        ("e5", "boost", "planned", "sequence"),
+    ]
+    pause, boost, hidden, cr, so, create, _ = found.rows
+    assert (pause.before, pause.intent.wanted) == ("RUNNING", {"client_campaign_status": "PAUSED"})
+    assert pause.request is not None
+    assert pause.request["method"] == "PUT"
+    assert str(pause.request["url"]).endswith("/events/e1/client_campaign_status?client_campaign_status=PAUSED")
+    assert (pause.cost.preflight, pause.cost.write, pause.cost.confirm) == (1, 1, 1), "the event; the PUT; a look"
+    assert boost.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
+    assert boost.cost.preflight == 3, "event, setup and budget range, once it is approved"
+    assert hidden.before == "DEFAULT"
+    assert hidden.until is not None
+    assert timedelta(hours=1) <= hidden.until - asked_at < timedelta(hours=1, minutes=1)
+    assert (cr.before_known, cr.cost.confirm) == (False, 0), "nothing shows it"
+    assert (so.before, so.cost.write) == ("PAUSED", 0)
+    assert create.before == {"state": "NONE"}
 
 
-def test_nothing_is_sent_and_the_ledger_stays_as_it_is_byte_for_byte(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(4)
-        await here.kill()
-        here.set("e1", status="cancelled")
-        stored = kept(tmp_path)
-        found = await rehearsed(here)
-        assert rows(found) == [("e1", "pause", "sent", "condition")]
-        assert kept(tmp_path) == stored
-        assert here.effects() == []
-        here.start()
-        await here.run(10)
-        assert here.only.state == "confirmed", "and the next run does it"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_nothing_is_sent_and_the_ledger_stays_as_it_is_byte_for_byte(here: Town, tmp_path: Path) -> None:
+    await here.run(4)
+    await here.kill()
+    here.set("e1", status="cancelled")
+    stored = kept(tmp_path)
+    found = await rehearsed(here)
+    assert rows(found) == [("e1", "pause", "sent", "condition")]
+    assert kept(tmp_path) == stored
+    assert here.effects() == []
+    here.start()
+    await here.run(10)
+    assert here.only.state == "confirmed", "and the next run does it"
 
 
 def halted(here: Town) -> None:
@@ -155,43 +148,34 @@ def test_what_would_hold_a_write_is_named(
         assert {row[2:] for row in rows(found)} == {expected}, reason
 
     settings = replace(QUICK, deciding=replace(QUICK.deciding, **changes))
-    with town(tmp_path, world(happening("e1"), happening("e2")), settings=settings) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), settings=settings)
 
 
-def test_what_a_default_nobody_vouched_for_would_hold_is_named(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.set("e1", status="cancelled")
-        found = await stopped_and_rehearsed(here)
-        assert rows(found) == [("e1", "pause", "planned", "assumption")]
-        assert "task.succeeded" in found.rows[0].why
-
-    with town(tmp_path, world(happening("e1")), unconfirmed={"pause": ("task.succeeded",)}) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), unconfirmed={"pause": ("task.succeeded",)})
+async def test_what_a_default_nobody_vouched_for_would_hold_is_named(here: Town) -> None:
+    here.set("e1", status="cancelled")
+    found = await stopped_and_rehearsed(here)
+    assert rows(found) == [("e1", "pause", "planned", "assumption")]
+    assert "task.succeeded" in found.rows[0].why
 
 
-def test_under_a_short_quota_it_reads_for_ten_seconds_and_says_what_it_has_not_read(tmp_path: Path) -> None:
-    events = [draft(f"e{number:02}", category="party") for number in range(30)]
+@in_town(world(*(draft(f"e{number:02}", category="party") for number in range(30))), RULES, requests_per_minute=60)
+async def test_under_a_short_quota_it_reads_for_ten_seconds_and_says_what_it_has_not_read(here: Town) -> None:
+    await here.kill()
+    began = here.loop.time()
+    found = await rehearsed(here, within=timedelta(seconds=10))
+    assert here.loop.time() - began < 20, "the list comes first"
+    assert found.not_read, "thirty setups take half a minute"
+    assert {key.name for _, key in found.not_read} == {"setup"}
+    (unsure,) = [one for one in found.unsure if one.rule == "boost-drafts"]
+    assert unsure.events == len(found.not_read) == 30 - len(found.rows)
+    assert "was not read within 10 s" in unsure.why
 
-    async def script(here: Town) -> None:
-        await here.kill()
-        began = here.loop.time()
-        found = await rehearsed(here, within=timedelta(seconds=10))
-        assert here.loop.time() - began < 20, "the list comes first"
-        assert found.not_read, "thirty setups take half a minute"
-        assert {key.name for _, key in found.not_read} == {"setup"}
-        (unsure,) = [one for one in found.unsure if one.rule == "boost-drafts"]
-        assert unsure.events == len(found.not_read) == 30 - len(found.rows)
-        assert "was not read within 10 s" in unsure.why
-
-        whole = await rehearsed(here)
-        assert (whole.not_read, len(whole.rows)) == ((), 30), "and with --wait all of them"
-        only = await rehearsed(here, only="e29", within=timedelta(seconds=10))
-        assert [row[0] for row in rows(only)] == ["e29"]
-        here.start()
-
-    with town(tmp_path, world(*events), RULES, requests_per_minute=60) as (_, play):
-        play(script)
+    whole = await rehearsed(here)
+    assert (whole.not_read, len(whole.rows)) == ((), 30), "and with --wait all of them"
+    only = await rehearsed(here, only="e29", within=timedelta(seconds=10))
+    assert [row[0] for row in rows(only)] == ["e29"]
+    here.start()
 
 
 def test_a_list_that_is_read_while_the_world_moves_plans_no_two_opposite_writes(tmp_path: Path) -> None:
@@ -221,8 +205,7 @@ rules:
         assert len({row.key.event for row in found.rows}) == len(found.rows) == 30
         here.start()
 
-    with town(tmp_path, world(*events), rules, requests_per_minute=60) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), rules, requests_per_minute=60)
 
 
 def test_what_cannot_be_computed_is_told_with_the_values_as_they_are_written(tmp_path: Path) -> None:
@@ -242,8 +225,7 @@ rules:
         assert row.intent.params == {"goal": "ROAS", "total_budget": "=expected_value * 2.0"}
         assert "expected_value" in row.why
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
 def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(tmp_path: Path) -> None:
@@ -265,28 +247,26 @@ def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(tmp_
         assert rows(await rehearsed(here, beside=True)) == []
 
     place = world(happening("e1"), draft("e2"))
-    with town(tmp_path, place, RULES) as (_, play):
-        play(script)
+    plays(script, tmp_path, place, RULES)
 
 
-def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_either(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(4)
-        here.ledger.backup(tmp_path / "backup.db")
-        here.set("e1", status="cancelled")
-        await here.run(10)
-        await here.kill()
-        (tmp_path / "backup.db").replace(tmp_path / "worker.db")
-        with pytest.raises(NotSafe, match="was restored"):
-            await rehearsed(here)
-        (tmp_path / "worker.db").rename(tmp_path / "restored.db")
-        with pytest.raises(NotSafe, match="was lost"):
-            draft_of(here.ledger_url)
-        (tmp_path / "worker.db.mark").unlink()
-        here.start()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_either(
+    here: Town, tmp_path: Path
+) -> None:
+    await here.run(4)
+    here.ledger.backup(tmp_path / "backup.db")
+    here.set("e1", status="cancelled")
+    await here.run(10)
+    await here.kill()
+    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+    with pytest.raises(NotSafe, match="was restored"):
+        await rehearsed(here)
+    (tmp_path / "worker.db").rename(tmp_path / "restored.db")
+    with pytest.raises(NotSafe, match="was lost"):
+        draft_of(here.ledger_url)
+    (tmp_path / "worker.db.mark").unlink()
+    here.start()
 
 
 def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_partners(tmp_path: Path) -> None:
@@ -379,5 +359,4 @@ def test_a_plan_knows_what_was_and_who_did_what_as_the_daemon_does(
         await here.run(30)
         assert here.writes()[-1].state == ("confirmed" if becomes == "sent" else becomes), "the daemon does the same"
 
-    with town(tmp_path, world(happening("e1", capacity=400)), f"{WHEN_Z}{looks_back}\n    do: [{does}]\n") as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1", capacity=400)), f"{WHEN_Z}{looks_back}\n    do: [{does}]\n")

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from tests.limiters import FOUND_S, MEASURED_S, TokenBucket
-from tests.worlds import BOOST, PAUSE, Town, draft, happening, town, world
+from tests.worlds import BOOST, PAUSE, Town, draft, happening, in_town, world
 from worker.sandbox.settings import TwinRequest
 
 MINUTE = 60.0
@@ -36,94 +35,79 @@ def limit(here: Town, per_minute: float, burst: float = NGINX) -> Callable[[], l
 
 
 @pytest.mark.parametrize("per_minute", [90, 60, 30])
-def test_a_write_that_leans_on_many_reads_is_not_the_request_that_meets_the_limit(
-    tmp_path: Path, per_minute: int
+@in_town(world(*(draft(f"e{number}") for number in range(1, 5))), BOOST)
+async def test_a_write_that_leans_on_many_reads_is_not_the_request_that_meets_the_limit(
+    here: Town, per_minute: int
 ) -> None:
-    async def script(here: Town) -> None:
-        limit(here, per_minute)
-        await here.run(5 * MINUTE)
-        for number in range(1, 5):
-            here.suggest(f"e{number}", 2)
-            await here.until(lambda: here.states().count("confirmed") == number, "boosted", limit=5 * MINUTE)  # noqa: B023
-        assert {one.attempt for one in here.writes()} == {1}, here.story()
-        assert here.log("unknown") == []
-
-    with town(tmp_path, world(*(draft(f"e{number}") for number in range(1, 5))), BOOST) as (_, play):
-        play(script)
+    limit(here, per_minute)
+    await here.run(5 * MINUTE)
+    for number in range(1, 5):
+        here.suggest(f"e{number}", 2)
+        await here.until(lambda: here.states().count("confirmed") == number, "boosted", limit=5 * MINUTE)  # noqa: B023
+    assert {one.attempt for one in here.writes()} == {1}, here.story()
+    assert here.log("unknown") == []
 
 
-def test_a_limit_is_found_and_used_and_hardly_any_answer_is_a_429(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        seen = limit(here, 90)
-        await here.run(FOUND_S + MEASURED_S)
-        measured = [passed for at, passed in seen() if FOUND_S <= at < FOUND_S + MEASURED_S]
-        assert sum(measured) >= 0.8 * 90 * MEASURED_S / MINUTE
-        assert measured.count(False) <= 0.05 * len(measured)
-        lists = [one for one in here.twin.books.requests if one.path == "/events/" and one.at_s - 1000.0 >= FOUND_S]
-        assert len(lists) >= 10 * MEASURED_S / MINUTE, "facts do not keep it from the list"
-
-    with town(tmp_path, world(*(draft(f"e{number}") for number in range(12))), PAUSE + WANTS_MUCH) as (_, play):
-        play(script)
+@in_town(world(*(draft(f"e{number}") for number in range(12))), PAUSE + WANTS_MUCH)
+async def test_a_limit_is_found_and_used_and_hardly_any_answer_is_a_429(here: Town) -> None:
+    seen = limit(here, 90)
+    await here.run(FOUND_S + MEASURED_S)
+    measured = [passed for at, passed in seen() if FOUND_S <= at < FOUND_S + MEASURED_S]
+    assert sum(measured) >= 0.8 * 90 * MEASURED_S / MINUTE
+    assert measured.count(False) <= 0.05 * len(measured)
+    lists = [one for one in here.twin.books.requests if one.path == "/events/" and one.at_s - 1000.0 >= FOUND_S]
+    assert len(lists) >= 10 * MEASURED_S / MINUTE, "facts do not keep it from the list"
 
 
-def test_under_a_lower_pace_nothing_else_leaves_between_the_reads_of_a_write_and_the_write(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        limit(here, 60)
-        await here.run(3 * MINUTE)
-        began = len(here.twin.books.requests)
-        for number in range(3):
-            here.suggest(f"e{number}", 2)
-        await here.until(lambda: here.states() == ["confirmed"] * 3, "boosted", limit=5 * MINUTE)
-        seen = list(here.twin.books.requests)[began:]
-        for place, write in enumerate(seen):
-            if write.method == "POST" and write.path.endswith("/boost"):
-                event = write.path.split("/")[-2]
-                before = [one for one in seen[:place] if write.at_s - one.at_s < 3.0][-4:]
-                assert all(event in one.path.split("/") or "?" in one.path for one in before), [
-                    (one.at_s, one.path) for one in (*before, write)
-                ]
-                assert [one.at_s for one in before] == sorted({one.at_s for one in before}), "one by one"
-
-    events = [*(draft(f"e{number}") for number in range(3)), *(happening(f"f{number}") for number in range(12))]
-    with town(tmp_path, world(*events), BOOST + WANTS_MUCH) as (_, play):
-        play(script)
+@in_town(
+    world(*(draft(f"e{number}") for number in range(3)), *(happening(f"f{number}") for number in range(12))),
+    BOOST + WANTS_MUCH,
+)
+async def test_under_a_lower_pace_nothing_else_leaves_between_the_reads_of_a_write_and_the_write(here: Town) -> None:
+    limit(here, 60)
+    await here.run(3 * MINUTE)
+    began = len(here.twin.books.requests)
+    for number in range(3):
+        here.suggest(f"e{number}", 2)
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "boosted", limit=5 * MINUTE)
+    seen = list(here.twin.books.requests)[began:]
+    for place, write in enumerate(seen):
+        if write.method == "POST" and write.path.endswith("/boost"):
+            event = write.path.split("/")[-2]
+            before = [one for one in seen[:place] if write.at_s - one.at_s < 3.0][-4:]
+            assert all(event in one.path.split("/") or "?" in one.path for one in before), [
+                (one.at_s, one.path) for one in (*before, write)
+            ]
+            assert [one.at_s for one in before] == sorted({one.at_s for one in before}), "one by one"
 
 
 @pytest.mark.parametrize("per_minute", [90, 60, 30])
-def test_where_no_burst_is_granted_a_dead_event_is_paused_within_a_minute(tmp_path: Path, per_minute: int) -> None:
-    async def script(here: Town) -> None:
-        limit(here, per_minute, burst=1.0)
-        await here.run(5 * MINUTE)
-        for number in range(1, 5):
-            here.set(f"e{number}", status="cancelled")
-            await here.until(lambda: here.states().count("confirmed") == number, "paused", limit=MINUTE)  # noqa: B023
-
-    with town(tmp_path, world(*(draft(f"e{number}") for number in range(12))), PAUSE + WANTS_MUCH) as (_, play):
-        play(script)
+@in_town(world(*(draft(f"e{number}") for number in range(12))), PAUSE + WANTS_MUCH)
+async def test_where_no_burst_is_granted_a_dead_event_is_paused_within_a_minute(here: Town, per_minute: int) -> None:
+    limit(here, per_minute, burst=1.0)
+    await here.run(5 * MINUTE)
+    for number in range(1, 5):
+        here.set(f"e{number}", status="cancelled")
+        await here.until(lambda: here.states().count("confirmed") == number, "paused", limit=MINUTE)  # noqa: B023
 
 
-def test_writes_that_cannot_be_had_without_a_burst_keep_lists_and_pauses_from_nothing(tmp_path: Path) -> None:
+@in_town(world(*(draft(f"e{number}") for number in range(12))), PAUSE + BOOST.replace("\nrules:\n", ""))
+async def test_writes_that_cannot_be_had_without_a_burst_keep_lists_and_pauses_from_nothing(here: Town) -> None:
     """A boost leans on four reads: they and it do not fit into one interval where requests must be a second apart. Each
     try went on after its 429 and met more, once a minute for each write, and the list came once in half a minute."""
-
-    async def script(here: Town) -> None:
-        seen = limit(here, 60, burst=1.0)
-        await here.run(5 * MINUTE)
-        for number in range(4):
-            here.suggest(f"e{number}", 2)
-        await here.run(20 * MINUTE)
-        here.set("e8", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"] * 4 + ["confirmed"], "paused", limit=MINUTE)
-        passed = [passed for at, passed in seen() if at >= 5 * MINUTE]
-        assert passed.count(False) <= 0.1 * len(passed)
-        lists = [one for one in here.twin.books.requests if one.path == "/events/" and one.at_s - 1000.0 >= 5 * MINUTE]
-        assert len(lists) >= 6 * 20
-        assert {one.held_by for one in here.writes()[:4]} == {"fact_unknown"}
-        assert "429" in here.writes()[0].why
-
-    rules = PAUSE + BOOST.replace("\nrules:\n", "")
-    with town(tmp_path, world(*(draft(f"e{number}") for number in range(12))), rules) as (_, play):
-        play(script)
+    seen = limit(here, 60, burst=1.0)
+    await here.run(5 * MINUTE)
+    for number in range(4):
+        here.suggest(f"e{number}", 2)
+    await here.run(20 * MINUTE)
+    here.set("e8", status="cancelled")
+    await here.until(lambda: here.states() == ["planned"] * 4 + ["confirmed"], "paused", limit=MINUTE)
+    passed = [passed for at, passed in seen() if at >= 5 * MINUTE]
+    assert passed.count(False) <= 0.1 * len(passed)
+    lists = [one for one in here.twin.books.requests if one.path == "/events/" and one.at_s - 1000.0 >= 5 * MINUTE]
+    assert len(lists) >= 6 * 20
+    assert {one.held_by for one in here.writes()[:4]} == {"fact_unknown"}
+    assert "429" in here.writes()[0].why
 
 
 AT_NOON = """
@@ -135,30 +119,31 @@ rules:
 """
 
 
-def test_a_time_of_a_rule_loses_no_event_for_want_of_quota(tmp_path: Path) -> None:
+@in_town(
+    world(*(draft(f"e{number}") for number in range(60))),
+    AT_NOON,
+    requests_per_minute=10,
+    interval=timedelta(seconds=12),
+)
+async def test_a_time_of_a_rule_loses_no_event_for_want_of_quota(here: Town) -> None:
     """Some five facts a minute are left beside the list: sixty events take longer than the five minutes of old."""
-
-    async def script(here: Town) -> None:
-        await here.run(25 * 60)
-        assert len(here.notebook.messages) == 60, here.story()
-        assert [one for one in here.log("held") if one["reason"] == "missed"] == []
-
-    events = (draft(f"e{number}") for number in range(60))
-    with town(tmp_path, world(*events), AT_NOON, requests_per_minute=10, interval=timedelta(seconds=12)) as (_, play):
-        play(script)
+    await here.run(25 * 60)
+    assert len(here.notebook.messages) == 60, here.story()
+    assert [one for one in here.log("held") if one["reason"] == "missed"] == []
 
 
-def test_events_that_are_left_when_the_hour_is_over_are_named_in_one_record(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(301)
-        here.fault("answer_before", "GET", "/setup_processes/", times=100_000, status=500)
-        await here.run(62 * 60)
-        (missed,) = [one for one in here.log("held") if one["reason"] == "missed"]
-        told = {one.event for one in here.notebook.messages}
-        left = [f"e{number}" for number in range(30) if f"e{number}" not in told]
-        assert left
-        assert f"{len(left)} events ({', '.join(sorted(left))})" in missed["why"]
-
-    events = (draft(f"e{number}") for number in range(30))
-    with town(tmp_path, world(*events), AT_NOON, requests_per_minute=25, interval=timedelta(seconds=12)) as (_, play):
-        play(script)
+@in_town(
+    world(*(draft(f"e{number}") for number in range(30))),
+    AT_NOON,
+    requests_per_minute=25,
+    interval=timedelta(seconds=12),
+)
+async def test_events_that_are_left_when_the_hour_is_over_are_named_in_one_record(here: Town) -> None:
+    await here.run(301)
+    here.fault("answer_before", "GET", "/setup_processes/", times=100_000, status=500)
+    await here.run(62 * 60)
+    (missed,) = [one for one in here.log("held") if one["reason"] == "missed"]
+    told = {one.event for one in here.notebook.messages}
+    left = [f"e{number}" for number in range(30) if f"e{number}" not in told]
+    assert left
+    assert f"{len(left)} events ({', '.join(sorted(left))})" in missed["why"]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.worlds import BOOST, PARTNER, PAUSE, QUICK, Town, draft, happening, town, world
+from tests.worlds import BOOST, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, plays, world
 from worker.model.commits import OF_PARTNER
 from worker.model.facts import EventId, Fact, Known
 from worker.sandbox.changes import EventChange, PartnerChange
@@ -26,68 +26,57 @@ def stored_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in (folder / "worker.db", folder / "worker.db-wal"))
 
 
-def test_facts_of_the_partner_silences_and_events_out_of_sight_are_kept_too(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.twin.change(PartnerChange(partner=PARTNER, set={"currency": "SEK"}), here.loop.time())
-        await here.run(70)
-        await here.kill()
-        here.loop.jump(500)
-        here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
-        here.start()
-        await here.run(15)
+@in_town(world(happening("e1"), happening("e2")), PAUSE)
+async def test_facts_of_the_partner_silences_and_events_out_of_sight_are_kept_too(here: Town) -> None:
+    await here.run(7)
+    here.twin.change(PartnerChange(partner=PARTNER, set={"currency": "SEK"}), here.loop.time())
+    await here.run(70)
+    await here.kill()
+    here.loop.jump(500)
+    here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
+    here.start()
+    await here.run(15)
 
-        found: dict[str, list[Any]] = {}
-        for one in here.ledger.history(PARTNER).changes:
-            if one.event == OF_PARTNER:
-                found.setdefault(one.key.name, []).append(seen(one.fact))
-        assert [one["currency"] for one in found["partner"]] == ["EUR", "SEK"]
-        assert len(found["#silence"]) == 1
-        assert [list(one["gone"]) for one in found["#memory"]] == [[], ["e1"]]
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), PAUSE) as (_, play):
-        play(script)
+    found: dict[str, list[Any]] = {}
+    for one in here.ledger.history(PARTNER).changes:
+        if one.event == OF_PARTNER:
+            found.setdefault(one.key.name, []).append(seen(one.fact))
+    assert [one["currency"] for one in found["partner"]] == ["EUR", "SEK"]
+    assert len(found["#silence"]) == 1
+    assert [list(one["gone"]) for one in found["#memory"]] == [[], ["e1"]]
 
 
-def test_old_changes_are_dropped_after_their_time(tmp_path: Path) -> None:
-    settings = replace(QUICK, observations_kept=timedelta(minutes=10))
+@in_town(world(happening("e1")), settings=replace(QUICK, observations_kept=timedelta(minutes=10)))
+async def test_old_changes_are_dropped_after_their_time(here: Town) -> None:
+    async def becomes(category: str) -> None:
+        here.set("e1", category=category)
+        await here.run(3)
+        await here.clock.sleep(297)
 
-    async def script(here: Town) -> None:
-        async def becomes(category: str) -> None:
-            here.set("e1", category=category)
-            await here.run(3)
-            await here.clock.sleep(297)
-
-        await here.run(5)
-        for category in ("a", "b", "c"):
-            await becomes(category)
-        history = here.ledger.history(PARTNER)
-        assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["concert"]
-        assert [seen(one.fact)["category"] for one in history.changes if one.event == E1] == ["a", "b", "c"]
-        await becomes("d")
-        history = here.ledger.history(PARTNER)
-        assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["a"]
-
-    with town(tmp_path, world(happening("e1")), settings=settings) as (_, play):
-        play(script)
+    await here.run(5)
+    for category in ("a", "b", "c"):
+        await becomes(category)
+    history = here.ledger.history(PARTNER)
+    assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["concert"]
+    assert [seen(one.fact)["category"] for one in history.changes if one.event == E1] == ["a", "b", "c"]
+    await becomes("d")
+    history = here.ledger.history(PARTNER)
+    assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["a"]
 
 
-def test_a_watched_list_is_recorded_when_it_changes_also_over_reads_that_failed(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        here.fault("answer_before", "GET", "/suggested_tcs$", times=2, status=500)
-        here.suggest("e1", 3, 1)
-        await here.run(15)
-        here.suggest("e1", 1, 3)
-        await here.run(9)
+@in_town(world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:"))
+async def test_a_watched_list_is_recorded_when_it_changes_also_over_reads_that_failed(here: Town) -> None:
+    await here.run(9)
+    here.fault("answer_before", "GET", "/suggested_tcs$", times=2, status=500)
+    here.suggest("e1", 3, 1)
+    await here.run(15)
+    here.suggest("e1", 1, 3)
+    await here.run(9)
 
-        (record,) = [one for one in here.log("observed") if "suggested_tcs" in one["facts"]]
-        assert record["event"] == "e1"
-        assert record["why"] == "suggested_tcs changed: gained [{'tc': 'cluster 3', 'tc_run_id': 3}], lost nothing"
-        assert [one["tc"] for one in record["facts"]["before"]] == ["cluster 1"]
-
-    with town(tmp_path, world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:")) as (_, play):
-        play(script)
+    (record,) = [one for one in here.log("observed") if "suggested_tcs" in one["facts"]]
+    assert record["event"] == "e1"
+    assert record["why"] == "suggested_tcs changed: gained [{'tc': 'cluster 3', 'tc_run_id': 3}], lost nothing"
+    assert [one["tc"] for one in record["facts"]["before"]] == ["cluster 1"]
 
 
 def test_a_field_of_any_fact_that_a_condition_names_is_recorded_when_it_changes(tmp_path: Path) -> None:
@@ -103,5 +92,4 @@ def test_a_field_of_any_fact_that_a_condition_names_is_recorded_when_it_changes(
         (record,) = here.log("observed")
         assert record["why"] == "statistics.tickets changed from 40.0 to 41.0, not by the worker"
 
-    with town(tmp_path, world(replace(happening("e1"), sales=(day,))), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(replace(happening("e1"), sales=(day,))), rules)

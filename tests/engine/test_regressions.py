@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, town, world
+from tests.worlds import BOOST, PARTNER, PAUSE, RUN, Town, draft, happening, in_town, plays, world
 from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
 from worker.model.commits import Commit
@@ -28,123 +28,91 @@ rules:
     when: event.frontend_status == 'FLAGGED'
     do: [run]
 """
-RUN = """
-rules:
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED'
-    do: [run]
-"""
 
 
 def values(here: Town, event: str = "e1") -> list[Any]:
     return [one.after for one in here.effects("set_client_campaign_status") if one.eid == event]
 
 
-def test_01_a_read_that_said_there_counts_even_if_nobody_was_looking_at_it_just_then(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_01_a_read_that_said_there_counts_even_if_nobody_was_looking_at_it_just_then(here: Town) -> None:
     """4.2.3: one read begun after the attempt that says *there*, ordinary looks included, confirms for good."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
-        here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=9)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "hidden effect")
-        await here.until(lambda: bool(here.log("observed")) and "PAUSED" in here.log("observed")[-1]["why"], "seen")
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.run(5 * MINUTE)
-        assert len(values(here)) == 1, here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(10)
+    here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+    here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=9)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "hidden effect")
+    await here.until(lambda: bool(here.log("observed")) and "PAUSED" in here.log("observed")[-1]["why"], "seen")
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.run(5 * MINUTE)
+    assert len(values(here)) == 1, here.story()
 
 
-def test_02_a_resend_does_not_go_against_a_stronger_standing_wish(tmp_path: Path) -> None:
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE)
+async def test_02_a_resend_does_not_go_against_a_stronger_standing_wish(here: Town) -> None:
     """3.2: no rule acts against a standing opposite wish of higher priority, also in later cycles."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=429)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
-        here.set("e1", status="cancelled")
-        await here.run(5 * MINUTE)
-        assert "RUNNING" not in values(here), here.story()
-
-    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE) as (_, play):
-        play(script)
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=429)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+    here.set("e1", status="cancelled")
+    await here.run(5 * MINUTE)
+    assert "RUNNING" not in values(here), here.story()
 
 
-def test_03_a_run_that_a_pause_overtook_is_not_switched_on_again(tmp_path: Path) -> None:
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE)
+async def test_03_a_run_that_a_pause_overtook_is_not_switched_on_again(here: Town) -> None:
     """Absence is no proof where our own opposite write has put the field back."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("hang_after", "PUT", CAMPAIGN)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["sending"], "the run is in flight, and has taken effect")
-        here.set("e1", status="cancelled")
-        await here.run(16 * MINUTE)
-        assert values(here) == ["RUNNING", "PAUSED"], here.story()
-        proved = [write for write in here.writes() if write.intent.action == "run" and write.absent_proved]
-        assert not proved, "it took effect, and the worker says that it is proved absent" + here.story()
-
-    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE) as (_, play):
-        play(script)
+    await here.run(10)
+    here.fault("hang_after", "PUT", CAMPAIGN)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["sending"], "the run is in flight, and has taken effect")
+    here.set("e1", status="cancelled")
+    await here.run(16 * MINUTE)
+    assert values(here) == ["RUNNING", "PAUSED"], here.story()
+    proved = [write for write in here.writes() if write.intent.action == "run" and write.absent_proved]
+    assert not proved, "it took effect, and the worker says that it is proved absent" + here.story()
 
 
-def test_04_nothing_to_pause_is_not_said_while_a_run_is_unsettled(tmp_path: Path) -> None:
+@in_town(world(happening("e1", client_campaign_status=None)), RUN_AND_PAUSE)
+async def test_04_nothing_to_pause_is_not_said_while_a_run_is_unsettled(here: Town) -> None:
     """4.2.8: nothing is skipped as already so while another write on its target is unsettled."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("late_effect", "PUT", CAMPAIGN, status=500, after_s=15)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
-        here.set("e1", status="cancelled")
-        await here.run(10 * MINUTE)
-        assert values(here)[-1:] == ["PAUSED"], here.story()
-
-    with town(tmp_path, world(happening("e1", client_campaign_status=None)), RUN_AND_PAUSE) as (_, play):
-        play(script)
+    await here.run(10)
+    here.fault("late_effect", "PUT", CAMPAIGN, status=500, after_s=15)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+    here.set("e1", status="cancelled")
+    await here.run(10 * MINUTE)
+    assert values(here)[-1:] == ["PAUSED"], here.story()
 
 
-def test_05_a_ledger_of_a_live_run_sends_nothing_in_shadow_mode(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_05_a_ledger_of_a_live_run_sends_nothing_in_shadow_mode(here: Town) -> None:
     """2: shadow: decide and log only."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"], "held by the halt")
-        await here.kill()
-        here.settings = replace(here.settings, deciding=Deciding(mode="shadow"))
-        here.start()
-        here.ledger.resume_halts(because="shadow now", by="me", at=here.clock.now())
-        await here.run(MINUTE)
-        assert values(here) == [], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(10)
+    here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["planned"], "held by the halt")
+    await here.kill()
+    here.settings = replace(here.settings, deciding=Deciding(mode="shadow"))
+    here.start()
+    here.ledger.resume_halts(because="shadow now", by="me", at=here.clock.now())
+    await here.run(MINUTE)
+    assert values(here) == [], here.story()
 
 
-def test_06_a_cooldown_of_three_days_lasts_three_days(tmp_path: Path) -> None:
-    rules = PAUSE + "    cooldown: 3d\n"
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "paused")
-        here.set("e1", status="active", client_campaign_status="RUNNING")
-        await here.run(10)
-        here.loop.jump(30 * HOUR)
-        await here.run(30)
-        here.set("e1", status="cancelled")
-        await here.run(MINUTE)
-        assert len(values(here)) == 1, here.story()
-
-    settings = Deciding(gap=timedelta(days=30))
-    with town(tmp_path, world(happening("e1")), rules, deciding=settings) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE + "    cooldown: 3d\n", deciding=Deciding(gap=timedelta(days=30)))
+async def test_06_a_cooldown_of_three_days_lasts_three_days(here: Town) -> None:
+    await here.run(10)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "paused")
+    here.set("e1", status="active", client_campaign_status="RUNNING")
+    await here.run(10)
+    here.loop.jump(30 * HOUR)
+    await here.run(30)
+    here.set("e1", status="cancelled")
+    await here.run(MINUTE)
+    assert len(values(here)) == 1, here.story()
 
 
 def test_07_a_fact_of_the_partner_does_not_grow_old_with_an_event(tmp_path: Path) -> None:
@@ -168,8 +136,7 @@ rules:
         await here.run(2 * MINUTE)
         assert here.states() == ["confirmed", "confirmed"], "the second episode" + here.story()
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
 def test_08_a_product_that_was_off_for_a_while_does_not_stop_the_partner_for_ever(tmp_path: Path) -> None:
@@ -199,8 +166,7 @@ rules:
         assert len(here.writes()) == 2, "the rule looks at e2 again" + here.story()
 
     limits = Limits(held_longer_than=timedelta(minutes=10))
-    with town(tmp_path, world(happening("e1"), happening("e2")), rules, limits=limits) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), rules, limits=limits)
 
 
 def test_09_a_rule_that_joins_a_write_in_preflight_is_not_forgotten(tmp_path: Path) -> None:
@@ -227,138 +193,104 @@ rules:
         await here.run(3 * MINUTE)
         assert values(here) == ["PAUSED"], here.story()
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
-def test_10_an_edited_rule_does_not_send_again_what_it_no_longer_says(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
-        here.rules.current = read_rules({"rules.yaml": RUN.replace("[run]", "[pause]")}).rules
-        await here.run(5 * MINUTE)
-        assert "RUNNING" not in values(here), here.story()
-
-    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN) as (_, play):
-        play(script)
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN)
+async def test_10_an_edited_rule_does_not_send_again_what_it_no_longer_says(here: Town) -> None:
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+    here.rules.current = read_rules({"rules.yaml": RUN.replace("[run]", "[pause]")}).rules
+    await here.run(5 * MINUTE)
+    assert "RUNNING" not in values(here), here.story()
 
 
-def test_11_a_rule_narrowed_to_other_partners_sends_nothing_here(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"], "held")
-        here.rules.current = read_rules({"rules.yaml": PAUSE + "    partners: [partner-id-two]\n"}).rules
-        await here.run(10)
-        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
-        await here.run(MINUTE)
-        assert values(here) == [], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
-
-
-def test_12_a_rule_put_into_approve_mode_sends_nothing_without_approval(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"], "held")
-        here.rules.current = read_rules({"rules.yaml": PAUSE + "    mode: approve\n"}).rules
-        await here.run(10)
-        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
-        await here.run(MINUTE)
-        assert values(here) == [], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@pytest.mark.parametrize("key", ["partners: [partner-id-two]", "mode: approve"], ids=["narrowed", "approve"])
+@in_town(world(happening("e1")))
+async def test_11_and_12_a_rule_narrowed_to_other_partners_or_put_into_approve_mode_sends_nothing(
+    here: Town, key: str
+) -> None:
+    await here.run(10)
+    here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["planned"], "held")
+    here.rules.current = read_rules({"rules.yaml": f"{PAUSE}    {key}\n"}).rules
+    await here.run(10)
+    here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+    await here.run(MINUTE)
+    assert values(here) == [], here.story()
 
 
-def test_13_a_log_line_that_cannot_be_printed_does_not_stop_the_partner_for_ever(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        running = here.worker
-        broken = [False]
+@in_town(world(happening("e1"), happening("e2")))
+async def test_13_a_log_line_that_cannot_be_printed_does_not_stop_the_partner_for_ever(here: Town) -> None:
+    running = here.worker
+    broken = [False]
 
-        def tell(_record: object) -> None:
-            if broken[0]:
-                raise OSError(28, "No space left on device")
+    def tell(_record: object) -> None:
+        if broken[0]:
+            raise OSError(28, "No space left on device")
 
-        here.tell(tell)
-        await here.run(10)
-        here.set("e1", status="cancelled")
-        broken[0] = True
-        with contextlib.suppress(OSError):
-            await here.run(4)
-        broken[0] = False
-        running.defects.clear()
-        await here.run(2 * MINUTE)
-        here.set("e2", status="cancelled")
-        await here.run(2 * MINUTE)
-        assert here.states() == ["confirmed", "confirmed"], f"{here.reports[-1].error}{here.story()}"
-
-    with town(tmp_path, world(happening("e1"), happening("e2"))) as (_, play):
-        play(script)
+    here.tell(tell)
+    await here.run(10)
+    here.set("e1", status="cancelled")
+    broken[0] = True
+    with contextlib.suppress(OSError):
+        await here.run(4)
+    broken[0] = False
+    running.defects.clear()
+    await here.run(2 * MINUTE)
+    here.set("e2", status="cancelled")
+    await here.run(2 * MINUTE)
+    assert here.states() == ["confirmed", "confirmed"], f"{here.reports[-1].error}{here.story()}"
 
 
-def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        failed: list[object] = []
+@in_town(world(happening("e1")))
+async def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(here: Town) -> None:
+    failed: list[object] = []
 
-        def tell(record: Any) -> None:
-            if record.kind == "sending" and not failed:
-                failed.append(record)
-                raise BrokenPipeError
+    def tell(record: Any) -> None:
+        if record.kind == "sending" and not failed:
+            failed.append(record)
+            raise BrokenPipeError
 
-        here.tell(tell)
-        await here.run(10)
-        here.set("e1", status="cancelled")
-        await here.run(30 * MINUTE)
-        assert here.states() != ["sending"], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    here.tell(tell)
+    await here.run(10)
+    here.set("e1", status="cancelled")
+    await here.run(30 * MINUTE)
+    assert here.states() != ["sending"], here.story()
 
 
-def test_15_a_write_held_before_a_long_stop_waits_for_approval_after_it(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_15_a_write_held_before_a_long_stop_waits_for_approval_after_it(here: Town) -> None:
     """4.4: a write held for longer than gap.longer_than waits for approval."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"], "held by the halt")
-        await here.run(10)
-        assert here.only.held_by == "halt"
-        await here.kill()
-        here.loop.jump(5 * HOUR)
-        here.start()
-        here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
-        await here.run(MINUTE)
-        assert here.states() == ["waiting"], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(10)
+    here.ledger.append_halt(because="stop", by="me", at=here.clock.now())
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["planned"], "held by the halt")
+    await here.run(10)
+    assert here.only.held_by == "halt"
+    await here.kill()
+    here.loop.jump(5 * HOUR)
+    here.start()
+    here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+    await here.run(MINUTE)
+    assert here.states() == ["waiting"], here.story()
 
 
-def test_16_a_write_unknown_for_hours_goes_to_a_person_and_is_not_sent_again(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_16_a_write_unknown_for_hours_goes_to_a_person_and_is_not_sent_again(here: Town) -> None:
     """4.2.3: otherwise, and after evidence_within, needs_human; time or a restart never makes it sendable."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "unknown")
-        await here.kill()
-        here.loop.jump(5 * HOUR)
-        here.start()
-        await here.run(10 * MINUTE)
-        assert here.only.attempt == 1, here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    await here.kill()
+    here.loop.jump(5 * HOUR)
+    here.start()
+    await here.run(10 * MINUTE)
+    assert here.only.attempt == 1, here.story()
 
 
 def test_18_a_budget_is_judged_by_the_range_for_the_days_to_the_event(tmp_path: Path) -> None:
@@ -372,28 +304,22 @@ def test_18_a_budget_is_judged_by_the_range_for_the_days_to_the_event(tmp_path: 
 
     event = draft("e1", total_budget=500)
     event = replace(event, lower_limit=5.0, upper_limit=50.0)  # 5..50 a day: 150..1500 for a month
-    with town(tmp_path, world(event), BOOST) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(event), BOOST)
 
 
-def test_19_what_comes_back_after_a_reset_waits_even_if_it_was_not_asked_for_meanwhile(tmp_path: Path) -> None:
+@in_town(world(*(happening(f"e{number:02}") for number in range(24))))
+async def test_19_what_comes_back_after_a_reset_waits_even_if_it_was_not_asked_for_meanwhile(here: Town) -> None:
     """3.2: if more than half of a partner's events vanish at once, what comes back waits for approval."""
-
-    async def script(here: Town) -> None:
-        await here.run(20)
-        names = [f"e{number:02}" for number in range(24)]
-        for name in names:
-            here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
-        await here.run(3)
-        for name in names:
-            back = happening(name, status="cancelled")
-            here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=back.record), here.loop.time())
-        await here.run(MINUTE)
-        assert values_all(here) == [], f"{len(values_all(here))} sent without approval"
-
-    events = [happening(f"e{number:02}") for number in range(24)]
-    with town(tmp_path, world(*events)) as (_, play):
-        play(script)
+    await here.run(20)
+    names = [f"e{number:02}" for number in range(24)]
+    for name in names:
+        here.twin.change(EventChange(event=name, partner=PARTNER, remove=True), here.loop.time())
+    await here.run(3)
+    for name in names:
+        back = happening(name, status="cancelled")
+        here.twin.change(EventChange(event=name, partner=PARTNER, add=True, set=back.record), here.loop.time())
+    await here.run(MINUTE)
+    assert values_all(here) == [], f"{len(values_all(here))} sent without approval"
 
 
 def values_all(here: Town) -> list[Any]:
@@ -422,8 +348,7 @@ rules:
         await here.run(10 * MINUTE)
         assert values(here) == ["PAUSED"], here.story()
 
-    with town(tmp_path, world(happening("e1")), rules + other.lstrip("\n")) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules + other.lstrip("\n"))
 
 
 def test_21_one_event_with_an_odd_date_does_not_blind_the_partner(tmp_path: Path) -> None:
@@ -443,23 +368,18 @@ def test_21_one_event_with_an_odd_date_does_not_blind_the_partner(tmp_path: Path
         assert values(here) == ["PAUSED"], here.story()
 
     odd = happening("e2", start_date_time="9999-12-31T23:59:59-05:00")
-    with town(tmp_path, world(happening("e1"), odd), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), odd), rules)
 
 
-def test_24_reads_that_fail_for_two_minutes_are_no_disagreement(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_24_reads_that_fail_for_two_minutes_are_no_disagreement(here: Town) -> None:
     """4.1: applied becomes unconfirmed where reads disagree; reads that fail say nothing."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["applied"], "applied")
-        here.fault("answer_before", "GET", "^/events/", status=500, times=120)
-        await here.run(10 * MINUTE)
-        assert here.states() == ["confirmed"], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(10)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["applied"], "applied")
+    here.fault("answer_before", "GET", "^/events/", status=500, times=120)
+    await here.run(10 * MINUTE)
+    assert here.states() == ["confirmed"], here.story()
 
 
 def test_28_nothing_is_sent_for_an_event_that_answers_404_by_itself(tmp_path: Path) -> None:
@@ -481,28 +401,23 @@ rules:
         await here.run(MINUTE)
         assert len(here.effects("boost")) == 0, here.story()
 
-    with town(tmp_path, world(draft("e1"), happening("e2")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1"), happening("e2")), rules)
 
 
-def test_29_a_pause_that_was_accepted_is_not_sent_again_because_reads_lag(tmp_path: Path) -> None:
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE)
+async def test_29_a_pause_that_was_accepted_is_not_sent_again_because_reads_lag(here: Town) -> None:
     """4.2.8 sends anew only if the overtaken write landed *after* it; this one had landed before."""
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=1)
-        await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
-        await here.clock.sleep(1)
-        here.twin.settings = replace(here.twin.settings, task_effect="when_done", task_duration_s=8.0)
-        here.set("e1", status="cancelled")
-        await here.run(3 * MINUTE)
-        assert here.twin.books.summary()["repeated"] == 0, here.story()
-        assert [one for one in values(here) if one == "PAUSED"] == ["PAUSED"], here.story()
-
-    with town(tmp_path, world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE) as (_, play):
-        play(script)
+    await here.run(10)
+    here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=1)
+    await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
+    await here.clock.sleep(1)
+    here.twin.settings = replace(here.twin.settings, task_effect="when_done", task_duration_s=8.0)
+    here.set("e1", status="cancelled")
+    await here.run(3 * MINUTE)
+    assert here.twin.books.summary()["repeated"] == 0, here.story()
+    assert [one for one in values(here) if one == "PAUSED"] == ["PAUSED"], here.story()
 
 
 def test_31_a_second_wave_of_the_reset_waits_as_the_first(tmp_path: Path) -> None:
@@ -524,8 +439,7 @@ def test_31_a_second_wave_of_the_reset_waits_as_the_first(tmp_path: Path) -> Non
         await here.run(MINUTE)
         assert values_all(here) == [], f"{len(values_all(here))} sent without approval"
 
-    with town(tmp_path, world(*(happening(name) for name in names))) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*(happening(name) for name in names)))
 
 
 TWICE_WISHED = """
@@ -539,69 +453,56 @@ rules:
 """
 
 
-def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recorded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(world(happening("e1")), TWICE_WISHED, deciding=replace(Deciding(), mode="approve"))
+async def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recorded_once(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that fails may leave the commit on the disk; stored anew, the log would tell a firing twice (found by the
     simulation, seed 6018070)."""
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["waiting"], "it waits for a person")
+    apply, failed = here.ledger.apply, list[Commit]()
 
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["waiting"], "it waits for a person")
-        apply, failed = here.ledger.apply, list[Commit]()
+    def synced_badly(commit: Commit) -> Any:
+        stored = apply(commit)
+        if not failed and any(one.kind == "fired" for one in commit.records):
+            failed.append(commit)
+            raise LedgerUnwritable("disk I/O error")
+        return stored
 
-        def synced_badly(commit: Commit) -> Any:
-            stored = apply(commit)
-            if not failed and any(one.kind == "fired" for one in commit.records):
-                failed.append(commit)
-                raise LedgerUnwritable("disk I/O error")
-            return stored
-
-        monkeypatch.setattr(here.ledger, "apply", synced_badly)
-        here.set("e1", predicted_sales_share=0.9)
-        await here.run(30)
-        assert failed, "it came to that"
-        assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled", "pause-sold"], here.story()
-
-    approving = replace(Deciding(), mode="approve")
-    with town(tmp_path, world(happening("e1")), TWICE_WISHED, deciding=approving) as (_, play):
-        play(script)
+    monkeypatch.setattr(here.ledger, "apply", synced_badly)
+    here.set("e1", predicted_sales_share=0.9)
+    await here.run(30)
+    assert failed, "it came to that"
+    assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled", "pause-sold"], here.story()
 
 
 HIDE = "  - id: {name}\n    when: event.status == 'archived'\n    do: [{{frontend_status: HIDDEN}}]\n"
 
 
-def test_33_a_rule_renamed_between_two_calls_of_its_action_makes_the_second_one(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), "rules:\n" + HIDE.format(name="hide-archived"))
+async def test_33_a_rule_renamed_between_two_calls_of_its_action_makes_the_second_one(here: Town) -> None:
     """The first call stood for the whole wish of the renamed rule; the second was cancelled with the old name (found
     by the simulation, scene ``renamed``)."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="archived")
-        await here.until(lambda: "applied" in here.states(), "the first call is under way")
-        here.rules.current = read_rules({"rules.yaml": "rules:\n" + HIDE.format(name="hide-by-another-name")}).rules
-        await here.run(30)
-        assert [one.operation for one in here.effects()] == ["set_frontend_status", "last_updated_on_fe"], here.story()
-
-    with town(tmp_path, world(happening("e1")), "rules:\n" + HIDE.format(name="hide-archived")) as (_, play):
-        play(script)
+    await here.run(6)
+    here.set("e1", status="archived")
+    await here.until(lambda: "applied" in here.states(), "the first call is under way")
+    here.rules.current = read_rules({"rules.yaml": "rules:\n" + HIDE.format(name="hide-by-another-name")}).rules
+    await here.run(30)
+    assert [one.operation for one in here.effects()] == ["set_frontend_status", "last_updated_on_fe"], here.story()
 
 
-def test_nothing_is_sent_for_a_rule_that_went_while_its_facts_were_read_anew(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_nothing_is_sent_for_a_rule_that_went_while_its_facts_were_read_anew(here: Town) -> None:
     """The rules are replaced in the middle of a pre-flight: its write was judged under those of before."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        here.fault("slow", "GET", "/events/e1$", delay_s=1)
-        await here.worker.cycle.run(here.worker.states[PARTNER])
-        await here.clock.sleep(0.2)
-        assert here.only.state == "planned"
-        here.rules.current = read_rules({"rules.yaml": PAUSE.replace("pause-cancelled", "another")}).rules
-        await here.run(3)
-        gone = here.writes()[0]
-        assert (gone.state, gone.reason, gone.attempt) == ("cancelled", "rule_gone", 0), here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    here.fault("slow", "GET", "/events/e1$", delay_s=1)
+    await here.worker.cycle.run(here.worker.states[PARTNER])
+    await here.clock.sleep(0.2)
+    assert here.only.state == "planned"
+    here.rules.current = read_rules({"rules.yaml": PAUSE.replace("pause-cancelled", "another")}).rules
+    await here.run(3)
+    gone = here.writes()[0]
+    assert (gone.state, gone.reason, gone.attempt) == ("cancelled", "rule_gone", 0), here.story()

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.worlds import PARTNER, Town, draft, town, world
+from tests.engine.test_again import again
+from tests.worlds import PARTNER, Town, draft, in_town, plays, world
 from worker.engine.explaining import wanted_of
-from worker.engine.operators import Word, approved, last_of_its_rule, reopening, resolved, spoken
+from worker.engine.operators import approved
 from worker.engine.views import DecidingSettings as Deciding
 from worker.logs import tell
 from worker.messages import note_of
@@ -42,11 +43,6 @@ def budget(here: Town, amount: float, event: str = "e1") -> None:
     here.twin.change(EventChange(event=event, partner=PARTNER, by="person", **parts), here.loop.time())
 
 
-def approve(here: Town) -> None:
-    now = here.clock.now()
-    here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now),)))
-
-
 def in_mode(mode: Mode) -> Deciding:
     return replace(Deciding(), mode=mode)
 
@@ -64,104 +60,76 @@ async def waiting(here: Town) -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_an_approved_raise_of_100_does_not_go_out_once_a_hand_has_set_50(tmp_path: Path, restarted: bool) -> None:
-    async def script(here: Town) -> None:
-        await waiting(here)
-        budget(here, 50)
-        if restarted:
-            await here.kill()
-            here.start()
-        await here.run(10)
-        approve(here)
+@in_town(world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve"))
+async def test_an_approved_raise_of_100_does_not_go_out_once_a_hand_has_set_50(here: Town, restarted: bool) -> None:
+    await waiting(here)
+    budget(here, 50)
+    if restarted:
+        await here.kill()
+        here.start()
+    await here.run(10)
+    here.decide(approved)
+    here.tell(tell)
+    with capture_logs() as lines:
         await here.until(lambda: here.only.final, "it ends")
-        assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 0), here.story()
-        assert "total_budget reads 50" in here.only.why
-        assert "computed from 100" in here.only.why
-        assert "approved" in here.only.why, "who approved it must hear of it"
-        await here.run(300)
-        assert here.states() == ["skipped"], "the episode has fired"
-        assert here.effects() == []
-
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
-        play(script)
-
-
-def test_that_it_was_not_sent_is_cried_out_because_somebody_had_approved_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await waiting(here)
-        budget(here, 50)
-        await here.run(10)
-        approve(here)
-        here.tell(tell)
-        with capture_logs() as lines:
-            await here.until(lambda: here.only.final, "it ends")
-        (line,) = [one for one in lines if one.get("reason") == "moved"]
-        assert (line["event"], line["log_level"], line["write"]) == ("recorded", "warning", 1)
-        (record,) = here.log("skipped")
-        item = note_of(record, frozenset({"moved"}))
-        assert item is not None, "who asks for it by notify.on is told"
-        assert "it had been approved as it was" in item.text
-
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
-        play(script)
+    assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 0), here.story()
+    assert "total_budget reads 50" in here.only.why
+    assert "computed from 100" in here.only.why
+    (line,) = [one for one in lines if one.get("reason") == "moved"]
+    assert (line["event"], line["log_level"], line["write"]) == ("recorded", "warning", 1)
+    item = note_of(here.log("skipped")[0], frozenset({"moved"}))
+    assert item is not None, "who asks for it by notify.on is told"
+    assert "it had been approved as it was" in item.text, "who approved it must hear of it"
+    await here.run(300)
+    assert here.states() == ["skipped"], "the episode has fired"
+    assert here.effects() == []
 
 
-def test_an_approved_raise_goes_out_where_nothing_has_moved(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await waiting(here)
-        budget(here, 50)
-        await here.run(10)
-        budget(here, 100)
-        approve(here)
-        await here.until(lambda: here.states() == ["confirmed"], "raised to 120")
-        assert len(here.effects()) == 1
-
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
-        play(script)
+@in_town(world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve"))
+async def test_an_approved_raise_goes_out_where_nothing_has_moved(here: Town) -> None:
+    await waiting(here)
+    budget(here, 50)
+    await here.run(10)
+    budget(here, 100)
+    here.decide(approved)
+    await here.until(lambda: here.states() == ["confirmed"], "raised to 120")
+    assert len(here.effects()) == 1
 
 
-def test_a_literal_budget_is_sent_whatever_the_target_reads(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["waiting"], "it waits")
-        budget(here, 50)
-        await here.run(10)
-        approve(here)
-        await here.until(lambda: here.states() == ["confirmed"], "set to 500")
-
-    rules = MORE.replace('"=setup.total_budget * 1.2"', "500")
-    with town(tmp_path, world(draft("e1", total_budget=100)), rules, deciding=in_mode("approve")) as (_, play):
-        play(script)
-
-
-def test_an_attempt_proved_absent_is_sent_again_against_the_value_that_it_was_computed_from(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", DRAFTS, status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["confirmed"], "raised at the second attempt")
-        assert here.only.attempt == 2
-        assert len(here.effects()) == 1
-
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE) as (_, play):
-        play(script)
+@in_town(
+    world(draft("e1", total_budget=100)),
+    MORE.replace('"=setup.total_budget * 1.2"', "500"),
+    deciding=in_mode("approve"),
+)
+async def test_a_literal_budget_is_sent_whatever_the_target_reads(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    budget(here, 50)
+    await here.run(10)
+    here.decide(approved)
+    await here.until(lambda: here.states() == ["confirmed"], "set to 500")
 
 
-def test_one_more_attempt_after_not_applied_meets_the_same_guard(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", DRAFTS, status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["needs_human"], "asked")
-        budget(here, 50)
-        now = here.clock.now()
-        verdict = resolved(here.only, Word(because="no", by="ann", at=now), applied=False, settings=here.settings)
-        here.ledger.apply(Commit(at=now, moves=(verdict,)))
-        await here.until(lambda: here.only.final, "it ends")
-        assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
-        assert here.effects() == []
+@in_town(world(draft("e1", total_budget=100)), MORE)
+async def test_an_attempt_proved_absent_is_sent_again_against_the_value_that_it_was_computed_from(here: Town) -> None:
+    here.fault("answer_before", "PUT", DRAFTS, status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["confirmed"], "raised at the second attempt")
+    assert here.only.attempt == 2
+    assert len(here.effects()) == 1
 
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, ask=True) as (_, play):
-        play(script)
+
+@in_town(world(draft("e1", total_budget=100)), MORE, ask=True)
+async def test_one_more_attempt_after_not_applied_meets_the_same_guard(here: Town) -> None:
+    here.fault("answer_before", "PUT", DRAFTS, status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["needs_human"], "asked")
+    budget(here, 50)
+    here.resolve(here.only, applied=False)
+    await here.until(lambda: here.only.final, "it ends")
+    assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
+    assert here.effects() == []
 
 
 def rows(jazz: float, soul: float = 50) -> list[dict[str, Any]]:
@@ -181,76 +149,54 @@ def published(eid: str) -> Happening:
     return replace(draft(eid), published=True, campaigns=tuple(rows(20)))
 
 
-def test_what_is_proved_absent_is_not_sent_again_once_what_it_was_computed_from_has_moved(tmp_path: Path) -> None:
+@in_town(world(published("e1")), CLUSTER.replace("budget: ", "extra: {bid: ").replace('* 1.2"}', '* 0.1"}}'))
+async def test_what_is_proved_absent_is_not_sent_again_once_what_it_was_computed_from_has_moved(here: Town) -> None:
     """The bid reads as before, so the attempt had no effect; the budget, of which it is a tenth, is another."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "POST", "/campaigns_setup$", status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["unknown"], "unknown")
-        edit(here, "e1", *rows(30))
-        await here.until(lambda: here.only.final, "it ends")
-        assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
-        assert "proved absent" in here.only.why
-
-    rules = CLUSTER.replace("budget: ", "extra: {bid: ").replace('* 1.2"}', '* 0.1"}}')
-    with town(tmp_path, world(published("e1")), rules) as (_, play):
-        play(script)
+    await here.run(6)
+    here.fault("answer_before", "POST", "/campaigns_setup$", status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    edit(here, "e1", *rows(30))
+    await here.until(lambda: here.only.final, "it ends")
+    assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
+    assert "proved absent" in here.only.why
 
 
-def test_a_clusters_budget_is_compared_in_its_own_row(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        here.set("e2", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["waiting", "waiting"], "both wait")
-        assert [write.intent.params["budget"] for write in here.writes()] == [24.0, 24.0]
-        edit(here, "e1", *rows(20, soul=90))
-        edit(here, "e2", *rows(21))
-        now = here.clock.now()
-        moves = tuple(approved(write, because="go", by="ann", now=now) for write in here.writes())
-        here.ledger.apply(Commit(at=now, moves=moves))
-        await here.until(lambda: all(write.final for write in here.writes()), "both end")
-        ends = {str(write.key.event): (write.state, write.reason) for write in here.writes()}
-        assert ends["e1"] == ("confirmed", "read"), "another cluster is nobody's business"
-        assert ends["e2"] == ("skipped", "moved"), here.story()
-
-    with town(tmp_path, world(published("e1"), published("e2")), CLUSTER, deciding=in_mode("approve")) as (_, play):
-        play(script)
+@in_town(world(published("e1"), published("e2")), CLUSTER, deciding=in_mode("approve"))
+async def test_a_clusters_budget_is_compared_in_its_own_row(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    here.set("e2", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["waiting", "waiting"], "both wait")
+    assert [write.intent.params["budget"] for write in here.writes()] == [24.0, 24.0]
+    edit(here, "e1", *rows(20, soul=90))
+    edit(here, "e2", *rows(21))
+    here.decide(approved)
+    await here.until(lambda: all(write.final for write in here.writes()), "both end")
+    ends = {str(write.key.event): (write.state, write.reason) for write in here.writes()}
+    assert ends["e1"] == ("confirmed", "read"), "another cluster is nobody's business"
+    assert ends["e2"] == ("skipped", "moved"), here.story()
 
 
-def test_a_later_step_reads_what_its_own_sequence_has_written(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both steps")
-
-    rules = MORE.replace("}}]", '}}, {update_draft: {extra: {bid: "=setup.total_budget * 0.01"}}}]')
-    with town(tmp_path, world(draft("e1", total_budget=100)), rules) as (_, play):
-        play(script)
-
-
-def again(here: Town) -> None:
-    """What the command does."""
-    word = Word(because="as it is now", by="ann", at=here.clock.now())
-    memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-    writes = [write for write in here.writes() if last_of_its_rule(write, memories)]
-    here.ledger.reopen(reopening(writes, memories, here.ledger), [spoken(write, "again", word) for write in writes])
+@in_town(
+    world(draft("e1", total_budget=100)),
+    MORE.replace("}}]", '}}, {update_draft: {extra: {bid: "=setup.total_budget * 0.01"}}}]'),
+)
+async def test_a_later_step_reads_what_its_own_sequence_has_written(here: Town) -> None:
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both steps")
 
 
-def test_again_after_moved_computes_anew(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await waiting(here)
-        budget(here, 50)
-        await here.run(10)
-        approve(here)
-        await here.until(lambda: here.only.final, "it ends")
-        again(here)
-        await here.until(lambda: len(here.writes()) == 2, "planned anew")
-        assert here.writes()[1].intent.params == {"total_budget": 60.0}
-
-    with town(tmp_path, world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve")) as (_, play):
-        play(script)
+@in_town(world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve"))
+async def test_again_after_moved_computes_anew(here: Town) -> None:
+    await waiting(here)
+    budget(here, 50)
+    await here.run(10)
+    here.decide(approved)
+    await here.until(lambda: here.only.final, "it ends")
+    again(here)
+    await here.until(lambda: len(here.writes()) == 2, "planned anew")
+    assert here.writes()[1].intent.params == {"total_budget": 60.0}
 
 
 BOOST_ASKED = """
@@ -280,5 +226,4 @@ def test_an_approved_boost_of_500_does_not_publish_a_draft_of_5000(tmp_path: Pat
         budget(here, 4000)
         await here.until(lambda: here.states() == ["confirmed"], "it goes out")
 
-    with town(tmp_path, world(draft("e1", total_budget=500)), BOOST_ASKED) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1", total_budget=500)), BOOST_ASKED)

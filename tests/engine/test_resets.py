@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, PAUSE, Town, happening, town, world
-from worker.engine.operators import Word, approved, resolved
-from worker.model.commits import Commit
+from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, plays, world
+from worker.engine.operators import approved
 from worker.sandbox.changes import EventChange
 
 CAMPAIGN = "/client_campaign_status$"
@@ -52,12 +51,6 @@ async def become_others(here: Town, *, at_once: bool) -> None:
     assert [one["reason"] for one in here.log("observed") if one["event"] is None] == ["reset"]
 
 
-def let_go(here: Town) -> None:
-    now = here.clock.now()
-    moves = [approved(one, because="go", by="ann", now=now) for one in here.writes() if one.state == "waiting"]
-    here.ledger.apply(Commit(at=now, moves=tuple(moves)))
-
-
 def states(here: Town) -> list[tuple[str, str]]:
     return [(write.state, write.reason) for write in here.writes()]
 
@@ -72,53 +65,42 @@ def test_what_was_planned_or_approved_before_a_reset_reaches_no_other_event_unas
         here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
         cancel(here)
         await here.run(9)
-        let_go(here)
+        here.decide(approved)
         assert here.states() == ["planned"] * 5
         assert {write.approved for write in here.writes()} == {mode == "approve"}
         await become_others(here, at_once=at_once)
         here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
         await here.run(60)
         assert (states(here), here.effects()) == ([("waiting", "reset")] * 5, [])
-        let_go(here)
+        here.decide(approved)
         await here.until(lambda: here.states() == ["confirmed"] * 5, "a person has looked")
 
-    with town(tmp_path, world(*EVENTS), f"{PAUSE}    mode: {mode}\n") as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*EVENTS), f"{PAUSE}    mode: {mode}\n")
 
 
-def test_what_was_planned_goes_out_where_the_same_events_only_drop_out_of_the_list(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
-        cancel(here)
-        await here.run(9)
-        for event in MOST[:2]:
-            here.set(event, title="Renamed", start_date_time="2026-09-01T20:00:00Z")
-        await here.run(9)
-        here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
-        await here.until(lambda: here.states() == ["confirmed"] * 5, "two are no reset")
-
-    with town(tmp_path, world(*EVENTS)) as (_, play):
-        play(script)
+@in_town(world(*EVENTS))
+async def test_what_was_planned_goes_out_where_the_same_events_only_drop_out_of_the_list(here: Town) -> None:
+    await here.run(6)
+    here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
+    cancel(here)
+    await here.run(9)
+    for event in MOST[:2]:
+        here.set(event, title="Renamed", start_date_time="2026-09-01T20:00:00Z")
+    await here.run(9)
+    here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
+    await here.until(lambda: here.states() == ["confirmed"] * 5, "two are no reset")
 
 
-def test_an_unknown_write_of_before_a_reset_is_read_for_and_sent_again_only_by_a_person(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=503)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
-        await become_others(here, at_once=True)
-        await here.until(lambda: here.writes()[0].held_by == "reset", "proved absent, and held")
-        await here.until(lambda: here.writes()[0].state == "needs_human", "a person is asked", limit=300)
-        assert (here.effects(), here.writes()[0].attempt) == ([], 1)
-        now = here.clock.now()
-        word = Word(because="looked", by="ann", at=now)
-        again = resolved(here.writes()[0], word, applied=False, settings=here.settings)
-        here.ledger.apply(Commit(at=now, moves=(again,)))
-        await here.until(lambda: here.writes()[0].state == "confirmed", "the person's word lets it go")
-        assert (len(here.effects()), here.writes()[0].attempt) == (1, 2)
-
-    minutes = timedelta(minutes=2)
-    with town(tmp_path, world(*EVENTS), evidence_within=minutes) as (_, play):
-        play(script)
+@in_town(world(*EVENTS), evidence_within=timedelta(minutes=2))
+async def test_an_unknown_write_of_before_a_reset_is_read_for_and_sent_again_only_by_a_person(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=503)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    await become_others(here, at_once=True)
+    await here.until(lambda: here.writes()[0].held_by == "reset", "proved absent, and held")
+    await here.until(lambda: here.writes()[0].state == "needs_human", "a person is asked", limit=300)
+    assert (here.effects(), here.writes()[0].attempt) == ([], 1)
+    here.resolve(here.writes()[0], applied=False)
+    await here.until(lambda: here.writes()[0].state == "confirmed", "the person's word lets it go")
+    assert (len(here.effects()), here.writes()[0].attempt) == (1, 2)

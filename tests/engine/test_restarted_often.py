@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 
-from tests.worlds import Town, happening, town, world
+from tests.worlds import Town, happening, in_town, plays, world
 from worker.ledger.sql import SqlLedger
 from worker.sandbox.faults import Kind
 
@@ -32,40 +32,31 @@ async def after_the_first_attempt(here: Town, kind: Kind, **how: object) -> None
     await here.until(lambda: here.states() in (["unknown"], ["applied"]), "sent")
 
 
-def test_an_unknown_write_reaches_a_person_also_where_no_process_lives_long_enough(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await after_the_first_attempt(here, "answer_before", status=500)
-        fair = here.settings.evidence_within + 2 * here.settings.settle
-        await restarted_until(here, "needs_human", fair + timedelta(minutes=1))
-        assert here.only.reason == "no_evidence"
-        assert (here.only.attempt, here.effects()) == (1, []), "time and restarts make nothing sendable"
-
-    with town(tmp_path, world(happening("e1")), evidence_within=timedelta(minutes=3)) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), evidence_within=timedelta(minutes=3))
+async def test_an_unknown_write_reaches_a_person_also_where_no_process_lives_long_enough(here: Town) -> None:
+    await after_the_first_attempt(here, "answer_before", status=500)
+    fair = here.settings.evidence_within + 2 * here.settings.settle
+    await restarted_until(here, "needs_human", fair + timedelta(minutes=1))
+    assert here.only.reason == "no_evidence"
+    assert (here.only.attempt, here.effects()) == (1, []), "time and restarts make nothing sendable"
 
 
-def test_an_accepted_write_that_nobody_can_see_reaches_a_person_also_where_no_process_lives_long_enough(
-    tmp_path: Path,
+@in_town(world(happening("e1")), evidence_within=timedelta(minutes=3))
+async def test_an_accepted_write_that_nobody_can_see_reaches_a_person_also_where_no_process_lives_long_enough(
+    here: Town,
 ) -> None:
-    async def script(here: Town) -> None:
-        await after_the_first_attempt(here, "answer_before", status=204)
-        fair = here.settings.evidence_within + 2 * here.settings.settle
-        await restarted_until(here, "needs_human", fair + timedelta(minutes=1))
-        assert (here.only.attempt, here.effects()) == (1, [])
-
-    with town(tmp_path, world(happening("e1")), evidence_within=timedelta(minutes=3)) as (_, play):
-        play(script)
+    await after_the_first_attempt(here, "answer_before", status=204)
+    fair = here.settings.evidence_within + 2 * here.settings.settle
+    await restarted_until(here, "needs_human", fair + timedelta(minutes=1))
+    assert (here.only.attempt, here.effects()) == (1, [])
 
 
 @pytest.mark.parametrize("late_s", [30.0, 100.0])
-def test_an_effect_that_comes_late_is_confirmed_by_whichever_process_sees_it(tmp_path: Path, late_s: float) -> None:
-    async def script(here: Town) -> None:
-        await after_the_first_attempt(here, "late_effect", status=500, after_s=late_s)
-        await restarted_until(here, "confirmed", timedelta(seconds=late_s + 60))
-        assert [one.after for one in here.effects()] == ["PAUSED"]
-
-    with town(tmp_path, world(happening("e1")), settle=timedelta(minutes=2)) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), settle=timedelta(minutes=2))
+async def test_an_effect_that_comes_late_is_confirmed_by_whichever_process_sees_it(here: Town, late_s: float) -> None:
+    await after_the_first_attempt(here, "late_effect", status=500, after_s=late_s)
+    await restarted_until(here, "confirmed", timedelta(seconds=late_s + 60))
+    assert [one.after for one in here.effects()] == ["PAUSED"]
 
 
 def test_a_row_in_sending_that_a_start_cannot_store_as_unknown_is_stored_once_the_ledger_is_free(
@@ -99,29 +90,24 @@ def test_a_row_in_sending_that_a_start_cannot_store_as_unknown_is_stored_once_th
         assert [one["reason"] for one in here.log("unknown")] == ["crash"]
         assert len(here.effects()) == 1
 
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")))
 
 
-def test_what_another_replica_sent_counts_by_the_time_out_that_one_had(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), late_s=65.0)
+async def test_what_another_replica_sent_counts_by_the_time_out_that_one_had(here: Town) -> None:
     """Whoever takes a partner over may have a shorter time-out than who had it: its bytes may leave later."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("hang_before", "PUT", "/client_campaign_status$")
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["sending"], "sent")
+    await here.run(6)
+    here.fault("hang_before", "PUT", "/client_campaign_status$")
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["sending"], "sent")
+    await here.kill()
+    here.settings = replace(here.settings, late_s=25.0)
+    here.start()
+    for _ in range(2):
+        await here.run(60)
+        assert (here.only.attempt, here.only.reason) == (1, "takeover")
         await here.kill()
-        here.settings = replace(here.settings, late_s=25.0)
         here.start()
-        for _ in range(2):
-            await here.run(60)
-            assert (here.only.attempt, here.only.reason) == (1, "takeover")
-            await here.kill()
-            here.start()
-        began = here.at
-        await here.until(lambda: here.effects() != [], "the event is paused")
-        assert here.at - began >= 65.0, "a second takeover begins that anew"
-
-    with town(tmp_path, world(happening("e1")), late_s=65.0) as (_, play):
-        play(script)
+    began = here.at
+    await here.until(lambda: here.effects() != [], "the event is paused")
+    assert here.at - began >= 65.0, "a second takeover begins that anew"

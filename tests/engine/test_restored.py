@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import PAUSE, Town, happening, town, world
+from tests.worlds import PAUSE, Town, happening, in_town, plays, world
 from worker.engine.operators import after_restore, approved
 from worker.ledger.upkeep import accept_restore
-from worker.model.commits import Commit
 from worker.model.errors import NotSafe
 
 
@@ -42,69 +41,61 @@ def lose_mark(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [put_back, lose, lose_mark])
-def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_none(
-    tmp_path: Path, damage: Callable[[Path], None]
+@in_town(world(*(happening(f"e{number}") for number in range(1, 5))), PAUSE)
+async def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_none(
+    here: Town, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    async def script(here: Town) -> None:
-        here.set("e2", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"], "a pause before the backup")
-        here.ledger.backup(tmp_path / "backup.db")
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "a pause that the backup forgot")
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.kill()
-        damage(tmp_path)
-        with pytest.raises(NotSafe) as refused:
-            here.start()
-        assert "accept-restore" in refused.value.hint
-        accept(here, tmp_path)
+    here.set("e2", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "a pause before the backup")
+    here.ledger.backup(tmp_path / "backup.db")
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "a pause that the backup forgot")
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.kill()
+    damage(tmp_path)
+    with pytest.raises(NotSafe) as refused:
         here.start()
-        here.set("e3", status="cancelled")
-        await here.run(30)
-        open_writes = {(str(write.key.event), write.state, write.reason) for write in here.ledger.open_writes()}
-        assert {event for event, _, _ in open_writes} >= {"e1", "e3"}, "what is true at the first look fires"
-        assert {(state, reason) for _, state, reason in open_writes} == {("waiting", "restored")}
-        assert all(write.key.episode > 1_000_000 for write in here.ledger.open_writes()), "also where nothing was known"
-        assert len(here.effects()) == 2, "and nothing of it is sent"
-        moves = tuple(
-            approved(write, because="checked", by="ann", now=here.clock.now()) for write in here.ledger.open_writes()
-        )
-        here.ledger.apply(Commit(at=here.clock.now(), moves=moves))
-        await here.until(lambda: not here.ledger.open_writes(), "let go by a person")
-        ends = {str(write.key.event): write.state for write in here.writes()}
-        assert (ends["e1"], ends["e3"]) == ("confirmed", "confirmed")
-        assert ends["e2"] in ("confirmed", "skipped"), "it is paused already"
-        assert [one.eid for one in here.effects()].count("e2") == 1
-
-    events = [happening(f"e{number}") for number in range(1, 5)]
-    with town(tmp_path, world(*events), PAUSE) as (_, play):
-        play(script)
+    assert "accept-restore" in refused.value.hint
+    accept(here, tmp_path)
+    here.start()
+    here.set("e3", status="cancelled")
+    await here.run(30)
+    open_writes = {(str(write.key.event), write.state, write.reason) for write in here.ledger.open_writes()}
+    assert {event for event, _, _ in open_writes} >= {"e1", "e3"}, "what is true at the first look fires"
+    assert {(state, reason) for _, state, reason in open_writes} == {("waiting", "restored")}
+    assert all(write.key.episode > 1_000_000 for write in here.ledger.open_writes()), "also where nothing was known"
+    assert len(here.effects()) == 2, "and nothing of it is sent"
+    here.decide(approved)
+    await here.until(lambda: not here.ledger.open_writes(), "let go by a person")
+    ends = {str(write.key.event): write.state for write in here.writes()}
+    assert (ends["e1"], ends["e3"]) == ("confirmed", "confirmed")
+    assert ends["e2"] in ("confirmed", "skipped"), "it is paused already"
+    assert [one.eid for one in here.effects()].count("e2") == 1
 
 
-def test_what_was_open_in_a_restored_ledger_is_settled_by_a_person_or_by_presence(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.ledger.append_halt(because="backup time", by="ann", at=here.clock.now())
-        for event in ("e1", "e2"):
-            here.set(event, status="cancelled")
-        await here.until(lambda: here.states() == ["planned", "planned"], "held")
-        here.ledger.backup(tmp_path / "backup.db")
-        here.ledger.resume_halts(because="done", by="ann", at=here.clock.now())
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both are paused")
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.kill()
-        put_back(tmp_path)
-        accept(here, tmp_path)
-        here.start()
-        here.ledger.resume_halts(because="the backup had it", by="ann", at=here.clock.now())
-        assert here.states() == ["needs_human", "needs_human"]
-        await here.run(60)
-        ends = {str(write.key.event): write.state for write in here.writes() if write.key.episode == 1}
-        assert ends == {"e1": "needs_human", "e2": "confirmed"}, "presence confirms, absence makes nothing sendable"
-        assert len(here.effects()) == 2
-        assert here.ledger.verify() is None
-
-    with town(tmp_path, world(happening("e1"), happening("e2"), happening("e3")), PAUSE) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2"), happening("e3")), PAUSE)
+async def test_what_was_open_in_a_restored_ledger_is_settled_by_a_person_or_by_presence(
+    here: Town, tmp_path: Path
+) -> None:
+    here.ledger.append_halt(because="backup time", by="ann", at=here.clock.now())
+    for event in ("e1", "e2"):
+        here.set(event, status="cancelled")
+    await here.until(lambda: here.states() == ["planned", "planned"], "held")
+    here.ledger.backup(tmp_path / "backup.db")
+    here.ledger.resume_halts(because="done", by="ann", at=here.clock.now())
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both are paused")
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.kill()
+    put_back(tmp_path)
+    accept(here, tmp_path)
+    here.start()
+    here.ledger.resume_halts(because="the backup had it", by="ann", at=here.clock.now())
+    assert here.states() == ["needs_human", "needs_human"]
+    await here.run(60)
+    ends = {str(write.key.event): write.state for write in here.writes() if write.key.episode == 1}
+    assert ends == {"e1": "needs_human", "e2": "confirmed"}, "presence confirms, absence makes nothing sendable"
+    assert len(here.effects()) == 2
+    assert here.ledger.verify() is None
 
 
 def test_a_write_that_a_ledger_put_back_beneath_the_worker_forgot_is_put_before_an_operator(tmp_path: Path) -> None:
@@ -137,5 +128,4 @@ rules:
         assert here.states() == ["needs_human"]
         assert len(here.effects()) == 1
 
-    with town(tmp_path, world(happening("e1")), make) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), make)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, draft, happening, town, world
+from tests.worlds import PARTNER, Town, draft, happening, plays, world
 from worker.engine.deciding import Memories, Screen
 from worker.model.facts import Observation
 from worker.model.rules import Rule
@@ -76,8 +76,7 @@ def played(folder: Path, seed: int) -> tuple[list[tuple[Any, ...]], list[tuple[A
         )
 
     events = [happening("e1"), draft("e2"), happening("e3", capacity=250), happening("e4", status="cancelled")]
-    with town(folder, world(*events), rules) as (_, play):
-        play(script)
+    plays(script, folder, world(*events), rules)
     return sorted(told, key=repr), remembered
 
 

@@ -6,19 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.builders import spending
-from tests.worlds import PARTNER, QUICK, Town, draft, happening, town, world
-from worker.engine.operators import Word, approved, rejected, resolved
+from tests.worlds import BOOST_DRAFTS, PARTNER, QUICK, Town, draft, happening, in_town, plays, world
+from worker.engine.operators import approved, rejected
 from worker.guards import Limits
-from worker.model.commits import Commit
 from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
-BOOST_DRAFTS = """
-rules:
-  - id: boost-drafts
-    when: event.status == 'active' && setup.state == 'DRAFT'
-    do: [boost]
-"""
 CREATE_AND_BOOST = """
 rules:
   - id: set-up
@@ -27,37 +20,27 @@ rules:
 """
 
 
-def test_a_boost_after_not_applied_is_booked_with_the_budget_that_it_commits(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "POST", "/boost$", status=500)
-        await here.until(lambda: here.states() == ["needs_human"], "asked")
-        parts = {"setup": {"goal": "ROAS", "total_budget": 900}}
-        here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
-        verdict = resolved(
-            here.only, Word(because="no", by="me", at=here.clock.now()), applied=False, settings=here.settings
-        )
-        here.ledger.apply(Commit(at=here.clock.now(), moves=(verdict,)))
-        await here.until(lambda: here.states() == ["confirmed"], "boosted with 900")
-        back = draft("e2", total_budget=500)
-        new = EventChange(event="e2", partner=PARTNER, add=True, set=back.record, setup=back.setup)
-        here.twin.change(new, here.loop.time())
-        await here.run(30)
-        second = here.writes()[1]
-        assert (second.key.event, second.state, second.held_by) == ("e2", "planned", "spend"), here.story()
-        assert "900 sent in 24 hours; with 500 it would be 1400" in second.why
-
-    limits = spending(per_day=1300.0)
-    with town(tmp_path, world(draft("e1")), BOOST_DRAFTS, limits=limits, ask=True) as (_, play):
-        play(script)
+@in_town(world(draft("e1")), BOOST_DRAFTS, limits=spending(per_day=1300.0), ask=True)
+async def test_a_boost_after_not_applied_is_booked_with_the_budget_that_it_commits(here: Town) -> None:
+    here.fault("answer_before", "POST", "/boost$", status=500)
+    await here.until(lambda: here.states() == ["needs_human"], "asked")
+    parts = {"setup": {"goal": "ROAS", "total_budget": 900}}
+    here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
+    here.resolve(here.only, applied=False)
+    await here.until(lambda: here.states() == ["confirmed"], "boosted with 900")
+    back = draft("e2", total_budget=500)
+    new = EventChange(event="e2", partner=PARTNER, add=True, set=back.record, setup=back.setup)
+    here.twin.change(new, here.loop.time())
+    await here.run(30)
+    second = here.writes()[1]
+    assert (second.key.event, second.state, second.held_by) == ("e2", "planned", "spend"), here.story()
+    assert "900 sent in 24 hours; with 500 it would be 1400" in second.why
 
 
-def test_a_draft_and_its_boost_in_one_do_are_one_budget(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "created and published", limit=120)
-        assert len(here.effects("boost")) == 1
-
-    with town(tmp_path, world(happening("e1")), CREATE_AND_BOOST, limits=spending(per_event=500.0)) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), CREATE_AND_BOOST, limits=spending(per_event=500.0))
+async def test_a_draft_and_its_boost_in_one_do_are_one_budget(here: Town) -> None:
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "created and published", limit=120)
+    assert len(here.effects("boost")) == 1
 
 
 def published(*events: str, budget: float = 100) -> tuple[Happening, ...]:
@@ -97,29 +80,25 @@ def test_a_raise_counts_with_what_it_adds(tmp_path: Path, rules: str, limits: Li
         assert len(here.effects("edit_cluster")) == sent, here.story()
         assert {one.held_by for one in here.writes() if not one.final} <= {"spend"}
 
-    with town(tmp_path, world(*published("e1", "e2", "e3", "e4")), rules, limits=limits) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*published("e1", "e2", "e3", "e4")), rules, limits=limits)
 
 
-def test_the_week_is_remembered_over_a_restart_and_forgotten_after_seven_days(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert here.states() == ["confirmed", "planned"]
-        await here.kill()
-        await here.clock.sleep(6.9 * 24 * 3600)
-        here.start()
-        await here.run(150)
-        assert here.states() == ["confirmed", "planned"], "and nobody is asked"
-        await here.kill()
-        await here.clock.sleep(0.1 * 24 * 3600)
-        here.start()
-        await here.run(150)
-        assert here.states() == ["confirmed", "confirmed"], here.story()
-
-    rules = raising("spend: {per_week: 25}")
-    gap = replace(QUICK.deciding, gap_then="act")
-    with town(tmp_path, world(*published("e1", "e2")), rules, deciding=gap) as (_, play):
-        play(script)
+@in_town(
+    world(*published("e1", "e2")), raising("spend: {per_week: 25}"), deciding=replace(QUICK.deciding, gap_then="act")
+)
+async def test_the_week_is_remembered_over_a_restart_and_forgotten_after_seven_days(here: Town) -> None:
+    await here.run(60)
+    assert here.states() == ["confirmed", "planned"]
+    await here.kill()
+    await here.clock.sleep(6.9 * 24 * 3600)
+    here.start()
+    await here.run(150)
+    assert here.states() == ["confirmed", "planned"], "and nobody is asked"
+    await here.kill()
+    await here.clock.sleep(0.1 * 24 * 3600)
+    here.start()
+    await here.run(150)
+    assert here.states() == ["confirmed", "confirmed"], here.story()
 
 
 COMPUTED = """
@@ -140,7 +119,7 @@ def test_what_was_held_for_long_is_computed_anew_and_asked_again(tmp_path: Path,
     async def script(here: Town) -> None:
         await here.run(30)
         if asked:
-            let_go(here)
+            here.decide(approved)
         await here.run(60)
         first, second = here.writes()
         assert (first.state, second.state, second.held_by) == ("confirmed", "planned", "spend"), here.story()
@@ -152,15 +131,14 @@ def test_what_was_held_for_long_is_computed_anew_and_asked_again(tmp_path: Path,
         second = here.writes()[1]
         if asked:
             assert (second.state, second.reason, second.approved) == ("waiting", "spend", False), here.story()
-            let_go(here)
+            here.decide(approved)
             await here.run(60)
             second = here.writes()[1]
         assert second.state == "confirmed", here.story()
         assert second.intent.params["budget"] == 60.0
 
     rules = COMPUTED.replace("    MODE\n", "    mode: approve\n" if asked else "")
-    with town(tmp_path, world(*published("e1", "e2")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*published("e1", "e2")), rules)
 
 
 def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(tmp_path: Path) -> None:
@@ -168,7 +146,7 @@ def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(tmp_p
 
     async def script(here: Town) -> None:
         await here.run(30)
-        let_go(here)
+        here.decide(approved)
         await here.run(60)
         await here.clock.sleep(3600)
         await here.run(150)
@@ -192,8 +170,7 @@ def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(tmp_p
     rules = COMPUTED.replace("    MODE\n", "    mode: approve\n") + hourly
     other = happening("e3", campaign_optimisation_status="OFF")
     limits, gap = replace(spending(), writes_per_hour=1), replace(QUICK.deciding, gap_then="act")
-    with town(tmp_path, world(*published("e1", "e2"), other), rules, limits=limits, deciding=gap) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*published("e1", "e2"), other), rules, limits=limits, deciding=gap)
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -203,7 +180,7 @@ def test_what_cannot_be_computed_anew_is_held_and_goes_by_no_fact_of_yesterday(t
     async def script(here: Town) -> None:
         await here.run(30)
         if asked:
-            let_go(here)
+            here.decide(approved)
         await here.run(60)
         second = here.writes()[1]
         assert (second.state, second.held_by) == ("planned", "spend"), here.story()
@@ -218,67 +195,46 @@ def test_what_cannot_be_computed_anew_is_held_and_goes_by_no_fact_of_yesterday(t
     rules = COMPUTED.replace("    MODE\n", "    mode: approve\n" if asked else "")
     rules = rules.replace("campaigns[0]['budget'] * 1.2", "defaults.total_budget * 0.24")
     events = [replace(one, defaults={"total_budget": 500, "goal": "ROAS"}) for one in published("e1", "e2")]
-    with town(tmp_path, world(*events), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(*events), rules)
 
 
 AGO = COMPUTED.replace("campaigns[0]['budget'] * 1.2", "ago(event.capacity, '10m') * 0.3").replace("    MODE\n", "")
 
 
-def test_a_value_of_the_past_is_computed_anew_as_well(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(700)
-        assert here.states() == ["confirmed", "planned"], here.story()
-        await here.clock.sleep(24 * 3600)
-        await here.run(800)
-        assert here.states() == ["confirmed", "confirmed"], here.story()
-
-    with town(tmp_path, world(*published("e1", "e2")), AGO) as (_, play):
-        play(script)
+@in_town(world(*published("e1", "e2")), AGO)
+async def test_a_value_of_the_past_is_computed_anew_as_well(here: Town) -> None:
+    await here.run(700)
+    assert here.states() == ["confirmed", "planned"], here.story()
+    await here.clock.sleep(24 * 3600)
+    await here.run(800)
+    assert here.states() == ["confirmed", "confirmed"], here.story()
 
 
-def test_a_step_after_a_wait_is_computed_anew_as_what_comes_after_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(180)
-        states = [(one.intent.action, one.state) for one in here.writes()]
-        assert states.count(("edit_cluster", "confirmed")) == states.count(("edit_cluster", "planned")) == 1, (
-            here.story()
-        )
-        await here.clock.sleep(24 * 3600)
-        await here.run(180)
-        assert here.states() == ["confirmed"] * 6, here.story()
-
-    rules = COMPUTED.replace("    MODE\n", "").replace("do: [", "do: [{optimisation: 'OFF'}, {wait: 30s}, ")
-    with town(tmp_path, world(*published("e1", "e2")), rules) as (_, play):
-        play(script)
+@in_town(
+    world(*published("e1", "e2")),
+    COMPUTED.replace("    MODE\n", "").replace("do: [", "do: [{optimisation: 'OFF'}, {wait: 30s}, "),
+)
+async def test_a_step_after_a_wait_is_computed_anew_as_what_comes_after_it(here: Town) -> None:
+    await here.run(180)
+    states = [(one.intent.action, one.state) for one in here.writes()]
+    assert states.count(("edit_cluster", "confirmed")) == states.count(("edit_cluster", "planned")) == 1, here.story()
+    await here.clock.sleep(24 * 3600)
+    await here.run(180)
+    assert here.states() == ["confirmed"] * 6, here.story()
 
 
-def let_go(here: Town) -> None:
-    now = here.clock.now()
-    waiting = [one for one in here.writes() if one.state == "waiting"]
-    moves = tuple(approved(one, because="yes", by="ann", now=now) for one in waiting)
-    here.ledger.apply(Commit(at=now, moves=moves))
-
-
-def test_what_a_person_took_for_not_applied_counts_again_once_it_is_seen_there(tmp_path: Path) -> None:
+@in_town(world(*published("e1", "e2")), raising(), limits=spending(per_day=25), ask=True)
+async def test_what_a_person_took_for_not_applied_counts_again_once_it_is_seen_there(here: Town) -> None:
     """The effect lands after the verdict; the pre-flight of the next attempt finds it, and sends nothing."""
-
-    async def script(here: Town) -> None:
-        here.fault("late_effect", "POST", "campaigns_setup$", after_s=25, status=500)
-        await here.run(30)
-        assert here.states() == ["needs_human", "planned"], here.story()
-        now = here.clock.now()
-        verdict = resolved(here.writes()[0], Word(because="no", by="me", at=now), applied=False, settings=here.settings)
-        here.ledger.apply(Commit(at=now, moves=(verdict,)))
-        await here.run(240)
-        first, second = here.writes()
-        assert (first.state, first.attempt) == ("confirmed", 1), here.story()
-        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
-        assert len(here.effects("edit_cluster")) == 1
-
-    limits = spending(per_day=25)
-    with town(tmp_path, world(*published("e1", "e2")), raising(), limits=limits, ask=True) as (_, play):
-        play(script)
+    here.fault("late_effect", "POST", "campaigns_setup$", after_s=25, status=500)
+    await here.run(30)
+    assert here.states() == ["needs_human", "planned"], here.story()
+    here.resolve(here.writes()[0], applied=False)
+    await here.run(240)
+    first, second = here.writes()
+    assert (first.state, first.attempt) == ("confirmed", 1), here.story()
+    assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+    assert len(here.effects("edit_cluster")) == 1
 
 
 LIMITED = """
@@ -290,45 +246,38 @@ rules:
 """
 
 
-def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(tmp_path: Path) -> None:
+@in_town(
+    world(*(happening(f"e{number}") for number in range(1, 7))),
+    LIMITED,
+    deciding=replace(QUICK.deciding, gap_then="act"),
+)
+async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -> None:
     """Of all its events, also those of one poll; over a restart; and the others are held, not lost."""
+    await here.run(6)
+    for number in (1, 2, 3, 4, 5):
+        here.set(f"e{number}", status="cancelled")
+    await here.run(30)
+    assert here.states() == ["confirmed"] * 3, here.story()
+    held = [one for one in here.log("held") if one["reason"] == "limit"]
+    assert {one["event"] for one in held} == {"e4", "e5"}
+    await here.kill()
+    await here.clock.sleep(23 * 3600)
+    here.start()
+    here.set("e6", status="cancelled")
+    await here.run(150)
+    assert len(here.writes()) == 3
+    await here.clock.sleep(3600)
+    await here.run(150)
+    assert here.states() == ["confirmed"] * 6
 
-    async def script(here: Town) -> None:
+
+@in_town(world(*(happening(f"e{number}") for number in range(1, 5))), LIMITED.replace("do:", "mode: approve\n    do:"))
+async def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(here: Town) -> None:
+    await here.run(6)
+    for number in (1, 2, 3, 4):
+        here.set(f"e{number}", status="cancelled")
         await here.run(6)
-        for number in (1, 2, 3, 4, 5):
-            here.set(f"e{number}", status="cancelled")
-        await here.run(30)
-        assert here.states() == ["confirmed"] * 3, here.story()
-        held = [one for one in here.log("held") if one["reason"] == "limit"]
-        assert {one["event"] for one in held} == {"e4", "e5"}
-        await here.kill()
-        await here.clock.sleep(23 * 3600)
-        here.start()
-        here.set("e6", status="cancelled")
-        await here.run(150)
-        assert len(here.writes()) == 3
-        await here.clock.sleep(3600)
-        await here.run(150)
-        assert here.states() == ["confirmed"] * 6
-
-    events = (happening(f"e{number}") for number in range(1, 7))
-    gap = replace(QUICK.deciding, gap_then="act")
-    with town(tmp_path, world(*events), LIMITED, deciding=gap) as (_, play):
-        play(script)
-
-
-def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        for number in (1, 2, 3, 4):
-            here.set(f"e{number}", status="cancelled")
-            await here.run(6)
-        assert here.states() == ["waiting"] * 3
-        now = here.clock.now()
-        here.ledger.apply(Commit(at=now, moves=(rejected(here.writes()[0], because="no", by="ann", now=now),)))
-        await here.run(90)
-        assert here.states() == ["cancelled", *["waiting"] * 3], "what was rejected makes room"
-
-    events = (happening(f"e{number}") for number in range(1, 5))
-    with town(tmp_path, world(*events), LIMITED.replace("do:", "mode: approve\n    do:")) as (_, play):
-        play(script)
+    assert here.states() == ["waiting"] * 3
+    here.decide(rejected, here.writes()[0])
+    await here.run(90)
+    assert here.states() == ["cancelled", *["waiting"] * 3], "what was rejected makes room"

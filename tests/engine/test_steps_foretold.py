@@ -11,7 +11,7 @@ from tests.calling import call, settle_in
 from tests.engine.test_plan import rows, stopped_and_rehearsed
 from tests.engine.test_waits import sleeps
 from tests.rehearsing import rehearsed
-from tests.worlds import Town, happening, town, world
+from tests.worlds import Town, happening, in_town, plays, world
 
 HOUR = 3600.0
 RULES = """
@@ -44,62 +44,53 @@ async def rested(here: Town) -> None:
 # plan
 
 
-def test_a_plan_goes_as_far_as_the_wait_and_says_until_when_it_waits(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        here.set("e1", category="tired")
-        found = await stopped_and_rehearsed(here)
-        assert rows(found) == [("e1", "pause", "sent", "condition"), ("e1", "wait", "planned", "sequence")]
-        assert [row.cost.write for row in found.rows] == [1, 0], "a wait asks the service for nothing"
-        await rested(here)
-        found = await rehearsed(here)
-        assert rows(found) == [("e1", "wait", "planned", "wait")]
-        assert found.rows[0].until == here.writes()[-1].held_until
-        await here.kill()
-        await here.clock.sleep(HOUR)
-        found = await rehearsed(here)
-        assert rows(found) == [("e1", "wait", "planned", "wait"), ("e1", "notify", "sent", "condition")]
-        assert (found.rows[0].until, found.rows[1].intent.params["text"]) == (None, "pause: 0")
-        assert found.rows[1].cost.preflight + found.rows[1].cost.write == 0
-        here.start()
-        await here.run(60)
-        assert here.writes()[-1].intent.action == "optimisation"
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), RULES)
+async def test_a_plan_goes_as_far_as_the_wait_and_says_until_when_it_waits(here: Town) -> None:
+    await here.run(9)
+    here.set("e1", category="tired")
+    found = await stopped_and_rehearsed(here)
+    assert rows(found) == [("e1", "pause", "sent", "condition"), ("e1", "wait", "planned", "sequence")]
+    assert [row.cost.write for row in found.rows] == [1, 0], "a wait asks the service for nothing"
+    await rested(here)
+    found = await rehearsed(here)
+    assert rows(found) == [("e1", "wait", "planned", "wait")]
+    assert found.rows[0].until == here.writes()[-1].held_until
+    await here.kill()
+    await here.clock.sleep(HOUR)
+    found = await rehearsed(here)
+    assert rows(found) == [("e1", "wait", "planned", "wait"), ("e1", "notify", "sent", "condition")]
+    assert (found.rows[0].until, found.rows[1].intent.params["text"]) == (None, "pause: 0")
+    assert found.rows[1].cost.preflight + found.rows[1].cost.write == 0
+    here.start()
+    await here.run(60)
+    assert here.writes()[-1].intent.action == "optimisation"
 
 
-def test_a_plan_tells_what_an_undo_would_put_back_and_where_the_write_is_left_alone(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.set("e1", capacity=400)
-        found = await stopped_and_rehearsed(here)
-        assert rows(found)[1] == ("e1", "runclient_campaign_status", "sent", "condition")
-        back = found.rows[1]
-        assert (back.key.rule, back.before) == ("roll-back", "PAUSED")
-        assert back.intent.wanted == {"client_campaign_status": "RUNNING"}
-        assert "event.capacity is 400; event.capacity at write.at is 500" in back.why
-        await here.until(lambda: here.effects()[-1].after == "RUNNING", "put back, as it was said")
-        assert rows(await rehearsed(here)) == [("e1", "wait", "planned", "wait")]
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), RULES)
+async def test_a_plan_tells_what_an_undo_would_put_back_and_where_the_write_is_left_alone(here: Town) -> None:
+    await rested(here)
+    here.set("e1", capacity=400)
+    found = await stopped_and_rehearsed(here)
+    assert rows(found)[1] == ("e1", "runclient_campaign_status", "sent", "condition")
+    back = found.rows[1]
+    assert (back.key.rule, back.before) == ("roll-back", "PAUSED")
+    assert back.intent.wanted == {"client_campaign_status": "RUNNING"}
+    assert "event.capacity is 400; event.capacity at write.at is 500" in back.why
+    await here.until(lambda: here.effects()[-1].after == "RUNNING", "put back, as it was said")
+    assert rows(await rehearsed(here)) == [("e1", "wait", "planned", "wait")]
 
 
-def test_a_held_undo_is_told_with_what_it_would_put_back(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.set("e1", capacity=400)
-        await here.run(9)
-        found = await rehearsed(here)
-        assert rows(found)[1:] == [("e1", "runclient_campaign_status", "held", "for")]
-        assert (found.rows[1].before, dict(found.rows[1].intent.wanted)) == (
-            "PAUSED",
-            {"client_campaign_status": "RUNNING"},
-        )
-
-    with town(tmp_path, world(happening("e1"), happening("e2")), SLOWLY) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), SLOWLY)
+async def test_a_held_undo_is_told_with_what_it_would_put_back(here: Town) -> None:
+    await rested(here)
+    here.set("e1", capacity=400)
+    await here.run(9)
+    found = await rehearsed(here)
+    assert rows(found)[1:] == [("e1", "runclient_campaign_status", "held", "for")]
+    assert (found.rows[1].before, dict(found.rows[1].intent.wanted)) == (
+        "PAUSED",
+        {"client_campaign_status": "RUNNING"},
+    )
 
 
 def test_what_another_rule_is_to_put_back_already_is_told_as_left_alone(tmp_path: Path) -> None:
@@ -114,8 +105,7 @@ def test_what_another_rule_is_to_put_back_already_is_told_as_left_alone(tmp_path
         assert (held.key.rule, held.becomes, held.reason) == ("slowly", "held", "for")
         assert "write 1 is left as it is" in held.why
 
-    with town(tmp_path, world(happening("e1"), happening("e2")), both) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1"), happening("e2")), both)
 
 
 # explain and backtest, on what a worker has left
@@ -137,8 +127,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert [one.state for one in here.writes()] == ["confirmed"] * 4
         assert here.effects()[-1].after == "OFF"
 
-    with town(folder, world(happening("e1"), happening("e2")), RULES) as (_, play):
-        play(script)
+    plays(script, folder, world(happening("e1"), happening("e2")), RULES)
     return folder
 
 
@@ -158,8 +147,7 @@ def values(part: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_wait_is_explained_with_its_end(home: Path, tmp_path: Path) -> None:
     settle_in(tmp_path, rules=RULES)
-    with town(tmp_path, world(happening("e1"), happening("e2")), RULES) as (_, play):
-        play(rested)
+    plays(rested, tmp_path, world(happening("e1"), happening("e2")), RULES)
     (write,) = [one for one in explained(tmp_path, "rest")["writes"] if one["state"] == "planned"]
     assert (write["action"], write["held_by"]) == ("wait", "wait")
     assert write["held_until"] is not None

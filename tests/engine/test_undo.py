@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import Town, draft, happening, paused_and_not_logged, town, world
+from tests.worlds import Town, draft, happening, in_town, paused_and_not_logged, plays, world
 from worker.engine.operators import Word, approved, rejected, undo_of
 from worker.engine.views import DecidingSettings as Deciding
 from worker.engine.views import EngineSettings
-from worker.model.commits import Commit
 from worker.model.writes import Mode, Write
 from worker.rules.load import read_rules
 from worker.sandbox.faults import Kind
@@ -60,384 +59,318 @@ async def paused(here: Town, *events: str) -> None:
     await here.until(lambda: here.states() == ["confirmed"] * len(events or ("e1",)), "paused")
 
 
-def test_what_a_wrong_rule_paused_runs_again_once_and_the_rule_leaves_it_so(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here, "e1", "e2", "e3")
-        found = undo(here)
-        assert [len(put.undoes) for put, _ in found.undone] == [1, 1, 1]
-        await here.until(lambda: here.states() == ["confirmed"] * 6, "all are put back")
-        await here.run(30)
-        for event in ("e1", "e2", "e3"):
-            assert values(here, event) == ["PAUSED", "RUNNING"], here.story()
-        assert {write.confirmed_by for write in undos(here)} == {"read"}
-
-    with town(tmp_path, world(*(happening(f"e{number}") for number in range(1, 5)))) as (_, play):
-        play(script)
+@in_town(world(*(happening(f"e{number}") for number in range(1, 5))), PAUSE + "    priority: 100\n")
+async def test_what_a_wrong_rule_paused_runs_again_once_and_the_rule_leaves_it_so(here: Town) -> None:
+    """Whatever its priority: an undo bows to no wish of a rule that fires once."""
+    await paused(here, "e1", "e2", "e3")
+    found = undo(here)
+    assert [len(put.undoes) for put, _ in found.undone] == [1, 1, 1]
+    await here.until(lambda: here.states() == ["confirmed"] * 6, "all are put back")
+    await here.run(30)
+    for event in ("e1", "e2", "e3"):
+        assert values(here, event) == ["PAUSED", "RUNNING"], here.story()
+    assert {write.confirmed_by for write in undos(here)} == {"read"}
 
 
-def test_the_log_says_who_wanted_it_why_and_which_write_it_was_for(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        undo(here)
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
-        (undone,) = here.log("undone")
-        assert (undone["write"], undone["by"], undone["why"]) == (1, "ann", "the import was wrong")
-        planned = here.log("planned")[-1]
-        assert (planned["write"], planned["rule"], planned["by"], planned["reason"]) == (2, None, "ann", "undo")
-        assert "undo of 1: client_campaign_status back from 'PAUSED' to 'RUNNING'" in planned["why"]
-        sending = here.log("sending")[-1]
-        assert (sending["rule"], sending["before"], sending["by"]) == (None, "PAUSED", "worker")
-        assert undos(here)[0].intent.context["undoes"] == [1]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_the_log_says_who_wanted_it_why_and_which_write_it_was_for(here: Town) -> None:
+    await paused(here)
+    undo(here)
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
+    (undone,) = here.log("undone")
+    assert (undone["write"], undone["by"], undone["why"]) == (1, "ann", "the import was wrong")
+    planned = here.log("planned")[-1]
+    assert (planned["write"], planned["rule"], planned["by"], planned["reason"]) == (2, None, "ann", "undo")
+    assert "undo of 1: client_campaign_status back from 'PAUSED' to 'RUNNING'" in planned["why"]
+    sending = here.log("sending")[-1]
+    assert (sending["rule"], sending["before"], sending["by"]) == (None, "PAUSED", "worker")
+    assert undos(here)[0].intent.context["undoes"] == [1]
 
 
 @pytest.mark.parametrize("kind", ["answer_before", "answer_after", "cut_after", "hang_before"])
-def test_an_undo_whose_answer_is_lost_takes_effect_once_though_its_rule_is_gone(tmp_path: Path, kind: Kind) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.rules.current = NO_RULES
-        here.fault(kind, "PUT", CAMPAIGN, **({"status": 429} if kind.startswith("answer") else {}))
-        undo(here)
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
-        assert values(here) == ["PAUSED", "RUNNING"], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_an_undo_whose_answer_is_lost_takes_effect_once_though_its_rule_is_gone(here: Town, kind: Kind) -> None:
+    await paused(here)
+    here.rules.current = NO_RULES
+    here.fault(kind, "PUT", CAMPAIGN, **({"status": 429} if kind.startswith("answer") else {}))
+    undo(here)
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
+    assert values(here) == ["PAUSED", "RUNNING"], here.story()
 
 
-def test_an_undo_outlives_an_edit_of_the_rule_a_restart_and_a_halt(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
-        undo(here)
-        await here.run(10)
-        assert undos(here)[0].held_by == "halt"
-        here.rules.current = read_rules({"rules.yaml": PAUSE.replace("[pause]", "[{optimisation: OFF}]")}).rules
-        await here.run(10)
-        await here.kill()
-        here.start()
-        await here.run(10)
-        assert [write.state for write in undos(here)] == ["planned"], here.story()
-        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
-        await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_an_undo_outlives_an_edit_of_the_rule_a_restart_and_a_halt(here: Town) -> None:
+    await paused(here)
+    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    undo(here)
+    await here.run(10)
+    assert undos(here)[0].held_by == "halt"
+    here.rules.current = read_rules({"rules.yaml": PAUSE.replace("[pause]", "[{optimisation: OFF}]")}).rules
+    await here.run(10)
+    await here.kill()
+    here.start()
+    await here.run(10)
+    assert [write.state for write in undos(here)] == ["planned"], here.story()
+    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
 
 
-def test_what_another_hand_has_set_since_is_left_alone(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="archived")
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes")
-        here.set("e1", by="person", frontend_status="FLAGGED")
-        undo(here)
-        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
-        assert [(write.state, write.reason) for write in undos(here)] == [
-            ("skipped", "changed_since"),
-            ("skipped", "sequence"),
-        ]
-        assert "'FLAGGED' and was left as 'HIDDEN'" in undos(here)[0].why
-        assert len(here.effects("set_frontend_status")) == 1
-
-    with town(tmp_path, world(happening("e1")), HIDE) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), HIDE)
+async def test_what_another_hand_has_set_since_is_left_alone(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="archived")
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes")
+    here.set("e1", by="person", frontend_status="FLAGGED")
+    undo(here)
+    await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+    assert [(write.state, write.reason) for write in undos(here)] == [
+        ("skipped", "changed_since"),
+        ("skipped", "sequence"),
+    ]
+    assert "'FLAGGED' and was left as 'HIDDEN'" in undos(here)[0].why
+    assert len(here.effects("set_frontend_status")) == 1
 
 
-def test_a_value_that_somebody_has_put_back_already_is_not_set_again(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        undo(here)
-        await here.until(lambda: here.states() == ["confirmed", "skipped"], "nothing to do")
-        assert undos(here)[0].reason == "already_so"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_a_value_that_somebody_has_put_back_already_is_not_set_again(here: Town) -> None:
+    await paused(here)
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    undo(here)
+    await here.until(lambda: here.states() == ["confirmed", "skipped"], "nothing to do")
+    assert undos(here)[0].reason == "already_so"
 
 
-def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(here: Town) -> None:
     """The field reads as the rule left it, but it was a person who left it so."""
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        for value in ("RUNNING", "PAUSED"):
-            here.set("e1", by="person", client_campaign_status=value)
-            await here.run(6)
-        found = undo(here)
-        assert found.plans == []
-        assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
-        assert not found.kept[0].cannot
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
-
-
-def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo_back(tmp_path: Path) -> None:
-    """Only the read before the write had shown it, and no list came through until the write was confirmed."""
-
-    async def script(here: Town) -> None:
+    await paused(here)
+    for value in ("RUNNING", "PAUSED"):
+        here.set("e1", by="person", client_campaign_status=value)
         await here.run(6)
-        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
-        here.set("e1", status="archived")
-        await here.until(lambda: here.states() == ["planned"] * 2, "held", 30)
-        here.fault("answer_before", "GET", "/events/$", times=100, status=500)
-        here.set("e1", by="person", frontend_status="FLAGGED")
-        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes", 60)
-        here.twin.faults.clear()
-        await here.run(9)
-        told = here.log("observed")[1:]
-        whose = [(one["facts"]["event.frontend_status"], one["maker"] is not None) for one in told]
-        assert whose == [("FLAGGED", False), ("HIDDEN", True)]
-        assert undo(here).kept == []
-        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
-        assert [write.state for write in undos(here)] == ["confirmed"] * 2, here.story()
-        assert [one.after for one in here.effects("set_frontend_status")] == ["HIDDEN", "FLAGGED"]
-
-    with town(tmp_path, world(happening("e1")), HIDE) as (_, play):
-        play(script)
+    found = undo(here)
+    assert found.plans == []
+    assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
+    assert not found.kept[0].cannot
 
 
-def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), HIDE)
+async def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo_back(here: Town) -> None:
+    """Only the read before the write had shown it, and no list came through until the write was confirmed."""
+    await here.run(6)
+    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    here.set("e1", status="archived")
+    await here.until(lambda: here.states() == ["planned"] * 2, "held", 30)
+    here.fault("answer_before", "GET", "/events/$", times=100, status=500)
+    here.set("e1", by="person", frontend_status="FLAGGED")
+    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes", 60)
+    here.twin.faults.clear()
+    await here.run(9)
+    told = here.log("observed")[1:]
+    whose = [(one["facts"]["event.frontend_status"], one["maker"] is not None) for one in told]
+    assert whose == [("FLAGGED", False), ("HIDDEN", True)]
+    assert undo(here).kept == []
+    await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+    assert [write.state for write in undos(here)] == ["confirmed"] * 2, here.story()
+    assert [one.after for one in here.effects("set_frontend_status")] == ["HIDDEN", "FLAGGED"]
+
+
+@in_town(world(happening("e1")))
+async def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it(here: Town) -> None:
     """The pause was confirmed, and a process that died had not logged it. That pause was taken for the author of the
     person's own, two processes later."""
-
-    async def script(here: Town) -> None:
-        await paused_and_not_logged(here)
-        await here.kill()
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        here.start()
-        await here.run(40)
-        for value in ("PAUSED", "RUNNING"):
-            here.set("e1", by="person", client_campaign_status=value)
-            await here.run(6)
-        await here.kill()
-        here.set("e1", by="person", client_campaign_status="PAUSED")
-        here.start()
-        await here.run(9)
-        found = undo(here)
-        assert found.plans == [], here.story()
-        assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await paused_and_not_logged(here)
+    await here.kill()
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    here.start()
+    await here.run(40)
+    for value in ("PAUSED", "RUNNING"):
+        here.set("e1", by="person", client_campaign_status=value)
+        await here.run(6)
+    await here.kill()
+    here.set("e1", by="person", client_campaign_status="PAUSED")
+    here.start()
+    await here.run(9)
+    found = undo(here)
+    assert found.plans == [], here.story()
+    assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
 
 
-def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(tmp_path: Path) -> None:
+@in_town(
+    world(happening("e1")),
+    PAUSE + "  - id: pause-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [pause]\n",
+)
+async def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(here: Town) -> None:
     """A person had run the campaigns again, and a rule paused them: the target reads as it was left, but by that."""
-    rules = PAUSE + "  - id: pause-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [pause]\n"
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
-        undo(here)
-        here.clock.skew = timedelta(hours=2)
-        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
-        await here.until(lambda: [one.state for one in undos(here)] == ["waiting"], "it waits", 60)
-        here.set("e1", by="person", client_campaign_status="RUNNING", status="active")
-        await here.run(9)
-        here.set("e1", by="person", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["confirmed", "waiting", "confirmed"], "paused by another rule", 60)
-        yes = approved(undos(here)[0], because="yes", by="ann", now=here.clock.now())
-        here.ledger.apply(Commit(at=here.clock.now(), moves=(yes,), by="ann"))
-        await here.until(lambda: undos(here)[0].final, "the undo has ended", 120)
-        assert [(one.state, one.reason) for one in undos(here)] == [("skipped", "changed_since")], here.story()
-        assert values(here) == ["PAUSED", "PAUSED"]
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    await paused(here)
+    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    undo(here)
+    here.clock.skew = timedelta(hours=2)
+    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    asked = [("waiting", "gap")]
+    await here.until(
+        lambda: [(one.state, one.reason) for one in undos(here)] == asked, "held for too long, it asks", 60
+    )
+    here.set("e1", by="person", client_campaign_status="RUNNING", status="active")
+    await here.run(9)
+    here.set("e1", by="person", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["confirmed", "waiting", "confirmed"], "paused by another rule", 60)
+    here.decide(approved)
+    await here.until(lambda: undos(here)[0].final, "the undo has ended", 120)
+    assert [(one.state, one.reason) for one in undos(here)] == [("skipped", "changed_since")], here.story()
+    assert values(here) == ["PAUSED", "PAUSED"]
 
 
-def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile(here: Town) -> None:
     """What came after the write goes by the log: the time of the other hand's change is before that of the write."""
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.clock.skew = timedelta(hours=-1)
-        for value in ("RUNNING", "PAUSED"):
-            here.set("e1", by="person", client_campaign_status=value)
-            await here.run(6)
-        assert undo(here).plans == []
-        await here.run(30)
-        assert values(here) == ["PAUSED"], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await paused(here)
+    here.clock.skew = timedelta(hours=-1)
+    for value in ("RUNNING", "PAUSED"):
+        here.set("e1", by="person", client_campaign_status=value)
+        await here.run(6)
+    assert undo(here).plans == []
+    await here.run(30)
+    assert values(here) == ["PAUSED"], here.story()
 
 
-def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_last_word(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_last_word(here: Town) -> None:
     """The undo was planned before; when it may be sent, the field reads as it was left, but a person left it so."""
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
-        undo(here)
-        for value in ("RUNNING", "PAUSED"):
-            here.set("e1", by="person", client_campaign_status=value)
-            await here.run(6)
-        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
-        await here.until(lambda: undos(here)[0].final, "the undo has ended")
-        assert undos(here)[0].reason == "changed_since", here.story()
-        assert "somebody else has changed event.client_campaign_status since" in undos(here)[0].why
-        assert values(here) == ["PAUSED"], here.story()
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
-
-
-def test_several_writes_on_one_target_are_put_back_together_as_far_as_they_follow_each_other(tmp_path: Path) -> None:
-    rules = HIDE + "  - id: cancel\n    when: event.status == 'cancelled'\n    do: [{frontend_status: CANCELLED}]\n"
-
-    async def script(here: Town) -> None:
+    await paused(here)
+    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    undo(here)
+    for value in ("RUNNING", "PAUSED"):
+        here.set("e1", by="person", client_campaign_status=value)
         await here.run(6)
-        here.set("e1", status="archived")
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden")
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["confirmed"] * 4, "cancelled")
-        found = undo(here)
-        assert [[int(write.id) for write in put.undoes] for put, _ in found.undone] == [[3, 1]]
-        await here.until(lambda: here.states() == ["confirmed"] * 6, "back where it was before both")
-        shown = [one.after for one in here.effects("set_frontend_status")]
-        assert shown == ["HIDDEN", "CANCELLED", "FLAGGED"], here.story()
-
-    with town(tmp_path, world(happening("e1", frontend_status="FLAGGED")), rules) as (_, play):
-        play(script)
+    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    await here.until(lambda: undos(here)[0].final, "the undo has ended")
+    assert undos(here)[0].reason == "changed_since", here.story()
+    assert "somebody else has changed event.client_campaign_status since" in undos(here)[0].why
+    assert values(here) == ["PAUSED"], here.story()
 
 
-def test_what_another_rule_has_set_since_is_left_alone(tmp_path: Path) -> None:
-    rules = PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.set("e1", status="active")
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "running again by the other rule")
-        found = undo(here, 1)
-        assert found.plans == []
-        assert [one.why for one in found.kept] == ["write 2 of rule run-flagged has set the target since"]
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
-
-
-def test_an_undo_is_done_once_and_can_itself_be_undone(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        undo(here)
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
-        twice = undo(here, 1)
-        assert (twice.plans, [one.why for one in twice.kept]) == ([], ["write 2 of an undo has set the target since"])
-        undo(here, 2)
-        await here.until(lambda: here.states() == ["confirmed"] * 3, "paused after all")
-        assert values(here) == ["PAUSED", "RUNNING", "PAUSED"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(
+    world(happening("e1", frontend_status="FLAGGED")),
+    HIDE + "  - id: cancel\n    when: event.status == 'cancelled'\n    do: [{frontend_status: CANCELLED}]\n",
+)
+async def test_several_writes_on_one_target_are_put_back_together_as_far_as_they_follow_each_other(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="archived")
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden")
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"] * 4, "cancelled")
+    found = undo(here)
+    assert [[int(write.id) for write in put.undoes] for put, _ in found.undone] == [[3, 1]]
+    await here.until(lambda: here.states() == ["confirmed"] * 6, "back where it was before both")
+    shown = [one.after for one in here.effects("set_frontend_status")]
+    assert shown == ["HIDDEN", "CANCELLED", "FLAGGED"], here.story()
 
 
-def test_a_boost_cannot_be_undone_and_is_named(tmp_path: Path) -> None:
-    rules = "rules:\n  - id: boost\n    when: setup.state == 'DRAFT'\n    do: [boost]\n"
-
-    async def script(here: Town) -> None:
-        await here.until(lambda: here.states() == ["confirmed"], "boosted")
-        found = undo(here)
-        assert [(one.cannot, one.why) for one in found.kept] == [(True, "what is published cannot be unpublished")]
-        assert (found.plans, found.records) == ([], [])
-
-    rounding = changed_settings(TwinSettings(), {"numbers_shown": "whole"})
-    with town(tmp_path, world(draft("e1")), rules, twin=rounding) as (_, play):
-        play(script)
-
-
-def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts_it_back(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_after", "PUT", CAMPAIGN, status=500)
-        here.fault("stale_reads", "GET", "/events/", times=None, by_s=15)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
-        undo(here)
-        await here.run(3)
-        assert here.writes()[1].held_by == "target_busy", here.story()
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "settled, then put back")
-        assert values(here) == ["PAUSED", "RUNNING"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(
+    world(happening("e1")), PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
+)
+async def test_what_another_rule_has_set_since_is_left_alone(here: Town) -> None:
+    await paused(here)
+    here.set("e1", status="active")
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "running again by the other rule")
+    found = undo(here, 1)
+    assert found.plans == []
+    assert [one.why for one in found.kept] == ["write 2 of rule run-flagged has set the target since"]
 
 
-def test_a_write_that_a_person_puts_back_is_not_sent_once_more(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_an_undo_is_done_once_and_can_itself_be_undone(here: Town) -> None:
+    await paused(here)
+    undo(here)
+    await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
+    twice = undo(here, 1)
+    assert (twice.plans, [one.why for one in twice.kept]) == ([], ["write 2 of an undo has set the target since"])
+    undo(here, 2)
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "paused after all")
+    assert values(here) == ["PAUSED", "RUNNING", "PAUSED"]
+
+
+@in_town(
+    world(draft("e1")),
+    "rules:\n  - id: boost\n    when: setup.state == 'DRAFT'\n    do: [boost]\n",
+    twin=changed_settings(TwinSettings(), {"numbers_shown": "whole"}),
+)
+async def test_a_boost_cannot_be_undone_and_is_named(here: Town) -> None:
+    await here.until(lambda: here.states() == ["confirmed"], "boosted")
+    found = undo(here)
+    assert [(one.cannot, one.why) for one in found.kept] == [(True, "what is published cannot be unpublished")]
+    assert (found.plans, found.records) == ([], [])
+
+
+@in_town(world(happening("e1")))
+async def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts_it_back(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_after", "PUT", CAMPAIGN, status=500)
+    here.fault("stale_reads", "GET", "/events/", times=None, by_s=15)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    undo(here)
+    await here.run(3)
+    assert here.writes()[1].held_by == "target_busy", here.story()
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "settled, then put back")
+    assert values(here) == ["PAUSED", "RUNNING"]
+
+
+@in_town(world(happening("e1")))
+async def test_a_write_that_a_person_puts_back_is_not_sent_once_more(here: Town) -> None:
     """It was sent and proved absent, and went out again only to be undone after it."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
-        undo(here)
-        await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
-        await here.run(60)
-        assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
-        assert here.writes()[0].why == "proved absent, and an operator has it put back, by write 2"
-        assert here.effects() == []
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    undo(here)
+    await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
+    await here.run(60)
+    assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
+    assert here.writes()[0].why == "proved absent, and an operator has it put back, by write 2"
+    assert here.effects() == []
 
 
 @pytest.mark.parametrize("yes", [True, False])
-def test_a_write_whose_undo_waits_for_a_person_is_held_meanwhile(tmp_path: Path, yes: bool) -> None:
+@in_town(world(happening("e1")))
+async def test_a_write_whose_undo_waits_for_a_person_is_held_meanwhile(here: Town, yes: bool) -> None:
     """The clock was set back, so that the undo seemed to have been held for long and waits for approval. The write
     went out again before that came."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
-        undo(here)
-        await here.run(4)
-        here.clock.skew = timedelta(hours=-2)
-        await here.until(lambda: here.writes()[0].held_by == "undo", "held by its undo", 60)
-        await here.run(30)
-        assert here.states() == ["unknown", "waiting"], here.story()
-        assert here.effects() == []
-        say = approved if yes else rejected
-        word = say(here.writes()[1], because="looked", by="ann", now=here.clock.now())
-        here.ledger.apply(Commit(at=here.clock.now(), moves=(word,), by="ann"))
-        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
-        assert values(here) == ([] if yes else ["PAUSED"]), here.story()
-        ended = (
-            [("cancelled", "undo"), ("skipped", "already_so")]
-            if yes
-            else [("confirmed", "read"), ("cancelled", "person")]
-        )
-        assert [(one.state, one.reason) for one in here.writes()] == ended
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    undo(here)
+    await here.run(4)
+    here.clock.skew = timedelta(hours=-2)
+    await here.until(lambda: here.writes()[0].held_by == "undo", "held by its undo", 60)
+    await here.run(30)
+    assert here.states() == ["unknown", "waiting"], here.story()
+    assert here.effects() == []
+    here.decide(approved if yes else rejected)
+    await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+    assert values(here) == ([] if yes else ["PAUSED"]), here.story()
+    ended = (
+        [("cancelled", "undo"), ("skipped", "already_so")] if yes else [("confirmed", "read"), ("cancelled", "person")]
+    )
+    assert [(one.state, one.reason) for one in here.writes()] == ended
 
 
-def test_a_write_whose_attempt_never_left_stays_unsent_where_a_person_puts_it_back(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_a_write_whose_attempt_never_left_stays_unsent_where_a_person_puts_it_back(here: Town) -> None:
     """It was being sent when the person undid it, and its credentials were refused, after which it is sent anew."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=401, delay_s=4.0)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["sending"], "on its way")
-        undo(here)
-        await here.until(lambda: here.states() == ["skipped", "skipped"], "both at an end")
-        await here.run(60)
-        assert [(one.state, one.reason) for one in here.writes()] == [("skipped", "undo"), ("skipped", "already_so")]
-        assert here.effects() == []
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=401, delay_s=4.0)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["sending"], "on its way")
+    undo(here)
+    await here.until(lambda: here.states() == ["skipped", "skipped"], "both at an end")
+    await here.run(60)
+    assert [(one.state, one.reason) for one in here.writes()] == [("skipped", "undo"), ("skipped", "already_so")]
+    assert here.effects() == []
 
 
 def test_an_undo_of_two_of_which_one_proves_absent_puts_back_what_was_before_both(tmp_path: Path) -> None:
@@ -462,44 +395,34 @@ def test_an_undo_of_two_of_which_one_proves_absent_puts_back_what_was_before_bot
         assert (here.writes()[2].state, here.writes()[2].reason) == ("cancelled", "undo")
         assert [one.after for one in here.effects() if one.target == "frontend_status"] == ["HIDDEN", "DEFAULT"]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
-def test_the_steps_after_one_that_a_person_puts_back_go_on(tmp_path: Path) -> None:
-    rules = PAUSE.replace("[pause]", "[pause, {optimisation: 'OFF'}]")
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown", "planned"], "nobody knows")
-        undo(here, 1)
-        await here.until(lambda: here.states() == ["cancelled", "confirmed", "skipped"], "all at an end")
-        assert values(here) == ["OFF"]
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), PAUSE.replace("[pause]", "[pause, {optimisation: 'OFF'}]"))
+async def test_the_steps_after_one_that_a_person_puts_back_go_on(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown", "planned"], "nobody knows")
+    undo(here, 1)
+    await here.until(lambda: here.states() == ["cancelled", "confirmed", "skipped"], "all at an end")
+    assert values(here) == ["OFF"]
 
 
-def test_what_a_halt_holds_is_not_given_up_for_an_undo_that_may_be_rejected_yet(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["unknown"], "nobody knows")
-        here.ledger.append_halt(because="let me look", by="ann", at=here.clock.now())
-        undo(here)
-        await here.run(60)
-        assert here.states() == ["unknown", "planned"]
-        word = rejected(here.writes()[1], because="no, it was right", by="ann", now=here.clock.now())
-        here.ledger.apply(Commit(at=here.clock.now(), moves=(word,), by="ann"))
-        here.ledger.resume_halts(because="seen enough", by="ann", at=here.clock.now())
-        await here.until(lambda: here.states() == ["confirmed", "cancelled"], "paused after all")
-        assert values(here) == ["PAUSED"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_what_a_halt_holds_is_not_given_up_for_an_undo_that_may_be_rejected_yet(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    here.ledger.append_halt(because="let me look", by="ann", at=here.clock.now())
+    undo(here)
+    await here.run(60)
+    assert here.states() == ["unknown", "planned"]
+    here.decide(rejected, here.writes()[1])
+    here.ledger.resume_halts(because="seen enough", by="ann", at=here.clock.now())
+    await here.until(lambda: here.states() == ["confirmed", "cancelled"], "paused after all")
+    assert values(here) == ["PAUSED"]
 
 
 def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(tmp_path: Path) -> None:
@@ -514,97 +437,49 @@ def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(tmp_p
         here.rules.current = read_rules({"rules.yaml": rules + "    enabled: false\n"}).rules
         await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
-def test_an_undo_bows_to_no_wish_of_a_rule_that_fires_once_whatever_its_priority(tmp_path: Path) -> None:
-    rules = PAUSE + "    priority: 100\n"
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        undo(here)
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "put back against a standing wish")
-        assert values(here) == ["PAUSED", "RUNNING"]
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
-
-
-def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(tmp_path: Path) -> None:
+@in_town(
+    world(happening("e1")), PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
+)
+async def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(here: Town) -> None:
     """An undo is a person's: a rule that wishes the same plans a write of its own, and is told of in the log."""
-    rules = PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
-
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
-        undo(here)
-        here.set("e1", status="active")
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: len(here.writes()) == 3, "the rule plans its own")
-        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
-        await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
-        assert sorted(here.states()[1:]) == ["confirmed", "skipped"]
-        assert values(here) == ["PAUSED", "RUNNING"]
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    await paused(here)
+    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    undo(here)
+    here.set("e1", status="active")
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: len(here.writes()) == 3, "the rule plans its own")
+    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
+    assert sorted(here.states()[1:]) == ["confirmed", "skipped"]
+    assert values(here) == ["PAUSED", "RUNNING"]
 
 
-def test_in_shadow_mode_an_undo_is_only_written_down(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        undo(here, shadow=True)
-        await here.run(15)
-        assert here.states() == ["confirmed", "shadowed"]
-        assert values(here) == ["PAUSED"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_in_shadow_mode_an_undo_is_only_written_down(here: Town) -> None:
+    await paused(here)
+    undo(here, shadow=True)
+    await here.run(15)
+    assert here.states() == ["confirmed", "shadowed"]
+    assert values(here) == ["PAUSED"]
 
 
-def test_an_undo_planned_before_shadow_mode_is_held_in_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        await here.kill()
-        here.settings = _in_mode(here, "shadow")
-        here.start()
-        undo(here)
-        await here.run(30)
-        assert (undos(here)[0].held_by, values(here)) == ("mode", ["PAUSED"])
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
-
-
-def test_in_approve_mode_the_person_who_undoes_has_approved_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        await here.kill()
-        here.settings = _in_mode(here, "approve")
-        here.start()
-        undo(here)
-        await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
-
-
-def test_an_undo_that_was_held_for_too_long_asks_once_more(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await paused(here)
-        here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
-        undo(here)
-        await here.run(9)
-        here.loop.jump(2 * 60 * MINUTE)
-        await here.run(6)
-        here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
-        await here.run(15)
-        assert [(write.state, write.reason) for write in undos(here)] == [("waiting", "gap")]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@pytest.mark.parametrize(("mode", "state", "held_by"), [("shadow", "planned", "mode"), ("approve", "confirmed", None)])
+@in_town(world(happening("e1")))
+async def test_an_undo_is_held_in_shadow_mode_and_has_been_approved_by_who_undoes(
+    here: Town, mode: Mode, state: str, held_by: str | None
+) -> None:
+    await paused(here)
+    await here.kill()
+    here.settings = replace(here.settings, deciding=Deciding(mode=mode))
+    here.start()
+    undo(here)
+    await here.run(30)
+    assert (undos(here)[0].state, undos(here)[0].held_by) == (state, held_by)
+    assert values(here) == (["PAUSED", "RUNNING"] if mode == "approve" else ["PAUSED"])
 
 
 def _in_mode(here: Town, mode: Mode) -> EngineSettings:
@@ -631,8 +506,7 @@ rules:
         ]
         assert here.twin.books.summary()["repeated"] == 0
 
-    with town(tmp_path, world(draft("e1"), happening("e2")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1"), happening("e2")), rules)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -662,5 +536,4 @@ rules:
         assert here.twin.books.summary()["repeated"] == 0
 
     rounding = changed_settings(TwinSettings(), {"numbers_shown": "whole"})
-    with town(tmp_path, world(draft("e1")), rules, twin=rounding) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), rules, twin=rounding)

@@ -7,10 +7,9 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_each import BUDGETS, budgets, published
-from tests.engine.test_spend import let_go
 from tests.engine.test_waits import sleeps
-from tests.worlds import Town, happening, town, world
-from worker.engine.operators import Word, undo_of
+from tests.worlds import Town, happening, in_town, plays, world
+from worker.engine.operators import Word, approved, undo_of
 from worker.guards import Limits
 from worker.model.rules import SpendLimits
 
@@ -45,57 +44,48 @@ async def worse(here: Town, capacity: int = 300) -> None:
     await here.run(60)
 
 
-def test_what_made_it_worse_is_put_back_once(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await rested(here)
-        await here.run(60)
-        assert by(here, "put-back") == []
-        await worse(here)
-        assert by(here, "put-back") == [("run", "confirmed", "read")]
-        (said,) = here.log("undone")
-        assert (said["write"], said["reason"], said["by"], said["why"]) == (1, "undo", "worker", "rule put-back")
-        await worse(here, 200)
-        await sleeps(here, 3600)
-        await worse(here, 100)
-        assert changes(here) == ["PAUSED", "RUNNING"]
-
-    with town(tmp_path, world(happening("e1")), REST) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), REST)
+async def test_what_made_it_worse_is_put_back_once(here: Town) -> None:
+    await rested(here)
+    await here.run(60)
+    assert by(here, "put-back") == []
+    await worse(here)
+    assert by(here, "put-back") == [("run", "confirmed", "read")]
+    (said,) = here.log("undone")
+    assert (said["write"], said["reason"], said["by"], said["why"]) == (1, "undo", "worker", "rule put-back")
+    await worse(here, 200)
+    await sleeps(here, 3600)
+    await worse(here, 100)
+    assert changes(here) == ["PAUSED", "RUNNING"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_worker_that_is_killed_before_or_after_the_send_puts_back_once(tmp_path: Path, when: str) -> None:
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
-        here.set("e1", capacity=300)
-        if when == "before":
-            await here.until(lambda: len(here.writes()) == 2, "planned")
-        else:
-            await here.until(lambda: len(changes(here)) == 2, "sent")
-        await sleeps(here, 5)
-        await here.run(300)
-        assert changes(here) == ["PAUSED", "RUNNING"]
-        assert by(here, "put-back") == [("run", "confirmed", "read")]
-
-    with town(tmp_path, world(happening("e1")), REST) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), REST)
+async def test_a_worker_that_is_killed_before_or_after_the_send_puts_back_once(here: Town, when: str) -> None:
+    await rested(here)
+    here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
+    here.set("e1", capacity=300)
+    if when == "before":
+        await here.until(lambda: len(here.writes()) == 2, "planned")
+    else:
+        await here.until(lambda: len(changes(here)) == 2, "sent")
+    await sleeps(here, 5)
+    await here.run(300)
+    assert changes(here) == ["PAUSED", "RUNNING"]
+    assert by(here, "put-back") == [("run", "confirmed", "read")]
 
 
-def test_what_somebody_has_changed_since_is_left_alone_and_told(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.set("e1", by="person", client_campaign_status="RUNNING")
-        await here.run(30)
-        here.set("e1", by="person", client_campaign_status="PAUSED")
-        await here.run(30)
-        await worse(here)
-        assert by(here, "put-back") == [("undo", "refused", "no_undo")]
-        assert "somebody else has changed event.client_campaign_status" in here.writes()[-1].why
-        assert len(changes(here)) == 1
-
-    with town(tmp_path, world(happening("e1")), REST) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), REST)
+async def test_what_somebody_has_changed_since_is_left_alone_and_told(here: Town) -> None:
+    await rested(here)
+    here.set("e1", by="person", client_campaign_status="RUNNING")
+    await here.run(30)
+    here.set("e1", by="person", client_campaign_status="PAUSED")
+    await here.run(30)
+    await worse(here)
+    assert by(here, "put-back") == [("undo", "refused", "no_undo")]
+    assert "somebody else has changed event.client_campaign_status" in here.writes()[-1].why
+    assert len(changes(here)) == 1
 
 
 def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rules(tmp_path: Path) -> None:
@@ -113,26 +103,22 @@ def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rul
         assert by(here, "put-back") == [("run", "confirmed", "read")]
         assert by(here, "run-again") == [("run", "skipped", "already_so")]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
-def test_a_stronger_wish_of_a_third_rule_holds_an_undo(tmp_path: Path) -> None:
-    rules = REST + "  - id: keep\n    priority: 5\n    when: event.city == 'Oslo'\n    do: [pause]\n"
-
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.set("e1", city="Oslo")
-        await here.run(30)
-        await worse(here)
-        assert by(here, "put-back") == []
-        assert [one["reason"] for one in here.log("held") if one["rule"] == "put-back"] == ["conflict"]
-        here.set("e1", city="Bonn")
-        await here.run(60)
-        assert by(here, "put-back") == [("run", "confirmed", "read")]
-
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+@in_town(
+    world(happening("e1")), REST + "  - id: keep\n    priority: 5\n    when: event.city == 'Oslo'\n    do: [pause]\n"
+)
+async def test_a_stronger_wish_of_a_third_rule_holds_an_undo(here: Town) -> None:
+    await rested(here)
+    here.set("e1", city="Oslo")
+    await here.run(30)
+    await worse(here)
+    assert by(here, "put-back") == []
+    assert [one["reason"] for one in here.log("held") if one["rule"] == "put-back"] == ["conflict"]
+    here.set("e1", city="Bonn")
+    await here.run(60)
+    assert by(here, "put-back") == [("run", "confirmed", "read")]
 
 
 def test_an_action_of_two_requests_is_put_back_whole_and_the_steps_behind_it_follow(tmp_path: Path) -> None:
@@ -152,8 +138,7 @@ def test_an_action_of_two_requests_is_put_back_whole_and_the_steps_behind_it_fol
         ]
         assert [one.text for one in here.notebook.messages] == ["less by -100"]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
 def test_a_newer_firing_takes_the_place_of_an_undo_that_still_waits(tmp_path: Path) -> None:
@@ -171,12 +156,11 @@ def test_a_newer_firing_takes_the_place_of_an_undo_that_still_waits(tmp_path: Pa
         await here.run(60)
         assert by(here, "put-back")[1:] == [("run", "waiting", "mode")]
         assert by(here, "put-back")[0][1] == "skipped"
-        let_go(here)
+        here.decide(approved)
         await here.run(60)
         assert by(here, "put-back")[1:] == [("run", "confirmed", "read")]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
 def test_by_its_name_a_rule_is_undone_by_what_may_have_had_an_effect_and_without_any_there_is_no_write(
@@ -197,8 +181,7 @@ rules:
         await worse(here)
         assert by(here, "put-back") == [("run", "confirmed", "read")]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
 RAISE = """
@@ -213,43 +196,35 @@ rules:
 """
 
 
-def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spending_limit_holds_it(tmp_path: Path) -> None:
-    limits = Limits(spend=SpendLimits(per_day=2200.0))
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", category="hot")
-        await here.run(60)
-        assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 700.0}
-        await worse(here)
-        assert budgets(here) == dict(BUDGETS)
-        assert {one[1] for one in by(here, "put-back")} == {"confirmed"}
-        here.set("e1", category="cold", capacity=500)
-        await here.run(30)
-        here.set("e1", category="hot")
-        await here.run(60)
-        assert [one.held_by for one in here.writes() if one.key.rule == "raise"][3:].count("spend") == 2
-
-    with town(tmp_path, world(published("e1", BUDGETS)), RAISE, limits=limits) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), RAISE, limits=Limits(spend=SpendLimits(per_day=2200.0)))
+async def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spending_limit_holds_it(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", category="hot")
+    await here.run(60)
+    assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 700.0}
+    await worse(here)
+    assert budgets(here) == dict(BUDGETS)
+    assert {one[1] for one in by(here, "put-back")} == {"confirmed"}
+    here.set("e1", category="cold", capacity=500)
+    await here.run(30)
+    here.set("e1", category="hot")
+    await here.run(60)
+    assert [one.held_by for one in here.writes() if one.key.rule == "raise"][3:].count("spend") == 2
 
 
-def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_changed(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", category="hot")
-        await here.run(60)
-        undone = [one for one in here.writes() if one.key.item == "rock:1"]
-        word = Word(because="too much", by="ann", at=here.clock.now())
-        here.ledger.apply(undo_of(here.ledger, undone, word, shadow=False).commit(word.by, word.at))
-        await here.run(60)
-        assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 10.0}
-        await worse(here)
-        assert budgets(here) == dict(BUDGETS)
-        assert len(by(here, "put-back")) == 2
-
-    with town(tmp_path, world(published("e1", BUDGETS)), RAISE) as (_, play):
-        play(script)
+@in_town(world(published("e1", BUDGETS)), RAISE)
+async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_changed(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", category="hot")
+    await here.run(60)
+    undone = [one for one in here.writes() if one.key.item == "rock:1"]
+    word = Word(because="too much", by="ann", at=here.clock.now())
+    here.ledger.apply(undo_of(here.ledger, undone, word, shadow=False).commit(word.by, word.at))
+    await here.run(60)
+    assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 10.0}
+    await worse(here)
+    assert budgets(here) == dict(BUDGETS)
+    assert len(by(here, "put-back")) == 2
 
 
 def test_what_would_be_put_back_waits_for_a_yes_like_any_write(tmp_path: Path) -> None:
@@ -258,8 +233,7 @@ def test_what_would_be_put_back_waits_for_a_yes_like_any_write(tmp_path: Path) -
         await worse(here)
 
     rules = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]")
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
     found = call("writes", "--state", "waiting", config=settle_in(tmp_path, rules=rules)).out
     assert "put-back" in found
     assert "run" in found

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import spending
 from tests.engine.test_again import again
-from tests.worlds import QUICK, Town, draft, happening, town, world
+from tests.worlds import QUICK, Town, draft, happening, in_town, plays, world
 from worker.engine.views import DecidingSettings as Deciding
 from worker.messages import note_of
 from worker.model.writes import Mode
@@ -80,8 +80,7 @@ def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent(tmp_p
         assert here.twin.books.writes_sent == 0
         assert here.notebook.messages == []
 
-    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0))
 
 
 @pytest.mark.parametrize("mode", ["shadow", "approve", "live"])
@@ -95,8 +94,7 @@ def test_a_value_is_judged_in_every_mode(tmp_path: Path, mode: Mode) -> None:
 
     do = '[{create_draft: {goal: ROAS, total_budget: "=event.title"}}, boost]'
     settings = replace(QUICK, deciding=Deciding(mode=mode))
-    with town(tmp_path, world(happening("e1")), rule(do), settings=settings) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rule(do), settings=settings)
 
 
 def test_a_refused_value_blocks_nobody_and_its_rule_fires_again_when_asked(tmp_path: Path) -> None:
@@ -114,8 +112,7 @@ def test_a_refused_value_blocks_nobody_and_its_rule_fires_again_when_asked(tmp_p
     both = rule("[{update_draft: {total_budget: \"=event['wanted']\"}}]") + (
         f'  - {{id: other, when: "{CANCELLED}", do: [{{update_draft: {{goal: VISIBILITY}}}}]}}\n'
     )
-    with town(tmp_path, world(draft("e1", wanted="much")), both) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1", wanted="much")), both)
 
 
 def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(tmp_path: Path) -> None:
@@ -127,23 +124,20 @@ def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(tmp_pat
 
     bad = '[{update_draft: {total_budget: "=event.title"}}]'
     both = rule(bad) + f'  - {{id: other, when: "{CANCELLED}", do: {bad}}}\n'
-    with town(tmp_path, world(draft("e1")), both) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), both)
 
 
-def test_an_enforced_rule_stops_at_a_refused_value(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(300)
-        assert here.states() == ["refused"]
-        here.set("e1", wanted=700)
-        await here.run(300)
-        assert here.states() == ["refused"], "until the value was there once, or the condition was false"
-
-    do = "[{update_draft: {total_budget: \"=event['wanted']\"}}]"
-    head = "repeat: enforce\n    cooldown: 1m"
-    with town(tmp_path, world(draft("e1", wanted="much")), rule(do, head=head)) as (_, play):
-        play(script)
+@in_town(
+    world(draft("e1", wanted="much")),
+    rule("[{update_draft: {total_budget: \"=event['wanted']\"}}]", head="repeat: enforce\n    cooldown: 1m"),
+)
+async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
+    await fires(here)
+    await here.run(300)
+    assert here.states() == ["refused"]
+    here.set("e1", wanted=700)
+    await here.run(300)
+    assert here.states() == ["refused"], "until the value was there once, or the condition was false"
 
 
 @pytest.mark.parametrize(
@@ -165,26 +159,23 @@ def test_a_value_that_is_not_known_is_held_until_the_episode_closes(tmp_path: Pa
         await here.run(30)
         assert here.twin.books.writes_sent == 0
 
-    with town(tmp_path, world(published()), rule(f"[{{{do}}}]")) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(published()), rule(f"[{{{do}}}]"))
 
 
-def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        assert here.writes() == [], "0 spent: no return is known"
-        here.set("e1", spend=100)
-        await here.until(lambda: here.states() == ["confirmed"], "5 for each")
-        here.set("e1", spend=0)
-        await here.run(9)
-        here.set("e1", spend=100)
-        await here.run(9)
-        assert here.states() == ["confirmed"], "unknown has closed no episode"
-
-    when = "event['revenue'] / event['spend'] > 4.0"
-    place = world(draft("e1", revenue=500, spend=0))
-    with town(tmp_path, place, rule("[{update_draft: {total_budget: 750}}]", when)) as (_, play):
-        play(script)
+@in_town(
+    world(draft("e1", revenue=500, spend=0)),
+    rule("[{update_draft: {total_budget: 750}}]", "event['revenue'] / event['spend'] > 4.0"),
+)
+async def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(here: Town) -> None:
+    await here.run(9)
+    assert here.writes() == [], "0 spent: no return is known"
+    here.set("e1", spend=100)
+    await here.until(lambda: here.states() == ["confirmed"], "5 for each")
+    here.set("e1", spend=0)
+    await here.run(9)
+    here.set("e1", spend=100)
+    await here.run(9)
+    assert here.states() == ["confirmed"], "unknown has closed no episode"
 
 
 @pytest.mark.parametrize(
@@ -205,8 +196,7 @@ def test_money_under_any_name_counts_for_the_limit(tmp_path: Path, do: str) -> N
         assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
         assert here.twin.books.writes_sent == 0
 
-    with town(tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0))
 
 
 def test_a_draft_that_is_changed_spends_where_any_money_is_in_it(tmp_path: Path) -> None:
@@ -218,19 +208,7 @@ def test_a_draft_that_is_changed_spends_where_any_money_is_in_it(tmp_path: Path)
     both = rule("[{update_draft: {extra: {pacing: {daily_cap: 50}}}}]") + (
         f'  - {{id: other, when: "{CANCELLED}", do: [{{update_draft: {{extra: {{capacity: 50}}}}}}]}}\n'
     )
-    with town(tmp_path, world(draft("e1")), both) as (_, play):
-        play(script)
-
-
-def test_a_total_budget_that_is_spelled_otherwise_must_be_in_the_range(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.until(lambda: here.states() == ["refused"], "a guard says no for good")
-        assert here.only.reason == "budget_range"
-
-    do = "[{update_draft: {total_budget: 600, extra: {totalBudget: 1000000}}}]"
-    with town(tmp_path, world(draft("e1")), rule(do)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), both)
 
 
 def test_what_stands_under_extra_is_sent_beside_the_others(tmp_path: Path) -> None:
@@ -245,8 +223,7 @@ def test_what_stands_under_extra_is_sent_beside_the_others(tmp_path: Path) -> No
         "[{update_draft: {goal: VISIBILITY, extra: {note: {by: r}, bid_cap: 2}}}, "
         "{create_campaign: {tc: b, tc_run_id: 1, extra: {daily_budget: 50}}}]"
     )
-    with town(tmp_path, world(draft("e1")), rule(do)) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), rule(do))
 
 
 @pytest.mark.parametrize(
@@ -258,33 +235,26 @@ def test_a_budget_is_planned_in_whole_cents(tmp_path: Path, value: str, sent: fl
         await here.until(lambda: here.states() == ["confirmed"], "read back")
         assert [one.after["total_budget"] for one in here.effects()] == [sent]
 
-    with town(tmp_path, world(draft("e1")), rule(f"[{{update_draft: {{total_budget: {value}}}}}]")) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(draft("e1")), rule(f"[{{update_draft: {{total_budget: {value}}}}}]"))
 
 
-def test_a_budget_that_differs_by_less_than_a_cent_is_so_already(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.until(lambda: here.states() == ["skipped"], "nothing to change")
-        assert here.only.reason == "already_so"
-
-    place = world(draft("e1", total_budget=333.3300000001))
-    with town(tmp_path, place, rule('[{update_draft: {total_budget: "=1000.0 / 3.0"}}]')) as (_, play):
-        play(script)
+@in_town(world(draft("e1", total_budget=333.3300000001)), rule('[{update_draft: {total_budget: "=1000.0 / 3.0"}}]'))
+async def test_a_budget_that_differs_by_less_than_a_cent_is_so_already(here: Town) -> None:
+    await fires(here)
+    await here.until(lambda: here.states() == ["skipped"], "nothing to change")
+    assert here.only.reason == "already_so"
 
 
-def test_money_that_an_assumption_adds_counts_for_the_limit(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(30)
-        assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
+MORE_MONEY = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
 
-    with town(
-        tmp_path,
-        world(published()),
-        rule("[{create_campaign: {tc: b, tc_run_id: 1}}]"),
-        limits=spending(per_event=1000.0),
-    ) as (here, play):
-        query = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
-        here.assumptions = {"create_campaign.query": query}
-        play(script)
+
+@in_town(
+    world(published()),
+    rule("[{create_campaign: {tc: b, tc_run_id: 1}}]"),
+    limits=spending(per_event=1000.0),
+    assumptions={"create_campaign.query": MORE_MONEY},
+)
+async def test_money_that_an_assumption_adds_counts_for_the_limit(here: Town) -> None:
+    await fires(here)
+    await here.run(30)
+    assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()

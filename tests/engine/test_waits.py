@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.engine.test_spend import let_go
-from tests.worlds import PARTNER, QUICK, Town, happening, town, world
+from tests.worlds import PARTNER, QUICK, Town, happening, in_town, plays, world
+from worker.engine.operators import approved
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
 
@@ -31,47 +31,41 @@ async def sleeps(here: Town, seconds: float) -> None:
     here.start()
 
 
-def test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_restarts(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(30)
-        assert [(one.intent.action, one.state, one.held_by) for one in here.writes()] == [
-            ("pause", "confirmed", None),
-            ("wait", "planned", "wait"),
-        ]
-        pause, wait = here.writes()
-        assert wait.held_until == pause.changed_at + timedelta(days=2)
-        await sleeps(here, 1.9 * DAY)
-        await here.run(150)
-        assert len(here.effects("set_client_campaign_status")) == 1
-        await sleeps(here, 0.1 * DAY)
-        await here.run(150)
-        assert [(one.intent.action, one.state) for one in here.writes()] == [
-            ("pause", "confirmed"),
-            ("wait", "confirmed"),
-            ("run", "confirmed"),
-            ("notify", "confirmed"),
-        ]
-        assert [one.text for one in here.notebook.messages] == ["it runs again"]
-        assert len(here.log("fired")) == 1
-
-    with town(tmp_path, world(happening("e1", category="tired")), REST) as (_, play):
-        play(script)
+@in_town(world(happening("e1", category="tired")), REST)
+async def test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_restarts(here: Town) -> None:
+    await here.run(30)
+    assert [(one.intent.action, one.state, one.held_by) for one in here.writes()] == [
+        ("pause", "confirmed", None),
+        ("wait", "planned", "wait"),
+    ]
+    pause, wait = here.writes()
+    assert wait.held_until == pause.changed_at + timedelta(days=2)
+    await sleeps(here, 1.9 * DAY)
+    await here.run(150)
+    assert len(here.effects("set_client_campaign_status")) == 1
+    await sleeps(here, 0.1 * DAY)
+    await here.run(150)
+    assert [(one.intent.action, one.state) for one in here.writes()] == [
+        ("pause", "confirmed"),
+        ("wait", "confirmed"),
+        ("run", "confirmed"),
+        ("notify", "confirmed"),
+    ]
+    assert [one.text for one in here.notebook.messages] == ["it runs again"]
+    assert len(here.log("fired")) == 1
 
 
-def test_a_condition_that_ended_meanwhile_ends_the_wait(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(30)
-        here.set("e1", category="awake")
-        await here.run(9)
-        assert [(one.intent.action, one.state, one.reason) for one in here.writes()][1:] == [
-            ("wait", "skipped", "no_longer_holds")
-        ]
-        await sleeps(here, 3 * DAY)
-        await here.run(60)
-        assert len(here.effects("set_client_campaign_status")) == 1
-
-    with town(tmp_path, world(happening("e1", category="tired")), REST) as (_, play):
-        play(script)
+@in_town(world(happening("e1", category="tired")), REST)
+async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> None:
+    await here.run(30)
+    here.set("e1", category="awake")
+    await here.run(9)
+    assert [(one.intent.action, one.state, one.reason) for one in here.writes()][1:] == [
+        ("wait", "skipped", "no_longer_holds")
+    ]
+    await sleeps(here, 3 * DAY)
+    await here.run(60)
+    assert len(here.effects("set_client_campaign_status")) == 1
 
 
 HIDE = """
@@ -83,56 +77,46 @@ rules:
 
 
 @pytest.mark.parametrize(("by_hand", "then"), [(None, "planned"), ("FLAGGED", "skipped")])
-def test_what_the_rule_has_set_counts_as_at_the_firing_while_it_stands(
-    tmp_path: Path, by_hand: str | None, then: str
+@in_town(world(happening("e1")), HIDE)
+async def test_what_the_rule_has_set_counts_as_at_the_firing_while_it_stands(
+    here: Town, by_hand: str | None, then: str
 ) -> None:
-    async def script(here: Town) -> None:
+    await here.run(60)
+    if by_hand:
+        here.set("e1", by="person", frontend_status=by_hand)
+    await here.run(30)
+    (wait,) = [one for one in here.writes() if one.intent.action == "wait"]
+    assert wait.state == then
+    if not by_hand:
+        await sleeps(here, DAY)
         await here.run(60)
-        if by_hand:
-            here.set("e1", by="person", frontend_status=by_hand)
-        await here.run(30)
-        (wait,) = [one for one in here.writes() if one.intent.action == "wait"]
-        assert wait.state == then
-        if not by_hand:
-            await sleeps(here, DAY)
-            await here.run(60)
-            assert [one.state for one in here.writes()] == ["confirmed"] * 5
-
-    with town(tmp_path, world(happening("e1")), HIDE) as (_, play):
-        play(script)
+        assert [one.state for one in here.writes()] == ["confirmed"] * 5
 
 
-def test_an_approval_is_for_what_is_planned_and_the_wait_asks_nobody(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "waiting"), ("wait", "planned")]
-        let_go(here)
-        await here.run(60)
-        await sleeps(here, 2 * DAY)
-        await here.run(60)
-        assert [(one.intent.action, one.state) for one in here.writes()] == [
-            ("pause", "confirmed"),
-            ("wait", "confirmed"),
-            ("run", "waiting"),
-            ("notify", "waiting"),
-        ]
-
-    rules = REST.replace("do:", "mode: approve\n    do:")
-    with town(tmp_path, world(happening("e1", category="tired")), rules) as (_, play):
-        play(script)
+@in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"))
+async def test_an_approval_is_for_what_is_planned_and_the_wait_asks_nobody(here: Town) -> None:
+    await here.run(9)
+    assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "waiting"), ("wait", "planned")]
+    here.decide(approved)
+    await here.run(60)
+    await sleeps(here, 2 * DAY)
+    await here.run(60)
+    assert [(one.intent.action, one.state) for one in here.writes()] == [
+        ("pause", "confirmed"),
+        ("wait", "confirmed"),
+        ("run", "waiting"),
+        ("notify", "waiting"),
+    ]
 
 
-def test_a_step_that_failed_ends_the_wait_behind_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", "/client_campaign_status$", status=422)
-        await here.run(30)
-        assert [(one.intent.action, one.state, one.reason) for one in here.writes()] == [
-            ("pause", "rejected", "refused_by_service"),
-            ("wait", "skipped", "sequence"),
-        ]
-
-    with town(tmp_path, world(happening("e1", category="tired")), REST) as (_, play):
-        play(script)
+@in_town(world(happening("e1", category="tired")), REST)
+async def test_a_step_that_failed_ends_the_wait_behind_it(here: Town) -> None:
+    here.fault("answer_before", "PUT", "/client_campaign_status$", status=422)
+    await here.run(30)
+    assert [(one.intent.action, one.state, one.reason) for one in here.writes()] == [
+        ("pause", "rejected", "refused_by_service"),
+        ("wait", "skipped", "sequence"),
+    ]
 
 
 NEWER = """
@@ -144,28 +128,24 @@ rules:
 """
 
 
-def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        here.set("e1", capacity=500)
-        await here.run(9)
-        here.set("e1", capacity=600)
-        await here.run(9)
-        assert [(one.intent.action, one.key.episode, one.state, one.reason) for one in here.writes()] == [
-            ("wait", 1, "skipped", "superseded"),
-            ("wait", 2, "planned", "change"),
-        ]
-        await sleeps(here, 0.99 * HOUR)
-        await here.run(120)
-        assert [one.intent.action for one in here.writes()][2:] == ["pause", "wait"]
-        await sleeps(here, 0.99 * HOUR)
-        await here.run(120)
-        assert here.writes()[-1].intent.action == "run"
-        assert here.states()[1:] == ["confirmed"] * 4
-
-    deciding = replace(QUICK.deciding, gap_then="act")
-    with town(tmp_path, world(happening("e1")), NEWER, deciding=deciding) as (_, play):
-        play(script)
+@in_town(world(happening("e1")), NEWER, deciding=replace(QUICK.deciding, gap_then="act"))
+async def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(here: Town) -> None:
+    await here.run(9)
+    here.set("e1", capacity=500)
+    await here.run(9)
+    here.set("e1", capacity=600)
+    await here.run(9)
+    assert [(one.intent.action, one.key.episode, one.state, one.reason) for one in here.writes()] == [
+        ("wait", 1, "skipped", "superseded"),
+        ("wait", 2, "planned", "change"),
+    ]
+    await sleeps(here, 0.99 * HOUR)
+    await here.run(120)
+    assert [one.intent.action for one in here.writes()][2:] == ["pause", "wait"]
+    await sleeps(here, 0.99 * HOUR)
+    await here.run(120)
+    assert here.writes()[-1].intent.action == "run"
+    assert here.states()[1:] == ["confirmed"] * 4
 
 
 AT = """
@@ -195,8 +175,7 @@ def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the_end(t
 
     for gone in (False, True):
         (tmp_path / str(gone)).mkdir()
-        with town(tmp_path / str(gone), world(happening("e1")), AT) as (_, play):
-            play(script)
+        plays(script, tmp_path / str(gone), world(happening("e1")), AT)
 
 
 def test_each_and_values_are_as_they_are_when_the_wait_is_over(tmp_path: Path) -> None:
@@ -214,8 +193,7 @@ rules:
         await here.run(30)
         assert [one.text for one in here.notebook.messages] == ["Another night"]
 
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
+    plays(script, tmp_path, world(happening("e1")), rules)
 
 
 def test_a_rule_test_jumps_over_two_days(tmp_path: Path) -> None:
@@ -245,39 +223,33 @@ rules:
 
 
 @pytest.mark.parametrize("grown", [False, True])
-def test_facts_that_nobody_reads_while_it_waits_are_read_when_it_is_over(tmp_path: Path, grown: bool) -> None:
+@in_town(world(replace(happening("e1"), clusters=({"tc": "a", "tc_run_id": 1},))), COSTLY)
+async def test_facts_that_nobody_reads_while_it_waits_are_read_when_it_is_over(here: Town, grown: bool) -> None:
     """After the pause the rest of the condition is false, so that its costly part is not looked at any more."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        await sleeps(here, 2 * DAY)
-        if grown:
-            clusters = [{"tc": "a", "tc_run_id": 1}, {"tc": "b", "tc_run_id": 1}]
-            here.twin.change(EventChange(event="e1", partner=PARTNER, clusters=clusters), here.loop.time())
-        await here.run(90)
-        assert here.states() == (["confirmed", "skipped"] if grown else ["confirmed"] * 3)
-
-    small = replace(happening("e1"), clusters=({"tc": "a", "tc_run_id": 1},))
-    with town(tmp_path, world(small), COSTLY) as (_, play):
-        play(script)
+    await here.run(30)
+    await sleeps(here, 2 * DAY)
+    if grown:
+        clusters = [{"tc": "a", "tc_run_id": 1}, {"tc": "b", "tc_run_id": 1}]
+        here.twin.change(EventChange(event="e1", partner=PARTNER, clusters=clusters), here.loop.time())
+    await here.run(90)
+    assert here.states() == (["confirmed", "skipped"] if grown else ["confirmed"] * 3)
 
 
-def test_steps_after_waits_that_end_together_are_counted_for_a_surge(tmp_path: Path) -> None:
+@in_town(
+    world(*(happening(f"e{number}") for number in range(12))),
+    REST,
+    deciding=replace(QUICK.deciding, surge=Surge(events=4, within=timedelta(minutes=4))),
+    requests_per_minute=60,
+)
+async def test_steps_after_waits_that_end_together_are_counted_for_a_surge(here: Town) -> None:
     """The waits of twelve events end while the worker is down; a few at each look are seen to be over."""
-
-    async def script(here: Town) -> None:
-        for number in range(12):
-            here.set(f"e{number}", category="tired")
-            await here.run(30)
-            await here.clock.sleep(60)
-        assert len(here.effects("set_client_campaign_status")) == 12, here.story()
-        await sleeps(here, 2 * DAY)
-        await here.run(300)
-        runs = [one for one in here.writes() if one.intent.action == "run"]
-        assert sum(one.sent for one in runs) <= 4, here.story()
-        assert {(one.state, one.reason) for one in runs if not one.sent} == {("waiting", "surge")}
-
-    surge = replace(QUICK.deciding, surge=Surge(events=4, within=timedelta(minutes=4)))
-    events = (happening(f"e{number}") for number in range(12))
-    with town(tmp_path, world(*events), REST, deciding=surge, requests_per_minute=60) as (_, play):
-        play(script)
+    for number in range(12):
+        here.set(f"e{number}", category="tired")
+        await here.run(30)
+        await here.clock.sleep(60)
+    assert len(here.effects("set_client_campaign_status")) == 12, here.story()
+    await sleeps(here, 2 * DAY)
+    await here.run(300)
+    runs = [one for one in here.writes() if one.intent.action == "run"]
+    assert sum(one.sent for one in runs) <= 4, here.story()
+    assert {(one.state, one.reason) for one in runs if not one.sent} == {("waiting", "surge")}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, draft, happening, town, world
+from tests.worlds import PARTNER, Town, draft, happening, in_town, plays, world
 from worker.model.facts import Json
 from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import TwinSettings, changed_settings
@@ -83,9 +83,7 @@ def played(
         )
 
     ends: list[End] = []
-    with town(folder, world(place), rules, twin=changed_settings(TwinSettings(), settings)) as (here, play):
-        here.assumptions = tells or {}
-        play(script)
+    plays(script, folder, world(place), rules, twin=changed_settings(TwinSettings(), settings), assumptions=tells)
     return ends[0]
 
 
@@ -158,25 +156,20 @@ def test_a_condition_on_a_list_that_is_not_whole_is_unknown(tmp_path: Path) -> N
 
     rules = rule("[pause]", "size(campaigns) > 0 && !campaigns.exists(c, c.tc == 'jazz')")
     settings = changed_settings(TwinSettings(), {"campaigns_shape": "limited", "campaigns_limit": 2})
-    with town(tmp_path, world(with_campaigns("a", "b", "jazz")), rules, twin=settings) as (here, play):
-        here.assumptions = ITEMS
-        play(script)
+    plays(script, tmp_path, world(with_campaigns("a", "b", "jazz")), rules, twin=settings, assumptions=ITEMS)
 
 
-def test_a_list_that_has_gained_another_campaign_meanwhile_is_for_a_person_at_once(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "POST", PATH, status=429)
-        fires(here)
-        await here.until(lambda: here.states() == ["unknown"], "sent, and nobody knows")
-        change = EventChange(event="e1", partner=PARTNER, campaigns=[{"tc": "Jazz Club", "tc_run_id": 7}])
-        here.twin.change(change, here.loop.time())
-        await here.until(lambda: here.states() == ["needs_human"], "a third value", 30)
-        assert here.only.reason == "other_value"
-        assert here.twin.books.writes_sent == 1
-
-    with town(tmp_path, world(many(0)), create()) as (_, play):
-        play(script)
+@in_town(world(many(0)), create())
+async def test_a_list_that_has_gained_another_campaign_meanwhile_is_for_a_person_at_once(here: Town) -> None:
+    await here.run(6)
+    here.fault("answer_before", "POST", PATH, status=429)
+    fires(here)
+    await here.until(lambda: here.states() == ["unknown"], "sent, and nobody knows")
+    change = EventChange(event="e1", partner=PARTNER, campaigns=[{"tc": "Jazz Club", "tc_run_id": 7}])
+    here.twin.change(change, here.loop.time())
+    await here.until(lambda: here.states() == ["needs_human"], "a third value", 30)
+    assert here.only.reason == "other_value"
+    assert here.twin.books.writes_sent == 1
 
 
 # --- names and texts -----------------------------------------------------------------------------------------------
@@ -255,22 +248,18 @@ def test_a_clusters_budget_that_is_shown_rounded_is_sent_once(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refusal_of_what_spends_proves_nothing_where_reads_lag(tmp_path: Path, status: int) -> None:
+@in_town(world(many(2)), create())
+async def test_a_refusal_of_what_spends_proves_nothing_where_reads_lag(here: Town, status: int) -> None:
     """It was taken for not sent: the read before the next attempt, a little old, did not show the campaign, and it was
     created twice."""
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_after", "POST", PATH, status=status)
-        here.fault("stale_reads", "GET", "/events/e1/campaigns$", times=4, by_s=20.0)
-        fires(here)
-        await here.run(1200)
-        assert here.states() == ["confirmed"], here.story()
-        assert here.twin.books.repeated == (), here.story()
-        assert len(here.effects()) == 1, here.story()
-
-    with town(tmp_path, world(many(2)), create()) as (_, play):
-        play(script)
+    await here.run(6)
+    here.fault("answer_after", "POST", PATH, status=status)
+    here.fault("stale_reads", "GET", "/events/e1/campaigns$", times=4, by_s=20.0)
+    fires(here)
+    await here.run(1200)
+    assert here.states() == ["confirmed"], here.story()
+    assert here.twin.books.repeated == (), here.story()
+    assert len(here.effects()) == 1, here.story()
 
 
 EDITED = (

@@ -27,10 +27,6 @@ def fact(value: str, began: float = 0.0) -> Known:
     return Known(value={"status": value}, read_at=NOW, trace=Trace(get="", began=began))
 
 
-def test_what_was_never_decided_on_is_due(state: PartnerState) -> None:
-    assert state.stirred({TWO, ONE}, NOW) == [ONE, TWO]
-
-
 def test_an_event_is_due_at_its_time_and_no_sooner(state: PartnerState) -> None:
     state.due[ONE] = LATER
 

@@ -25,8 +25,7 @@ def unsent(rule: Rule | None = None) -> Story:
 
 def test_back_at_the_baseline_before_it_was_sent_the_write_is_skipped() -> None:
     story = unsent()
-    seen(story, "a")
-    looked = story.look()
+    looked = seen(story, "a").look()
     assert (looked.fired, looked.moved) == ([], ["r: skipped no_longer_holds"])
     assert told(story, "b") == "1", "the old baseline is the baseline again"
 
@@ -34,27 +33,23 @@ def test_back_at_the_baseline_before_it_was_sent_the_write_is_skipped() -> None:
 def test_an_unsent_write_outlives_what_is_unknown() -> None:
     story = unsent()
     for look in ("?", "U"):
-        seen(story, look)
-        assert story.look().outcome == ([], [], [], [])
+        assert seen(story, look).look().outcome == ([], [], [], [])
 
 
 def test_a_newer_value_takes_the_place_of_an_unsent_write_against_the_original_baseline() -> None:
     story = unsent()
-    seen(story, "b+c")
-    looked = story.look()
+    looked = seen(story, "b+c").look()
     assert (looked.fired, looked.moved) == (["r"], ["r: skipped superseded"])
     context = story.write("r").intent.context
     assert context["previous"] == {"suggested_tcs": tcs("a")}
     assert (context["added"], context["removed"]) == (tcs("b", "c"), tcs("a"))
-    seen(story, "a")
-    assert story.look().moved == ["r: skipped no_longer_holds"], "and back is back at the original one"
+    assert seen(story, "a").look().moved == ["r: skipped no_longer_holds"], "and back is back at the original one"
 
 
 def test_once_it_was_sent_the_baseline_has_moved() -> None:
     story = unsent()
     story.send(story.write("r"), "unknown", effect=False)
-    seen(story, "a")
-    looked = story.look()
+    looked = seen(story, "a").look()
     assert (looked.fired, looked.moved) == (["r"], [])
     assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("b")}
 
@@ -67,26 +62,21 @@ def test_a_write_that_ended_unsent_leaves_the_baseline_where_it_moved() -> None:
 
 def test_back_at_the_baseline_does_not_depend_on_other_watched_facts() -> None:
     rule = a_rule("r", ACTIVE, on_change=[Watch(fact="suggested_tcs"), Watch(fact="clusters")], parameters=BUDGET_500)
-    story = a_story(rule, confirming=False)
-    story.put(CLUSTERS, [{"tc": "x"}])
+    story = a_story(rule, confirming=False).put(CLUSTERS, [{"tc": "x"}])
     assert told(story, "a b") == "01"
     story.blind(CLUSTERS)
-    seen(story, "a")
-    looked = story.look()
+    looked = seen(story, "a").look()
     assert (looked.fired, looked.moved) == ([], ["r: skipped no_longer_holds"]), "an unknown fact makes no extra firing"
-    story.put(CLUSTERS, [{"tc": "x"}])
-    assert story.fires() == []
+    assert story.put(CLUSTERS, [{"tc": "x"}]).fires() == []
 
 
 def test_one_of_two_changes_taken_back_is_a_newer_change_against_the_original_baselines() -> None:
     rule = a_rule("r", ACTIVE, on_change=[Watch(fact="suggested_tcs"), Watch(fact="clusters")], parameters=BUDGET_500)
-    story = a_story(rule, confirming=False)
-    story.put(CLUSTERS, [{"tc": "x"}])
+    story = a_story(rule, confirming=False).put(CLUSTERS, [{"tc": "x"}])
     told(story, "a")
     story.put(CLUSTERS, [{"tc": "y"}])
     assert told(story, "b") == "1"
-    seen(story, "a")
-    looked = story.look()
+    looked = seen(story, "a").look()
     assert (looked.fired, looked.moved) == (["r"], ["r: skipped superseded"])
     context = story.write("r").intent.context
     assert (context["added"], context["removed"]) == ([{"tc": "y"}], [{"tc": "x"}])
@@ -94,8 +84,7 @@ def test_one_of_two_changes_taken_back_is_a_newer_change_against_the_original_ba
 
 def test_false_ends_an_unsent_write_and_forgets_the_baseline() -> None:
     story = unsent()
-    seen(story, "F")
-    assert story.look().moved == ["r: skipped no_longer_holds"]
+    assert seen(story, "F").look().moved == ["r: skipped no_longer_holds"]
     assert told(story, "T c") == "01", "b is the new baseline"
 
 
@@ -104,25 +93,20 @@ def test_false_ends_an_unsent_write_and_forgets_the_baseline() -> None:
 
 def test_a_change_that_its_own_write_made_moves_the_baseline_and_fires_nothing() -> None:
     watch = Watch(fact="event", by=("client_campaign_status",))
-    story = a_story(a_rule("r", None, "pause", on_change=[watch]))
-    story.event(client_campaign_status="NEW")
+    story = a_story(a_rule("r", None, "pause", on_change=[watch])).event(client_campaign_status="NEW")
     story.look()
-    story.event(client_campaign_status="RUNNING")
-    assert story.fires() == ["r"], "and the story pauses it"
+    assert story.event(client_campaign_status="RUNNING").fires() == ["r"], "and the story pauses it"
     assert story.fires() == []
-    story.event(client_campaign_status="RUNNING")
-    assert story.fires() == ["r"], "another hand's change is one"
+    assert story.event(client_campaign_status="RUNNING").fires() == ["r"], "another hand's change is one"
 
 
 def test_a_change_of_another_hand_while_its_own_write_is_under_way_is_a_change() -> None:
     watch = Watch(fact="event", by=("status", "client_campaign_status"))
     story = a_story(a_rule("r", None, "pause", on_change=[watch]), confirming=False)
     story.look()
-    story.event(status="cancelled")
-    assert story.fires() == ["r"]
+    assert story.event(status="cancelled").fires() == ["r"]
     story.send(story.write("r"), "unknown")
-    story.event(status="archived")
-    assert story.fires() == ["r"], "status is not what the rule writes"
+    assert story.event(status="archived").fires() == ["r"], "status is not what the rule writes"
     assert story.write("r").intent.context["previous"] == {
         "event": {"status": "cancelled", "client_campaign_status": "PAUSED"}
     }
@@ -130,34 +114,26 @@ def test_a_change_of_another_hand_while_its_own_write_is_under_way_is_a_change()
 
 def test_another_value_than_its_own_write_wanted_is_a_change() -> None:
     watch = Watch(fact="event", by=("client_campaign_status",))
-    story = a_story(a_rule("r", None, "pause", on_change=[watch]), confirming=False)
-    story.event(client_campaign_status="NEW")
+    story = a_story(a_rule("r", None, "pause", on_change=[watch]), confirming=False).event(client_campaign_status="NEW")
     story.look()
-    story.event(client_campaign_status="RUNNING")
-    story.look()
+    story.event(client_campaign_status="RUNNING").look()
     story.send(story.write("r"), "unknown", effect=False)
-    story.event(client_campaign_status="BROKEN")
-    assert story.fires() == ["r"]
+    assert story.event(client_campaign_status="BROKEN").fires() == ["r"]
 
 
 def test_a_whole_record_moves_with_its_own_effect() -> None:
     story = a_story(a_rule("r", None, "create_draft 500", on_change="setup"), confirming=False)
-    story.setup(state="NONE", hint="old")
-    story.look()
-    story.setup(hint="new")
-    assert story.fires() == ["r"]
+    story.setup(state="NONE", hint="old").look()
+    assert story.setup(hint="new").fires() == ["r"]
     story.send(story.write("r"), "unknown")
-    story.setup(created_at="now")
-    assert story.fires() == [], "the service adds more to a new draft than was asked for"
-    story.setup(hint="newer")
-    assert story.fires() == ["r"]
+    assert story.setup(created_at="now").fires() == [], "the service adds more to a new draft than was asked for"
+    assert story.setup(hint="newer").fires() == ["r"]
 
 
 def test_the_actions_of_this_version_write_no_lists_so_a_list_is_never_their_doing() -> None:
     story = unsent(on_tcs(ACTIVE, "boost"))
     story.send(story.write("r"), "unknown")
-    seen(story, "c")
-    assert story.fires() == ["r"]
+    assert seen(story, "c").fires() == ["r"]
 
 
 # Who keeps a shared write alive.
@@ -166,36 +142,29 @@ def test_the_actions_of_this_version_write_no_lists_so_a_list_is_never_their_doi
 def shared() -> Story:
     """``owner`` and then ``r`` want the same; the write belongs to the one that came first."""
     owner = a_rule("owner", "event.city == 'here'", "pause")
-    story = a_story(owner, on_tcs(), confirming=False)
-    story.event(city="here")
+    story = a_story(owner, on_tcs(), confirming=False).event(city="here")
     told(story, "a")
-    seen(story, "b")
-    assert story.fires() == ["r=owner"]
+    assert seen(story, "b").fires() == ["r=owner"]
     return story
 
 
 def test_a_shared_write_lives_on_while_a_change_wants_it() -> None:
     story = shared()
     story.look()
-    story.event(city="there")
-    assert story.look().moved == [], "the change still wants it"
-    seen(story, "a")
-    assert story.look().moved == ["owner: skipped no_longer_holds"], "now nobody does"
+    assert story.event(city="there").look().moved == [], "the change still wants it"
+    assert seen(story, "a").look().moved == ["owner: skipped no_longer_holds"], "now nobody does"
 
 
 def test_a_shared_write_lives_on_when_the_change_is_taken_back() -> None:
     story = shared()
-    seen(story, "a")
-    assert story.look().moved == [], "its owner wants it"
+    assert seen(story, "a").look().moved == [], "its owner wants it"
 
 
 def test_a_change_that_shares_a_write_wishes_until_that_is_final() -> None:
     story = shared()
     story.reload(*story.rules.rules, a_rule("s", "event.title == 'x'", "run"))
-    story.event(city="there", title="x")
-    assert story.look().held == ["s: conflict"]
-    story.send(story.write("owner"))
-    assert story.fires() == ["s"]
+    assert story.event(city="there", title="x").look().held == ["s: conflict"]
+    assert story.send(story.write("owner")).fires() == ["s"]
 
 
 # Editing, and rules that come and go.
@@ -205,8 +174,7 @@ def test_editing_what_a_change_does_plans_it_anew_as_long_as_nothing_was_sent() 
     story = a_story(on_tcs(hold_for=MINUTE), confirming=False)
     told(story, "a b b", MINUTE)
     assert story.states("r") == ["planned"]
-    story.reload(on_tcs(ACTIVE, "optimisation OFF", hold_for=MINUTE))
-    looked = story.look()
+    looked = story.reload(on_tcs(ACTIVE, "optimisation OFF", hold_for=MINUTE)).look()
     assert looked.planned == ["r: optimisation"], "b has held long enough already"
     assert story.states("r") == ["cancelled", "planned"]
     assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("a")}
@@ -229,47 +197,38 @@ def test_a_rule_that_was_disabled_keeps_its_memory_and_returns_as_after_a_gap(re
     story.reload(on_tcs(enabled=False))
     assert told(story, "b c") == "00"
     assert story.stored[E1, RuleId("r")].baselines
-    story.reload(on_tcs())
-    assert story.look().planned == ["r: pause waiting gap"]
+    assert story.reload(on_tcs()).look().planned == ["r: pause waiting gap"]
     assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("a")}
-    seen(story, "d")
-    assert story.look().planned == ["r: pause"]
+    assert seen(story, "d").look().planned == ["r: pause"]
 
 
 def test_a_losing_change_is_consumed() -> None:
     strong = a_rule("strong", "event.title == 'x'", "run", priority=1)
-    story = a_story(strong, on_tcs())
-    story.event(title="x", client_campaign_status="PAUSED")
+    story = a_story(strong, on_tcs()).event(title="x", client_campaign_status="PAUSED")
     told(story, "a")
-    seen(story, "b")
-    looked = story.look()
+    looked = seen(story, "b").look()
     assert (looked.fired, looked.held) == ([], ["r: conflict"])
-    story.event(title="y")
-    assert story.fires() == [], "it is not judged again"
+    assert story.event(title="y").fires() == [], "it is not judged again"
     assert told(story, "c") == "1"
 
 
 def test_what_cannot_be_computed_keeps_a_change_pending_and_after_too_long_a_person_decides() -> None:
     story = a_story(on_tcs(ACTIVE, "create_draft =defaults.total_budget * 2.0"))
     told(story, "a")
-    seen(story, "b")
-    assert story.look().held == ["r: fact_unknown"]
-    story.put("defaults", {"total_budget": 100.0})
-    assert story.look().fired == ["r"]
+    assert seen(story, "b").look().held == ["r: fact_unknown"]
+    assert story.put("defaults", {"total_budget": 100.0}).look().fired == ["r"]
     assert story.write("r").intent.params["total_budget"] == 200.0
     story.blind("defaults")
     told(story, "c")
     story.now += 2 * HOUR
-    story.put("defaults", {"total_budget": 100.0})
-    assert story.look().planned == ["r: create_draft waiting gap"]
+    assert story.put("defaults", {"total_budget": 100.0}).look().planned == ["r: create_draft waiting gap"]
 
 
 def test_nothing_is_stored_of_a_look_that_says_nothing_new() -> None:
     story = a_story(on_tcs())
     told(story, "a")
     for look in ("a", "?", "U", "T"):
-        seen(story, look)
-        assert story.look().commit.empty, f"after {look!r}"
+        assert seen(story, look).look().commit.empty, f"after {look!r}"
 
 
 def test_an_approved_write_is_as_good_as_any_other() -> None:
@@ -293,12 +252,9 @@ rules:
 def test_a_wait_whose_change_is_taken_back_in_its_last_read_plans_nothing() -> None:
     """The poll that shows the wait to be over also shows the value back where it was."""
     story = Story(rules=rule_set(WAIT_FIRST), confirming=False)
-    story.event(city="Ulm")
-    story.look()
-    story.event(city="Bonn")
-    assert story.look().planned == ["r: wait"]
+    story.event(city="Ulm").look()
+    assert story.event(city="Bonn").look().planned == ["r: wait"]
     wait = story.write("r")
     story.writes[wait.id] = replace(wait, held_by="wait", held_until=None)
-    story.event(city="Ulm")
-    assert story.look().planned == []
+    assert story.event(city="Ulm").look().planned == []
     assert (story.write("r").state, story.write("r").reason) == ("skipped", "no_longer_holds")

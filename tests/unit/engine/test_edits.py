@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.polls import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story
+from tests.polls import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story, tcs
 from worker.engine.planning import edits_of, in_one, reopened, reopened_after, reopened_by
 from worker.engine.views import DecidingSettings
 from worker.model.commits import RuleMemory
@@ -19,25 +19,41 @@ X, Y = "event.city.contains('x')", "event.city.contains('y')"
 CHANGE: dict[str, Any] = {"on_change": "suggested_tcs", "parameters": {"budget": 500, "goal": "ROAS"}}
 
 
+def fired(*rules: Rule, **keys: Any) -> Story:  # noqa: ANN401 - fields of Story
+    """Where x holds these rules have looked, and nothing is sent."""
+    story = a_story(*rules, confirming=False, **keys).event(city="x")
+    story.look()
+    return story
+
+
+def changing(**keys: Any) -> Story:  # noqa: ANN401 - fields of Story
+    """A rule that watches the clusters has seen some, and by now there are others."""
+    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False, **keys).event(city="x")
+    story.put(TCS, tcs("a")).look()
+    return story.put(TCS, tcs("b"))
+
+
+def held_for_long(story: Story, reason: str = "gap") -> None:
+    """The rule's write is put before a person by its age."""
+    held = story.write("r")
+    story.writes[held.id] = move(held, "waiting", at=story.now, reason=reason, why="held for too long").after
+
+
 def none(*_: object) -> tuple[()]:
     """The writes of an episode that has sent nothing."""
     return ()
 
 
 def test_a_condition_true_by_the_old_text_keeps_its_episode() -> None:
-    story = a_story(a_rule("r", X))
-    story.event(city="xy")
+    story = a_story(a_rule("r", X)).event(city="xy")
     assert story.fires() == ["r"]
-    story.reload(a_rule("r", Y))
-    assert story.fires() == []
+    assert story.reload(a_rule("r", Y)).fires() == []
 
 
 def test_a_condition_true_only_by_the_new_text_is_a_first_look() -> None:
-    story = a_story(a_rule("r", X))
-    story.event(city="y")
+    story = a_story(a_rule("r", X)).event(city="y")
     assert story.fires() == []
-    story.reload(a_rule("r", Y))
-    assert story.look().planned == ["r: pause"]
+    assert story.reload(a_rule("r", Y)).look().planned == ["r: pause"]
 
 
 @pytest.mark.parametrize(
@@ -54,74 +70,56 @@ def test_a_condition_true_only_by_the_new_text_is_a_first_look() -> None:
 def test_unsent_writes_of_edited_rules_are_cancelled_and_planned_anew(
     edited: Rule, states: list[State], planned: list[str], reason: str, restarting: bool
 ) -> None:
-    story = a_story(a_rule("r", X), confirming=False, restarting=restarting)
-    story.event(city="x")
-    story.look()
-    story.reload(edited)
-    assert story.look().planned == planned, reason
+    story = fired(a_rule("r", X), restarting=restarting)
+    assert story.reload(edited).look().planned == planned, reason
     assert story.states("r") == states, reason
     assert [write.key.episode for write in story.writes.values()] == list(range(1, len(states) + 1))
 
 
 @pytest.mark.parametrize("state", ["sending", "applied", "unknown", "needs_human"])
 def test_writes_in_flight_are_settled_by_reading_whatever_became_of_their_rule(state: State) -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
+    story = fired(a_rule("r", X))
     story.send(story.write("r"), state, effect=False)
     for rules in (a_set(), a_set(a_rule("r", X, "run"))):
         assert list(edits_of(rules, story.writes.values(), story.memories, story.now)) == []
 
 
 def test_for_counts_on_when_what_is_done_is_edited() -> None:
-    story = a_story(a_rule("r", X, hold_for=HOUR), confirming=False)
-    story.event(city="x")
-    story.look()
+    story = fired(a_rule("r", X, hold_for=HOUR))
     assert story.fires(HOUR) == ["r"]
-    story.reload(a_rule("r", X, "run", hold_for=HOUR))
-    assert story.fires() == ["r"], "it has been true for an hour"
+    assert story.reload(a_rule("r", X, "run", hold_for=HOUR)).fires() == ["r"], "it has been true for an hour"
 
 
 def test_an_edit_does_not_get_round_a_gap() -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="")
+    story = a_story(a_rule("r", X), confirming=False).event(city="")
     story.look()
     story.event(city="x")
-    story.silence(2 * HOUR)
-    story.look()
-    story.reload(a_rule("r", X, "optimisation OFF"))
-    assert story.look().planned == ["r: optimisation waiting gap"]
+    story.silence(2 * HOUR).look()
+    assert story.reload(a_rule("r", X, "optimisation OFF")).look().planned == ["r: optimisation waiting gap"]
 
 
 def test_a_removed_rule_leaves_a_shared_write_to_the_rules_that_still_want_it() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("b", X))
-    assert story.look().moved == []
+    story = fired(a_rule("a", X), a_rule("b", X))
+    assert story.reload(a_rule("b", X)).look().moved == []
     assert story.write("a").rules == ("b",)
     story.look()
     assert story.states("a") == ["planned"], "and it is left to them for good"
-    story.event(city="")
-    assert story.look().moved == ["a: skipped no_longer_holds"]
+    assert story.event(city="").look().moved == ["a: skipped no_longer_holds"]
 
 
-def test_an_edited_rule_leaves_a_shared_write_and_plans_its_own() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X))
-    assert story.look().planned == ["a: optimisation"]
+@pytest.mark.parametrize(("edited", "other"), [("a", "b"), ("b", "a")], ids=["its owner", "who only shares it"])
+def test_an_edited_rule_leaves_a_shared_write_and_plans_its_own(edited: str, other: str) -> None:
+    story = fired(a_rule("a", X), a_rule("b", X))
+    story.reload(a_rule(edited, X, "optimisation OFF"), a_rule(other, X))
+    assert story.look().planned == [f"{edited}: optimisation"], "its share is planned anew, by its new text"
     assert story.look().commit.empty
-    assert [(write.state, write.rules) for write in story.writes.values()] == [("planned", ("b",)), ("planned", ("a",))]
+    ends = [("planned", (other,)), ("planned", (edited,))]
+    assert [(write.state, write.rules) for write in story.writes.values()] == ends
 
 
 def test_an_edit_of_all_its_rules_cancels_a_shared_write() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X, "optimisation OFF"))
-    story.look()
+    story = fired(a_rule("a", X), a_rule("b", X))
+    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X, "optimisation OFF")).look()
     assert story.states("a")[0] == "cancelled"
 
 
@@ -130,23 +128,11 @@ def test_a_memory_without_a_firing_in_hand_opens_anew_and_nothing_else() -> None
     assert reopened(memory) == replace(memory, open=False, fired=False)
 
 
-def test_an_edited_rule_leaves_a_write_that_it_only_shares() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.reload(a_rule("a", X), a_rule("b", X, "optimisation OFF"))
-    assert story.look().planned == ["b: optimisation"], "its share of the write is planned anew, by its new text"
-    assert [(write.state, write.rules) for write in story.writes.values()] == [("planned", ("a",)), ("planned", ("b",))]
-
-
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_rule_that_is_gone_or_disabled_leaves_a_write_that_it_only_shares(gone: bool) -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
+    story = fired(a_rule("a", X), a_rule("b", X))
     b = () if gone else (a_rule("b", X, enabled=False),)
-    story.reload(a_rule("a", X), *b)
-    story.look()
+    story.reload(a_rule("a", X), *b).look()
     assert story.write("a").rules == ("a",)
     story.reload(a_rule("a", Y), a_rule("b", X))
     assert story.look().outcome == (["b"], [], ["b: pause waiting gap"], ["a: skipped no_longer_holds"])
@@ -157,20 +143,14 @@ def test_a_rule_that_is_gone_or_disabled_leaves_a_write_that_it_only_shares(gone
 
 def changed_in_a_silence() -> Story:
     """The clusters change while nobody looks, and the change waits for approval."""
-    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False)
-    story.event(city="x")
-    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
-    story.look()
-    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
-    story.silence(2 * HOUR)
-    assert story.look().planned == ["r: boost waiting gap"]
+    story = changing()
+    assert story.silence(2 * HOUR).look().planned == ["r: boost waiting gap"]
     return story
 
 
 def test_an_edited_change_that_waited_waits_again() -> None:
     story = changed_in_a_silence()
-    story.reload(a_rule("r", X, "pause", **CHANGE))
-    assert story.look().planned == ["r: pause waiting gap"]
+    assert story.reload(a_rule("r", X, "pause", **CHANGE)).look().planned == ["r: pause waiting gap"]
     story.reload(a_rule("r", X, "boost", **CHANGE))
     assert story.look().planned == ["r: boost waiting gap"], "and again after another edit"
 
@@ -180,15 +160,13 @@ def test_what_a_person_let_go_before_the_edit_waits_again_for_it_is_another_writ
     waiting = story.write("r")
     let_go = move(waiting, "planned", at=story.now, reason="person", why="yes", approved=True).after
     story.writes[waiting.id] = let_go
-    story.reload(a_rule("r", X, "pause", **CHANGE))
-    assert story.look().planned == ["r: pause waiting gap"]
+    assert story.reload(a_rule("r", X, "pause", **CHANGE)).look().planned == ["r: pause waiting gap"]
 
 
 def test_a_change_after_one_that_was_sent_waits_no_more() -> None:
     story = changed_in_a_silence()
     story.send(story.write("r"))
-    story.put(TCS, [{"tc": "c", "tc_run_id": "3"}])
-    assert story.look().planned == ["r: boost"]
+    assert story.put(TCS, tcs("c")).look().planned == ["r: boost"]
 
 
 @pytest.mark.parametrize(
@@ -203,38 +181,25 @@ def test_a_change_after_one_that_was_sent_waits_no_more() -> None:
 def test_a_write_that_was_put_before_a_person_by_its_age_stays_there_under_a_new_text(
     reason: str, planned: str
 ) -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    held = story.write("r")
-    story.writes[held.id] = move(held, "waiting", at=story.now, reason=reason, why="held for too long").after
+    story = fired(a_rule("r", X))
+    held_for_long(story, reason)
     story.reload(a_rule("r", X, "optimisation OFF"))
     assert story.look().planned == [planned], "surge and mode are judged anew"
 
 
 def test_the_next_stretch_of_true_has_not_waited() -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    held = story.write("r")
-    story.writes[held.id] = move(held, "waiting", at=story.now, reason="gap", why="held for too long").after
-    story.event(city="")
-    story.look()
-    story.event(city="x")
-    assert story.look().planned == ["r: pause"]
+    story = fired(a_rule("r", X))
+    held_for_long(story)
+    story.event(city="").look()
+    assert story.event(city="x").look().planned == ["r: pause"]
 
 
 @pytest.mark.parametrize("then", ["act", "reobserve"])
 def test_a_waiting_write_waits_under_a_new_text_whatever_a_gap_means(then: str) -> None:
     settings = DecidingSettings(gap_then=then)  # type: ignore[arg-type]  # one of the two
-    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False, settings=settings)
-    story.event(city="x")
-    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
-    story.look()
-    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
+    story = changing(settings=settings)
     assert story.look().planned == ["r: boost"]
-    held = story.write("r")
-    story.writes[held.id] = move(held, "waiting", at=story.now, reason="gap", why="held for too long").after
+    held_for_long(story)
     story.reload(a_rule("r", X, "pause", **CHANGE))
     assert story.look().planned == ["r: pause waiting gap"], "the change is not lost, and is not let go either"
 
@@ -244,51 +209,35 @@ def test_a_waiting_write_waits_under_a_new_text_whatever_a_gap_means(then: str) 
 
 @pytest.mark.parametrize("restarting", [False, True])
 def test_a_rule_that_comes_back_before_it_has_acted_acts_as_after_a_gap(restarting: bool) -> None:
-    story = a_story(a_rule("r", X), confirming=False, restarting=restarting)
-    story.event(city="x")
-    story.look()
-    story.reload()
-    story.look()
+    story = fired(a_rule("r", X), restarting=restarting)
+    story.reload().look()
     assert (story.write("r").state, story.write("r").reason) == ("cancelled", "rule_gone")
     story.reload(a_rule("r", X))
     assert story.look().planned == ["r: pause waiting gap"], "its firing came to nothing, and is not lost"
 
 
 def test_a_rule_that_comes_back_after_it_has_acted_keeps_its_episode() -> None:
-    story = a_story(a_rule("r", X))
-    story.event(city="x")
+    story = a_story(a_rule("r", X)).event(city="x")
     assert story.fires() == ["r"]
-    story.reload()
-    story.look()
-    story.reload(a_rule("r", X))
-    assert story.fires() == [], "one episode fires once"
-    story.event(city="")
-    story.look()
-    story.event(city="x")
-    assert story.look().planned == ["r: pause"]
+    story.reload().look()
+    assert story.reload(a_rule("r", X)).fires() == [], "one episode fires once"
+    story.event(city="").look()
+    assert story.event(city="x").look().planned == ["r: pause"]
 
 
 def test_a_change_that_was_cancelled_with_its_rule_is_pending_when_the_rule_is_back() -> None:
-    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False)
-    story.event(city="x")
-    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
-    story.look()
-    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
+    story = changing()
     assert story.look().planned == ["r: boost"]
-    story.reload()
-    story.look(timedelta(hours=3))
+    story.reload().look(timedelta(hours=3))
     assert story.write("r").reason == "rule_gone"
-    story.reload(a_rule("r", X, "boost", **CHANGE))
-    assert story.look().planned == ["r: boost waiting gap"]
+    assert story.reload(a_rule("r", X, "boost", **CHANGE)).look().planned == ["r: boost waiting gap"]
 
 
 # One move for each write.
 
 
 def test_a_write_that_an_edit_and_the_decision_both_change_is_moved_once() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", X), confirming=False)
-    story.event(city="x")
-    story.look()
+    story = fired(a_rule("a", X), a_rule("b", X))
     write = story.write("a")
     (edit,) = edits_of(a_set(a_rule("a", X)), [write], story.memories, story.now)
     end = move(edit.change.after, "skipped", at=story.now, reason="no_longer_holds", why="it ended")
@@ -300,9 +249,7 @@ def test_a_write_that_an_edit_and_the_decision_both_change_is_moved_once() -> No
 
 
 def test_an_edit_touches_no_episode_but_the_one_whose_write_it_ends() -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
+    story = fired(a_rule("r", X))
     edits = list(edits_of(a_set(), story.writes.values(), story.memories, story.now))
     for memory in (
         replace(story.memories[E1, RuleId("r")], episode=7),
@@ -323,17 +270,6 @@ def let_go_of(story: Story, reason: str) -> None:
         story.memories[pair] = story.stored[pair] = memory
 
 
-@pytest.mark.parametrize("reason", ["rule_edited", "rule_gone", "conflict"])
-def test_a_rule_whose_write_was_let_go_fires_again(reason: str) -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
-    story.send(story.write("r"), "unknown", effect=False)
-    assert story.look().planned == []
-    let_go_of(story, reason)
-    assert story.look().planned == ["r: pause"]
-
-
 @pytest.mark.parametrize(
     ("reason", "planned", "why"),
     [
@@ -342,22 +278,15 @@ def test_a_rule_whose_write_was_let_go_fires_again(reason: str) -> None:
     ],
 )
 def test_a_change_whose_write_was_let_go(reason: str, planned: list[str], why: str) -> None:
-    story = a_story(a_rule("r", X, "boost", **CHANGE), confirming=False)
-    story.event(city="x")
-    story.put(TCS, [{"tc": "a", "tc_run_id": "1"}])
+    story = changing()
     story.look()
-    story.put(TCS, [{"tc": "b", "tc_run_id": "2"}])
-    story.look()
-    story.send(story.write("r"), "unknown", effect=False)
-    story.look()
+    story.send(story.write("r"), "unknown", effect=False).look()
     let_go_of(story, reason)
     assert story.look().planned == planned, why
 
 
 def test_what_is_let_go_touches_no_later_episode() -> None:
-    story = a_story(a_rule("r", X), confirming=False)
-    story.event(city="x")
-    story.look()
+    story = fired(a_rule("r", X))
     write, pair = story.write("r"), (E1, RuleId("r"))
     assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}, none) == {}
     assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}, none) == {}

@@ -23,76 +23,57 @@ def named(keys: frozenset[FactKey]) -> set[str]:
     return {key.text for key in keys}
 
 
+OF_DRAFTS = a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'")
+WATCHING = a_rule("r", ACTIVE, on_change="suggested_tcs")
+IS: Mapping[str, Json] = {"event": {"status": "active"}}
+IS_NOT: Mapping[str, Json] = {"event": {"status": "x"}}
+DEFAULTS: Json = {"total_budget": 500, "goal": "ROAS"}
+
+
+def watching(when: str | None) -> Rule:
+    return a_rule("r", when, on_change="suggested_tcs", parameters=BUDGET_500)
+
+
 @pytest.mark.parametrize(
     ("rule", "facts", "wanted", "reason"),
     [
+        (OF_DRAFTS, IS, {"setup"}, "open"),
+        (OF_DRAFTS, IS_NOT, set(), "false without it"),
+        (OF_DRAFTS, {**IS, "setup": {"state": "NONE"}}, {"setup"}, "false because of it: it is what may change"),
         (
-            a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'"),
-            {"event": {"status": "active"}},
-            {"setup"},
-            "open",
-        ),
-        (a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'"), {"event": {"status": "x"}}, set(), "false without it"),
-        (
-            a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'"),
-            {"event": {"status": "active"}, "setup": {"state": "NONE"}},
-            {"setup"},
-            "false because of it: it is what may change",
-        ),
-        (
-            a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'", on_change="suggested_tcs", parameters=BUDGET_500),
-            {"event": {"status": "active"}, "setup": {"state": "NONE"}},
+            watching(f"{ACTIVE} && setup.state == 'DRAFT'"),
+            {**IS, "setup": {"state": "NONE"}},
             {"setup"},
             "what is watched is not wanted while the condition is false",
         ),
+        (watching(None), {}, {TCS.text}, "a rule without a condition is always possible"),
+        (WATCHING, IS, {"defaults"}, "its parameters come first"),
+        (WATCHING, IS_NOT, set(), "and not while it cannot be true"),
         (
-            a_rule("r", None, on_change="suggested_tcs", parameters=BUDGET_500),
-            {},
-            {TCS.text},
-            "a rule without a condition is always possible",
-        ),
-        (
-            a_rule("r", ACTIVE, on_change="suggested_tcs"),
-            {"event": {"status": "active"}},
-            {"defaults"},
-            "its parameters come first",
-        ),
-        (
-            a_rule("r", ACTIVE, on_change="suggested_tcs"),
-            {"event": {"status": "x"}},
-            set(),
-            "and not while it cannot be true",
-        ),
-        (
-            a_rule("r", ACTIVE, on_change="suggested_tcs"),
-            {"event": {"status": "active"}, "defaults": {"total_budget": 500, "goal": "ROAS"}},
+            WATCHING,
+            {**IS, "defaults": DEFAULTS},
             {"defaults", TCS.text},
             "the defaults are read on, or their change would not be seen",
         ),
         (
             a_rule("r", f"{ACTIVE} && budget_range.lower_limit < 5.0"),
-            {"event": {"status": "active"}},
+            IS,
             set(),
             "without a start the runtime is not known, and the event is read anyway",
         ),
         (
             a_rule("r", ACTIVE, "create_draft =defaults.total_budget * 2.0"),
-            {"event": {"status": "active"}},
+            IS,
             {"defaults"},
             "what `do` computes with is wanted while the condition is possible",
         ),
         (
             a_rule("r", f"{ACTIVE} && now > timestamp('2026-01-01T00:00:00Z')", "boost", repeat="enforce"),
-            {"event": {"status": "active"}},
+            IS,
             {"setup"},
             "enforcing looks at its target; the time costs no read",
         ),
-        (
-            a_rule("r", f"{ACTIVE} && size(added) > 0", on_change="suggested_tcs", parameters=BUDGET_500),
-            {"event": {"status": "active"}},
-            {TCS.text},
-            "what is made at the look is not read",
-        ),
+        (watching(f"{ACTIVE} && size(added) > 0"), IS, {TCS.text}, "what is made at the look is not read"),
     ],
 )
 def test_what_is_wanted(rule: Rule, facts: Mapping[str, Json], wanted: set[str], reason: str) -> None:
@@ -101,9 +82,8 @@ def test_what_is_wanted(rule: Rule, facts: Mapping[str, Json], wanted: set[str],
 
 
 def test_what_was_read_once_is_wanted_and_not_unread() -> None:
-    rule = a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'")
-    assert named(unread_keys(rule, seen({"event": {"status": "active"}}), START)) == {"setup"}
-    assert unread_keys(rule, seen({"event": {"status": "active"}, "setup": {"state": "DRAFT"}}), START) == frozenset()
+    assert named(unread_keys(OF_DRAFTS, seen(IS), START)) == {"setup"}
+    assert unread_keys(OF_DRAFTS, seen({**IS, "setup": {"state": "DRAFT"}}), START) == frozenset()
 
 
 @pytest.mark.parametrize(

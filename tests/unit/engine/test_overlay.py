@@ -59,15 +59,13 @@ def test_a_rule_of_one_step_and_writes_without_what_was_seen_change_nothing() ->
 
 
 def test_what_cannot_be_read_stays_so() -> None:
-    story = running()
-    story.blind("setup")
+    story = running().blind("setup")
     seen = observed(story)
     assert with_fields(seen, [("setup", "state"), ("other", "x")], {"setup.state": "NONE"}).facts == seen.facts
 
 
 def test_only_fields_that_are_there_are_kept() -> None:
-    story = running()
-    story.put("setup", {"state": "NONE"})
+    story = running().put("setup", {"state": "NONE"})
     keys = {"setup": SETUP}
     assert written_values(RULE, Scope(observation=observed(story), keys=keys, now=START)) == {"setup.state": "NONE"}
     story.blind("setup")

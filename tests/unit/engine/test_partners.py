@@ -28,33 +28,6 @@ def loaded(partner: PartnerId) -> PartnerState:
     return PartnerState(partner=partner, memory=PartnerMemory(partner=partner), memories={}, stored=stored)
 
 
-def watched(partners: Partners) -> list[PartnerId]:
-    return [state.partner for state in partners]
-
-
-def test_who_is_named_is_watched_and_who_is_not_named_any_more_is_not() -> None:
-    partners = Partners(loaded, lambda: NOW)
-
-    assert renewed(partners, [HALL, CLUB]) == ([CLUB, HALL], [])
-    assert renewed(partners, [HALL]) == ([], [CLUB])
-    assert watched(partners) == [HALL]
-    assert partners.get(CLUB) is None
-
-
-def test_the_first_look_at_one_that_comes_back_is_one_after_a_silence() -> None:
-    partners = Partners(loaded, lambda: NOW)
-    partners.renew([HALL])
-    first = partners.get(HALL)
-    partners.renew([])
-    partners.renew([HALL])
-    again = partners.get(HALL)
-
-    assert first is not None
-    assert first.memory.after_gap_at is None
-    assert again is not None
-    assert again.memory.after_gap_at == NOW
-
-
 def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped() -> None:
     async def story() -> None:
         partners = Partners(loaded, lambda: NOW)

@@ -32,6 +32,7 @@ def partner(**flags: Json) -> Known:
         (partner(), set(), "both are on"),
         (partner(demand_prediction=False), {"demand_prediction"}, "one is off"),
         (partner(campaign_recommendations=None), set(), "null says nothing"),
+        (partner(campaign_recommendations="off"), set(), "nor does a text"),
         (Known(value=[], read_at=NOW), set(), "no record says nothing"),
         (Unknown(code="unreadable", why="x"), set(), "what could not be read says nothing"),
         (None, set(), "nothing was read yet"),

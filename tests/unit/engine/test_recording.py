@@ -43,28 +43,6 @@ def told(found: Stored, event: EventId | None = None) -> list[tuple[object, obje
     return [(one["before"], one["event.status"]) for one in records]
 
 
-def test_every_value_between_two_commits_is_a_change_of_its_own() -> None:
-    found = stored(known("a"), known("b"), known("a"))
-    assert told(found) == [("a", "b"), ("b", "a")]
-    assert found.seen == {}
-
-
-def test_what_says_the_same_again_is_no_change() -> None:
-    found = stored(known("a"), known("a", at=LATER))
-    assert told(found) == []
-
-
-def test_a_field_that_is_lacking_has_not_changed_until_it_is_read_again() -> None:
-    found = stored(known("a"), known(None, status="is missing"))
-    assert told(found) == []
-    assert found.lacked == {PLACE: {"status": "a"}}
-    found.saw(PLACE, unknown())
-    assert told(found) == []
-    found.saw(PLACE, known("b"))
-    assert told(found) == [("a", "b")]
-    assert found.lacked == {}
-
-
 def test_another_event_under_the_same_id_has_changed_nothing() -> None:
     found = stored(known("a"), known("b"))
     found.forget(E1)
@@ -78,15 +56,6 @@ def test_only_what_was_seen_of_one_event_goes_with_a_commit_about_it() -> None:
     found = stored(known("a"), known("b"))
     assert told(found, EventId("e2")) == []
     assert told(found, E1) == [("a", "b")]
-
-
-def test_what_came_after_a_commit_that_nobody_is_sure_of_is_told_after_it() -> None:
-    found = stored(known("a"), known("b"))
-    found.trial = trial = found.attempt(NOW, None)
-    found.saw(PLACE, known("c"))
-    assert len(found.attempt(NOW, None).changes) == 2, "if it is not there"
-    found.took(trial)
-    assert told(found) == [("b", "c")], "if it is"
 
 
 @pytest.mark.parametrize("tried", [0, UNSTORED_MOST])

@@ -6,21 +6,6 @@ from tests.builders import spending
 from tests.unit.engine.ruletest_bench import a_bench, passes
 
 
-def test_a_return_on_nothing_spent_raises_no_budget() -> None:
-    when = "event['revenue'] / event['spend'] > 4.0"
-    passes(
-        a_bench(f'{{id: r, when: "{when}", do: [{{update_draft: {{total_budget: 750}}}}]}}'),
-        """
-given: {event: {id: e1, revenue: 500, spend: 0}, setup: {state: DRAFT, total_budget: 500}}
-steps:
-  - {at: 0s, expect: [], sent: 0}
-  - {at: 9s, set: {event: {spend: 100}}, expect: [{rule: r, action: update_draft}], sent: 1}
-  - {at: 18s, set: {event: {spend: 0}}, expect: []}
-  - {at: 27s, set: {event: {spend: 100}}, expect: []}
-""",
-    )
-
-
 @pytest.mark.parametrize("value", ["='99999'", "=event.title", "=1e308 * 10.0"])
 def test_a_value_of_the_wrong_type_fires_and_is_refused(value: str) -> None:
     do = f'{{edit_cluster: {{tc: a, tc_run_id: 1, budget: "{value}"}}}}'
@@ -33,19 +18,6 @@ steps:
     expect: [{rule: r, action: edit_cluster}, {rule: r, action: pause}]
     states: [{action: edit_cluster, state: refused}, {action: pause, state: skipped}]
     sent: 0
-  - {at: 1d, expect: [], sent: 0}
-""",
-    )
-
-
-def test_a_value_that_is_not_known_is_held() -> None:
-    do = '{update_draft: {extra: {bid: "=event.capacity / event.predicted_sales_share"}}}'
-    passes(
-        a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}"),
-        """
-given: {event: {id: e1, status: cancelled, capacity: 400, predicted_sales_share: 0}, setup: {state: DRAFT}}
-steps:
-  - {at: 0s, expect: [], held: [{rule: r, reason: fact_unknown}], sent: 0}
   - {at: 1d, expect: [], sent: 0}
 """,
     )

@@ -216,18 +216,6 @@ steps:
     )
 
 
-def test_while_the_product_is_off_nothing_can_be_said() -> None:
-    passes(
-        a_bench(PAUSE),
-        """
-given: {event: {status: active, client_campaign_status: RUNNING}, partner: {campaign_recommendations: false}}
-steps:
-  - {at: 3s, set: {event: {status: cancelled}}, expect: []}
-  - {at: 9s, set: {partner: {campaign_recommendations: true}}, expect: [{rule: pause, action: pause}]}
-""",
-    )
-
-
 @pytest.mark.parametrize(
     ("event", "state", "reason"),
     [

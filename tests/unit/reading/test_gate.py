@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from tests.unit.reading.virtual import VirtualClock, no_chance
+from tests.unit.reading.virtual import VirtualClock, no_chance, virtually
 from worker.model.exchange import Places, Urgency
 from worker.model.facts import PartnerId
 from worker.reading import gate as gates
@@ -61,52 +62,44 @@ class World:
         return [round(at, 2) for at, _ in self.begun]
 
 
-def test_the_floor_counts_from_the_last_answer() -> None:
-    world = World(slow_s=2.0)
+def in_world(**keys: float) -> Callable[[Callable[..., Any]], Any]:
+    """A test is given a world, and runs in its time."""
 
-    async def story() -> None:
-        await world.ask()
-        await world.ask()
+    def make() -> tuple[VirtualClock, tuple[World]]:
+        world = World(**keys)
+        return world.clock, (world,)
 
-    world.clock.run(story())
+    return virtually(make)
 
+
+@in_world(slow_s=2.0)
+async def test_the_floor_counts_from_the_last_answer(world: World) -> None:
+    await world.ask()
+    await world.ask()
     assert world.times() == [0.0, 5.0], "two seconds for the answer, three for the floor"
 
 
-def test_other_resources_and_other_partners_have_floors_of_their_own() -> None:
-    world = World()
-
-    async def story() -> None:
-        await asyncio.gather(world.ask("/events/e1"), world.ask("/events/e2"), world.ask("/events/e1", partner=CLUB))
-
-    world.clock.run(story())
-
+@in_world()
+async def test_other_resources_and_other_partners_have_floors_of_their_own(world: World) -> None:
+    await asyncio.gather(world.ask("/events/e1"), world.ask("/events/e2"), world.ask("/events/e1", partner=CLUB))
     assert world.times() == [0.0, 0.0, 0.0]
 
 
-def test_who_comes_while_a_request_is_under_way_shares_its_answer() -> None:
-    world = World(slow_s=1.0)
-
-    async def story() -> list[int]:
-        first = asyncio.ensure_future(world.ask())
-        await world.clock.sleep(0.5)
-        return [await world.ask(), await first]
-
-    assert world.clock.run(story()) == [1, 1]
+@in_world(slow_s=1.0)
+async def test_who_comes_while_a_request_is_under_way_shares_its_answer(world: World) -> None:
+    first = asyncio.ensure_future(world.ask())
+    await world.clock.sleep(0.5)
+    assert [await world.ask(), await first] == [1, 1]
     assert len(world.begun) == 1
 
 
-def test_an_asker_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
-    world = World(slow_s=1.0)
-
-    async def story() -> int:
-        first = asyncio.ensure_future(world.ask())
-        second = asyncio.ensure_future(world.ask())
-        await world.clock.sleep(0.5)
-        first.cancel()
-        return await second
-
-    assert world.clock.run(story()) == 1
+@in_world(slow_s=1.0)
+async def test_an_asker_who_gives_up_does_not_take_the_answer_from_the_others(world: World) -> None:
+    first = asyncio.ensure_future(world.ask())
+    second = asyncio.ensure_future(world.ask())
+    await world.clock.sleep(0.5)
+    first.cancel()
+    assert await second == 1
 
 
 @pytest.mark.parametrize(
@@ -117,26 +110,20 @@ def test_an_asker_who_gives_up_does_not_take_the_answer_from_the_others() -> Non
         (3.5, 1, "young enough"),
     ],
 )
-def test_a_stored_answer_serves_who_can_live_with_its_age(max_age_s: float, expected: int, reason: str) -> None:
-    world = World(slow_s=2.0)
-
-    async def story() -> int:
-        await world.ask()
-        await world.clock.sleep(1.0)
-        return await world.ask(max_age=timedelta(seconds=max_age_s))
-
-    assert world.clock.run(story()) == expected, reason
+@in_world(slow_s=2.0)
+async def test_a_stored_answer_serves_who_can_live_with_its_age(
+    world: World, max_age_s: float, expected: int, reason: str
+) -> None:
+    await world.ask()
+    await world.clock.sleep(1.0)
+    assert await world.ask(max_age=timedelta(seconds=max_age_s)) == expected, reason
 
 
-def test_a_heavy_answer_is_shared_and_not_kept() -> None:
-    world = World(slow_s=2.0)
+@in_world(slow_s=2.0)
+async def test_a_heavy_answer_is_shared_and_not_kept(world: World) -> None:
     world.heavy = True
-
-    async def story() -> list[int]:
-        both = await asyncio.gather(world.ask(), world.ask())
-        return [*both, await world.ask(max_age=timedelta(minutes=1))]
-
-    assert world.clock.run(story()) == [1, 1, 2]
+    both = await asyncio.gather(world.ask(), world.ask())
+    assert [*both, await world.ask(max_age=timedelta(minutes=1))] == [1, 1, 2]
     assert world.times() == [0.0, 5.0], "the floor holds all the same"
 
 
@@ -162,77 +149,57 @@ def test_a_floor_beyond_ten_seconds_is_kept_by_failures_too() -> None:
     assert floor_until(asked, 30.0) == 130.0
 
 
-def test_failures_slow_their_own_resource_and_no_other() -> None:
-    world = World()
+@in_world()
+async def test_failures_slow_their_own_resource_and_no_other(world: World) -> None:
     world.verdict = "failed"
-
-    async def story() -> None:
-        for _ in range(3):
-            await world.ask("/events/e1")
-        world.verdict = "answered"
-        await world.ask("/events/e2")
+    for _ in range(3):
         await world.ask("/events/e1")
-        await world.ask("/events/e1")
-
-    world.clock.run(story())
-
+    world.verdict = "answered"
+    await world.ask("/events/e2")
+    await world.ask("/events/e1")
+    await world.ask("/events/e1")
     assert world.times() == [0.0, 3.0, 9.0, 9.0, 19.0, 22.0]
 
 
-def test_a_429_slows_every_resource_of_its_partner() -> None:
-    world = World()
+@in_world()
+async def test_a_429_slows_every_resource_of_its_partner(world: World) -> None:
     world.verdict = "throttled"
-
-    async def story() -> None:
-        await world.ask("/events/e1")
-        world.verdict = "answered"
-        await asyncio.gather(world.ask("/events/e2"), world.ask("/events/e2", partner=CLUB))
-
-    world.clock.run(story())
-
+    await world.ask("/events/e1")
+    world.verdict = "answered"
+    await asyncio.gather(world.ask("/events/e2"), world.ask("/events/e2", partner=CLUB))
     assert world.times() == [0.0, 0.0, 5.0], "the other partner's leaves at once, ours after the back-off"
 
 
-def test_a_failing_fetch_reaches_everyone_who_waits_and_holds_the_floor() -> None:
-    world = World()
-
+@in_world()
+async def test_a_failing_fetch_reaches_everyone_who_waits_and_holds_the_floor(world: World) -> None:
     async def broken() -> Told:
         raise ArithmeticError("a fault of ours")
 
-    async def story() -> list[object]:
-        asks = [world.gate.ask(HALL, "/events/e1", broken, urgency=Urgency.FACT) for _ in range(2)]
-        found: list[object] = list(await asyncio.gather(*asks, return_exceptions=True))
-        await world.ask()
-        return found
-
-    found = world.clock.run(story())
-
+    asks = [world.gate.ask(HALL, "/events/e1", broken, urgency=Urgency.FACT) for _ in range(2)]
+    found: list[object] = list(await asyncio.gather(*asks, return_exceptions=True))
+    await world.ask()
     assert all(isinstance(one, ArithmeticError) for one in found)
     assert world.times() == [3.0]
 
 
-def test_evidence_that_waits_for_a_fact_brings_it_forward() -> None:
-    world = World()
+@in_world()
+async def test_evidence_that_waits_for_a_fact_brings_it_forward(world: World) -> None:
     order: list[str] = []
 
     async def one(address: str, urgency: Urgency) -> None:
         await world.ask(address, urgency=urgency)
         order.append(address)
 
-    async def story() -> None:
-        world.pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=5))
-        facts = [asyncio.ensure_future(one(f"/events/e{number}", Urgency.FACT)) for number in range(60)]
-        await world.clock.sleep(1.0)
-        await one("/events/e59", Urgency.EVIDENCE)
-        await asyncio.gather(*facts)
-
-    world.clock.run(story())
-
+    world.pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=5))
+    facts = [asyncio.ensure_future(one(f"/events/e{number}", Urgency.FACT)) for number in range(60)]
+    await world.clock.sleep(1.0)
+    await one("/events/e59", Urgency.EVIDENCE)
+    await asyncio.gather(*facts)
     assert order[:2] == ["/events/e59", "/events/e59"], "it was last in the line, and two waited for it"
 
 
-def test_who_kept_places_waits_for_no_line_alone_or_with_others() -> None:
-    world = World()
+@in_world()
+async def test_who_kept_places_waits_for_no_line_alone_or_with_others(world: World) -> None:
     times: dict[str, float] = {}
 
     async def one(address: str, places: Places | None) -> None:
@@ -240,38 +207,30 @@ def test_who_kept_places_waits_for_no_line_alone_or_with_others() -> None:
         await world.gate.ask(HALL, address, fetch, urgency=urgency, places=places)
         times[address] = world.clock.monotonic()
 
-    async def story() -> None:
-        places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 3)
-        crowd = [asyncio.ensure_future(one(f"/events/e{number}", None)) for number in range(40)]
-        await asyncio.sleep(0)
-        await asyncio.gather(one("/mine", places), one("/events/e39", places))
-        await asyncio.gather(*crowd)
-
-    world.clock.run(story())
-
+    places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 3)
+    crowd = [asyncio.ensure_future(one(f"/events/e{number}", None)) for number in range(40)]
+    await asyncio.sleep(0)
+    await asyncio.gather(one("/mine", places), one("/events/e39", places))
+    await asyncio.gather(*crowd)
     assert times["/mine"] == 0.0
     assert times["/events/e39"] == 0.0, "it was last in the line, and left on the place of who joined it"
     assert times["/events/e38"] > 1.0
 
 
-def test_a_place_serves_a_question_that_still_waits_for_its_floor() -> None:
-    world = World()
-
-    async def story() -> float:
-        places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 1)
-        first = asyncio.ensure_future(world.ask("/events/e1"))
-        await world.clock.sleep(1.0)
-        await first
-        again = asyncio.ensure_future(world.ask("/events/e1"))
-        await world.clock.sleep(0.5)
-        crowd = [asyncio.ensure_future(world.ask(f"/crowd/{number}")) for number in range(60)]
-        fetch = world.fetch("/events/e1")
-        await world.gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.PREFLIGHT, places=places)
-        at = world.clock.monotonic()
-        await asyncio.gather(again, *crowd)
-        return at
-
-    assert world.clock.run(story()) == world.gate.opens_at(HALL, "/events/e1") - FLOOR_S == 3.0
+@in_world()
+async def test_a_place_serves_a_question_that_still_waits_for_its_floor(world: World) -> None:
+    places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 1)
+    first = asyncio.ensure_future(world.ask("/events/e1"))
+    await world.clock.sleep(1.0)
+    await first
+    again = asyncio.ensure_future(world.ask("/events/e1"))
+    await world.clock.sleep(0.5)
+    crowd = [asyncio.ensure_future(world.ask(f"/crowd/{number}")) for number in range(60)]
+    fetch = world.fetch("/events/e1")
+    await world.gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.PREFLIGHT, places=places)
+    at = world.clock.monotonic()
+    await asyncio.gather(again, *crowd)
+    assert at == world.gate.opens_at(HALL, "/events/e1") - FLOOR_S == 3.0
 
 
 def test_a_new_process_asks_nothing_before_the_floor_has_passed() -> None:
@@ -287,29 +246,20 @@ def test_a_new_process_asks_nothing_before_the_floor_has_passed() -> None:
     assert clock.monotonic() == 3.0, "the one before it may have asked the same a moment ago"
 
 
-def test_answers_that_nobody_can_use_any_more_are_forgotten() -> None:
-    world = World()
+@in_world()
+async def test_answers_that_nobody_can_use_any_more_are_forgotten(world: World) -> None:
     world.gate._forget_at = 10
-
-    async def story() -> None:
-        for number in range(10):
-            await world.ask(f"/events/{number}")
-        await world.clock.sleep(gates.KEPT_S + 1)
-        await world.ask("/events/new")
-
-    world.clock.run(story())
-
+    for number in range(10):
+        await world.ask(f"/events/{number}")
+    await world.clock.sleep(gates.KEPT_S + 1)
+    await world.ask("/events/new")
     assert len(world.gate._asked) == 1
 
 
-def test_closing_ends_what_is_under_way() -> None:
-    world = World(slow_s=1000.0)
-
-    async def story() -> bool:
-        asking = asyncio.ensure_future(world.ask())
-        await world.clock.sleep(1.0)
-        await world.gate.aclose()
-        await asyncio.gather(asking, return_exceptions=True)
-        return asking.cancelled()
-
-    assert world.clock.run(story())
+@in_world(slow_s=1000.0)
+async def test_closing_ends_what_is_under_way(world: World) -> None:
+    asking = asyncio.ensure_future(world.ask())
+    await world.clock.sleep(1.0)
+    await world.gate.aclose()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert asking.cancelled()

@@ -1,14 +1,16 @@
 """The pace of one partner: a budget that is never exceeded, and a back-off that covers everything and passes."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.reading.virtual import VirtualClock, no_chance
+from tests.unit.reading.virtual import VirtualClock, no_chance, virtually
 from worker.model.exchange import Urgency
 from worker.model.facts import PartnerId
 from worker.reading import pacing
@@ -178,6 +180,27 @@ def test_once_a_429_has_taught_a_lower_pace_requests_leave_one_by_one() -> None:
     assert pacing.wait_s(pace, 60.0) == pytest.approx(60.0 / pace.budget)
 
 
+def paced(per_minute: float = 60) -> tuple[VirtualClock, Pacer]:
+    clock = VirtualClock()
+    return clock, Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
+
+
+def with_pacer(per_minute: float = 60) -> Callable[[Callable[..., Any]], Any]:
+    """A test is given a pacer and its clock, and runs in its time."""
+
+    def make() -> tuple[VirtualClock, tuple[VirtualClock, Pacer]]:
+        clock, pacer = paced(per_minute)
+        return clock, (clock, pacer)
+
+    return virtually(make)
+
+
+async def used_up(clock: VirtualClock, pacer: Pacer) -> None:
+    """Whatever may leave at once has left."""
+    while pacing.wait_s(pacer.pace(HALL), clock.monotonic()) == 0.0:
+        await pacer.turn(HALL, Urgency.FACT)
+
+
 @pytest.mark.parametrize(
     ("urgencies", "reason"),
     [
@@ -185,42 +208,34 @@ def test_once_a_429_has_taught_a_lower_pace_requests_leave_one_by_one() -> None:
         ([Urgency.WRITE, Urgency.LISTING, Urgency.FACT], "writes before looks, and the list before single facts"),
     ],
 )
-def test_the_most_urgent_waits_least(urgencies: list[Urgency], reason: str) -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
+@with_pacer()
+async def test_the_most_urgent_waits_least(
+    clock: VirtualClock, pacer: Pacer, urgencies: list[Urgency], reason: str
+) -> None:
     order: list[Urgency] = []
 
     async def one(urgency: Urgency) -> None:
         await pacer.turn(HALL, urgency)
         order.append(urgency)
 
-    async def story() -> None:
-        await pacer.turn(HALL, Urgency.FACT)
-        await pacer.turn(HALL, Urgency.FACT)
-        await asyncio.gather(*(one(urgency) for urgency in reversed(urgencies)))
-
-    clock.run(story())
-
+    await pacer.turn(HALL, Urgency.FACT)
+    await pacer.turn(HALL, Urgency.FACT)
+    await asyncio.gather(*(one(urgency) for urgency in reversed(urgencies)))
     assert order == urgencies, reason
 
 
-def test_however_much_there_is_to_settle_the_looks_go_on() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
+@with_pacer()
+async def test_however_much_there_is_to_settle_the_looks_go_on(clock: VirtualClock, pacer: Pacer) -> None:
     order: list[Urgency] = []
 
     async def one(urgency: Urgency) -> None:
         await pacer.turn(HALL, urgency)
         order.append(urgency)
 
-    async def story() -> None:
-        waiting = [asyncio.ensure_future(one(Urgency.EVIDENCE)) for _ in range(30)]
-        await one(Urgency.LISTING)
-        await one(Urgency.LISTING)
-        await asyncio.gather(*waiting)
-
-    clock.run(story())
-
+    waiting = [asyncio.ensure_future(one(Urgency.EVIDENCE)) for _ in range(30)]
+    await one(Urgency.LISTING)
+    await one(Urgency.LISTING)
+    await asyncio.gather(*waiting)
     looks = [place for place, urgency in enumerate(order) if urgency is Urgency.LISTING]
     assert len(looks) == 2
     assert looks[1] - looks[0] <= READ_AFTER + 1
@@ -228,8 +243,7 @@ def test_however_much_there_is_to_settle_the_looks_go_on() -> None:
 
 @pytest.mark.parametrize("per_minute", [6, 12, 60, 300])
 def test_places_are_saved_up_and_used_together_within_the_budget_of_any_minute(per_minute: int) -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
+    clock, pacer = paced(per_minute)
     left: list[float] = []
     together: list[float] = []
 
@@ -262,154 +276,106 @@ def test_places_are_saved_up_and_used_together_within_the_budget_of_any_minute(p
         assert beyond - first > 59.99, "one more than the budget within a minute"
 
 
-def test_places_that_are_given_back_are_there_for_others() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
-
-    async def story() -> float:
-        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
-        begin = clock.monotonic()
-        places.give_back()
-        assert not await places.take()
-        await pacer.turn(HALL, Urgency.FACT)
-        return clock.monotonic() - begin
-
-    assert clock.run(story()) == 0.0
+@with_pacer()
+async def test_places_that_are_given_back_are_there_for_others(clock: VirtualClock, pacer: Pacer) -> None:
+    places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
+    begin = clock.monotonic()
+    places.give_back()
+    assert not await places.take()
+    await pacer.turn(HALL, Urgency.FACT)
+    assert clock.monotonic() - begin == 0.0
 
 
-def test_who_goes_away_gives_back_what_was_saved_for_it() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
-
-    async def story() -> float:
-        saving = asyncio.ensure_future(pacer.keep(HALL, Urgency.PREFLIGHT, 30))
-        await clock.sleep(3.0)
-        saving.cancel()
-        await asyncio.gather(saving, return_exceptions=True)
-        await pacer.turn(HALL, Urgency.FACT)
-        return clock.monotonic()
-
-    assert clock.run(story()) == 3.0
+@with_pacer()
+async def test_who_goes_away_gives_back_what_was_saved_for_it(clock: VirtualClock, pacer: Pacer) -> None:
+    saving = asyncio.ensure_future(pacer.keep(HALL, Urgency.PREFLIGHT, 30))
+    await clock.sleep(3.0)
+    saving.cancel()
+    await asyncio.gather(saving, return_exceptions=True)
+    await pacer.turn(HALL, Urgency.FACT)
+    assert clock.monotonic() == 3.0
 
 
-def test_kept_places_do_not_leave_against_a_429_that_came_meanwhile() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
-
-    async def story() -> None:
-        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 4)
-        assert await places.take()
-        waiting = asyncio.ensure_future(places.take())
-        await asyncio.sleep(0)
-        pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
-        assert not await waiting
-        assert not await places.take()
-        await clock.sleep(30.0)
-        assert await places.take(), "what is left of them is still kept"
-
-    clock.run(story())
+@with_pacer(300)
+async def test_kept_places_do_not_leave_against_a_429_that_came_meanwhile(clock: VirtualClock, pacer: Pacer) -> None:
+    places = await pacer.keep(HALL, Urgency.PREFLIGHT, 4)
+    assert await places.take()
+    waiting = asyncio.ensure_future(places.take())
+    await asyncio.sleep(0)
+    pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
+    assert not await waiting
+    assert not await places.take()
+    await clock.sleep(30.0)
+    assert await places.take(), "what is left of them is still kept"
 
 
-def test_someone_more_urgent_who_shares_a_place_brings_it_forward() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
+@with_pacer()
+async def test_someone_more_urgent_who_shares_a_place_brings_it_forward(clock: VirtualClock, pacer: Pacer) -> None:
     order: list[str] = []
-
-    async def story() -> None:
-        while pacing.wait_s(pacer.pace(HALL), clock.monotonic()) == 0.0:
-            await pacer.turn(HALL, Urgency.FACT)
-        first, second = pacer.queue(HALL, Urgency.FACT), pacer.queue(HALL, Urgency.FACT)
-        first.granted.add_done_callback(lambda _: order.append("first"))
-        second.granted.add_done_callback(lambda _: order.append("second"))
-        pacer.hurry(HALL, second, Urgency.EVIDENCE)
-        await asyncio.gather(pacer.granted(first), pacer.granted(second))
-
-    clock.run(story())
-
+    await used_up(clock, pacer)
+    first, second = pacer.queue(HALL, Urgency.FACT), pacer.queue(HALL, Urgency.FACT)
+    first.granted.add_done_callback(lambda _: order.append("first"))
+    second.granted.add_done_callback(lambda _: order.append("second"))
+    pacer.hurry(HALL, second, Urgency.EVIDENCE)
+    await asyncio.gather(pacer.granted(first), pacer.granted(second))
     assert order == ["second", "first"]
 
 
-def test_one_partner_never_slows_another() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
-
-    async def story() -> float:
-        pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=5))
-        waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
-        await pacer.turn(CLUB, Urgency.FACT)
-        at = clock.monotonic()
-        await waiting
-        return at
-
-    assert clock.run(story()) == 0.0
+@with_pacer()
+async def test_one_partner_never_slows_another(clock: VirtualClock, pacer: Pacer) -> None:
+    pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=5))
+    waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
+    await pacer.turn(CLUB, Urgency.FACT)
+    at = clock.monotonic()
+    await waiting
+    assert at == 0.0
     assert clock.monotonic() == pytest.approx(300)
 
 
-def test_a_back_off_that_begins_while_others_wait_holds_them_too() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
-
-    async def story() -> None:
-        while pacing.wait_s(pacer.pace(HALL), clock.monotonic()) == 0.0:
-            await pacer.turn(HALL, Urgency.FACT)
-        waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
-        await asyncio.sleep(0)
-        pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
-        await waiting
-
-    clock.run(story())
-
+@with_pacer()
+async def test_a_back_off_that_begins_while_others_wait_holds_them_too(clock: VirtualClock, pacer: Pacer) -> None:
+    await used_up(clock, pacer)
+    waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
+    await asyncio.sleep(0)
+    pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
+    await waiting
     assert clock.monotonic() >= 30.0
 
 
-def test_who_stops_waiting_takes_no_request_with_him() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
-
-    async def story() -> float:
-        while pacing.wait_s(pacer.pace(HALL), clock.monotonic()) == 0.0:
-            await pacer.turn(HALL, Urgency.FACT)
-        leaving = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
-        staying = asyncio.ensure_future(pacer.turn(HALL, Urgency.FACT))
-        await asyncio.sleep(0)
-        leaving.cancel()
-        await staying
-        return clock.monotonic()
-
-    assert clock.run(story()) == pytest.approx(1.0, abs=0.1)
+@with_pacer()
+async def test_who_stops_waiting_takes_no_request_with_him(clock: VirtualClock, pacer: Pacer) -> None:
+    await used_up(clock, pacer)
+    leaving = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
+    staying = asyncio.ensure_future(pacer.turn(HALL, Urgency.FACT))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await staying
+    assert clock.monotonic() == pytest.approx(1.0, abs=0.1)
 
 
-def test_closing_ends_all_waiting() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=60, clock=clock, chance=no_chance)
-
-    async def story() -> bool:
-        pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=10))
-        waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
-        await asyncio.sleep(0)
-        await pacer.aclose()
-        await asyncio.gather(waiting, return_exceptions=True)
-        return waiting.cancelled()
-
-    assert clock.run(story())
+@with_pacer()
+async def test_closing_ends_all_waiting(clock: VirtualClock, pacer: Pacer) -> None:
+    pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=10))
+    waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
+    await asyncio.sleep(0)
+    await pacer.aclose()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled()
     assert clock.monotonic() == 0.0
 
 
-def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
-
-    async def story() -> list[int]:
-        await pacer.turn(HALL, Urgency.FACT)
-        await clock.sleep(30.0)
-        await pacer.turn(HALL, Urgency.FACT)
-        seen = [pacer.last_minute(HALL), pacer.last_minute(CLUB)]
-        await clock.sleep(30.0)
-        seen.append(pacer.last_minute(HALL))
-        await pacer.turn(HALL, Urgency.FACT)
-        return [*seen, pacer.last_minute(HALL)]
-
-    assert clock.run(story()) == [2, 0, 1, 2]
+@with_pacer(300)
+async def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it(
+    clock: VirtualClock, pacer: Pacer
+) -> None:
+    await pacer.turn(HALL, Urgency.FACT)
+    await clock.sleep(30.0)
+    await pacer.turn(HALL, Urgency.FACT)
+    seen = [pacer.last_minute(HALL), pacer.last_minute(CLUB)]
+    await clock.sleep(30.0)
+    seen.append(pacer.last_minute(HALL))
+    await pacer.turn(HALL, Urgency.FACT)
+    assert [*seen, pacer.last_minute(HALL)] == [2, 0, 1, 2]
     pacer.throttled(HALL, began=60.0, retry_after=None)
     assert (pacer.budget(HALL), pacer.budget(CLUB)) == (97.5, 300)
     assert pacer.blocked_until(HALL) == 65.0

@@ -3,7 +3,6 @@
 from collections import Counter
 from datetime import timedelta
 from math import sqrt
-from random import Random
 
 import pytest
 
@@ -102,31 +101,6 @@ def test_each_is_visited_in_proportion_to_the_root_of_weight_and_rate() -> None:
 
     assert quick / slow == pytest.approx(sqrt(16.0), rel=0.1)
     assert min(seen[name] for name in wants) > 0, "nothing starves"
-
-
-def test_sharing_by_the_root_finds_changes_sooner_than_taking_turns() -> None:
-    """Forty facts, four of which change thirty times as often; one read every three seconds."""
-    chance = Random(5)
-    rates = {f"e{number:03}": 30.0 if number % 10 == 0 else 1.0 for number in range(40)}
-
-    def mean_delay(*, by_root: bool) -> float:
-        read_at = dict.fromkeys(rates, 0.0)
-        changed_at: dict[str, float] = {}
-        delays: list[float] = []
-        for cycle in range(1, 5000):
-            now = cycle * 3.0
-            for name, rate in rates.items():
-                if name not in changed_at and chance.random() < rate * 3.0 / 3600.0:
-                    changed_at[name] = now - 1.5
-            asked = [want(name, read_at[name], 1.0, rate if by_root else 1.0) for name, rate in rates.items()]
-            for one in choose(asked, 1, now, INTERVAL):
-                name = str(one.event)
-                read_at[name] = now
-                if name in changed_at:
-                    delays.append(now - changed_at.pop(name))
-        return sum(delays) / len(delays)
-
-    assert mean_delay(by_root=True) < 0.8 * mean_delay(by_root=False)
 
 
 def test_the_delay_to_expect_is_told() -> None:

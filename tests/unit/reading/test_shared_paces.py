@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from tests.unit.reading.test_gate import CLUB, FLOOR_S, HALL, World
+from tests.unit.reading.test_gate import CLUB, FLOOR_S, HALL, World, in_world
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from worker.model.exchange import Urgency
 from worker.model.facts import Json, PartnerId
@@ -86,23 +86,17 @@ def test_no_request_leaves_while_nobody_knows_whose_the_partner_is() -> None:
     assert clock.run(story()) == [0.0, pytest.approx(16.0, abs=0.5)]
 
 
-def test_a_place_that_was_kept_lets_nothing_leave_once_the_lease_is_over() -> None:
-    world = World()
-
-    async def story() -> float:
-        places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 1)
-        world.gate.lease(world.clock.monotonic())
-        fetch = world.fetch("/events/e1")
-        asked = asyncio.ensure_future(
-            world.gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.PREFLIGHT, places=places)
-        )
-        await world.clock.sleep(10.0)
-        assert not asked.done()
-        world.gate.lease(100.0)
-        await asked
-        return world.clock.monotonic()
-
-    assert world.clock.run(story()) == pytest.approx(10.0, abs=0.5)
+@in_world()
+async def test_a_place_that_was_kept_lets_nothing_leave_once_the_lease_is_over(world: World) -> None:
+    places = await world.pacer.keep(HALL, Urgency.PREFLIGHT, 1)
+    world.gate.lease(world.clock.monotonic())
+    fetch = world.fetch("/events/e1")
+    asked = asyncio.ensure_future(world.gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.PREFLIGHT, places=places))
+    await world.clock.sleep(10.0)
+    assert not asked.done()
+    world.gate.lease(100.0)
+    await asked
+    assert world.clock.monotonic() == pytest.approx(10.0, abs=0.5)
 
 
 def test_the_floor_of_each_resource_goes_with_its_partner() -> None:
@@ -126,19 +120,15 @@ def test_the_floor_of_each_resource_goes_with_its_partner() -> None:
     assert first.gate.opens_at(CLUB, "/events/") > first.clock.monotonic(), "of another's nothing is forgotten"
 
 
-def test_what_is_under_way_of_a_partner_that_is_handed_over_ends() -> None:
-    world = World(slow_s=50.0)
-
-    async def story() -> float:
-        asked = world.gate.ask(HALL, "/events/", world.fetch("list"), urgency=Urgency.LISTING)
-        task = asyncio.ensure_future(asked)
-        await world.clock.sleep(1.0)
-        waits = {"/events/": FLOOR_S}
-        said = world.gate.handed_over(HALL)["waits_s"]
-        assert said == waits, "the service has been asked, and the next one must know"
-        assert world.gate.handed_over(HALL)["waits_s"] == said, "and also where the first word of it was lost"
-        with pytest.raises(BaseException):  # noqa: B017, PT011 - whoever waited is cancelled
-            await task
-        return world.clock.monotonic()
-
-    assert world.clock.run(story()) == 1.0
+@in_world(slow_s=50.0)
+async def test_what_is_under_way_of_a_partner_that_is_handed_over_ends(world: World) -> None:
+    asked = world.gate.ask(HALL, "/events/", world.fetch("list"), urgency=Urgency.LISTING)
+    task = asyncio.ensure_future(asked)
+    await world.clock.sleep(1.0)
+    waits = {"/events/": FLOOR_S}
+    said = world.gate.handed_over(HALL)["waits_s"]
+    assert said == waits, "the service has been asked, and the next one must know"
+    assert world.gate.handed_over(HALL)["waits_s"] == said, "and also where the first word of it was lost"
+    with pytest.raises(BaseException):  # noqa: B017, PT011 - whoever waited is cancelled
+        await task
+    assert world.clock.monotonic() == 1.0

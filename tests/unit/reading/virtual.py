@@ -1,9 +1,11 @@
 """A clock that tests own: it stands still until everything waits, and then goes to the next wake-up."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from heapq import heappop, heappush
+from inspect import Signature, signature
 from itertools import count
 from typing import Any, TypeVar
 
@@ -51,6 +53,22 @@ class VirtualClock:
             self.seconds = max(self.seconds, wake_at)
             if not woken.done():
                 woken.set_result(None)
+
+
+def virtually(make: Callable[[], tuple[VirtualClock, tuple[Any, ...]]]) -> Callable[[Callable[..., Any]], Any]:
+    """Makes a story a test, which runs in the time of a clock; ``make``: that clock, and what the story is given."""
+
+    def made(story: Callable[..., Any]) -> Callable[..., None]:
+        @wraps(story)
+        def test(**cases: Any) -> None:  # noqa: ANN401 - what a table has
+            clock, given = make()
+            clock.run(story(*given, **cases))
+
+        left = [one.replace(kind=one.KEYWORD_ONLY) for one in signature(story).parameters.values()]
+        test.__signature__ = Signature(left[len(make()[1]) :])  # type: ignore[attr-defined] # what pytest is to give it
+        return test
+
+    return made
 
 
 def no_chance() -> float:
