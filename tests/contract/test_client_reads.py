@@ -559,10 +559,9 @@ def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_first() -
 
 def test_what_stands_beside_a_list_in_a_record_of_its_own_is_heard() -> None:
     world = World(assumptions=assumed("campaigns.items", "campaigns.items"))
-    pages = (
-        {"items": [{"tc": tc, "tc_run_id": 7}], "total": 2, "nextPage": more} for tc, more in (("a", 2), ("b", None))
-    )
-    world.on(CAMPAIGNS, *(answer({"campaigns": page}) for page in pages))
+    first: Json = {"items": [{"tc": "a", "tc_run_id": 7}], "total": 2, "nextPage": 2}
+    second: Json = {"items": [{"tc": "b", "tc_run_id": 7}], "total": 2, "nextPage": None}
+    world.on(CAMPAIGNS, answer({"campaigns": first}), answer({"campaigns": second}))
     found = world.clock.run(world.read("campaigns"))
 
     assert isinstance(found, Known)
