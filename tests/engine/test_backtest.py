@@ -43,6 +43,13 @@ def rows(folder: Path, rules: str, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
+async def days(here: Town, count: float) -> None:
+    """Lets days pass, with a poll in each hour: no silence is so long that what fires after it waits for somebody."""
+    for _ in range(round(count * 24)):
+        here.loop.jump(3590)
+        await here.run(3)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a worker has left: e1 was cancelled, e2 archived for a minute, e3 archived for a moment, e4 flagged."""
@@ -140,6 +147,30 @@ def test_what_had_fired_before_the_record_begins_does_not_fire_again(
     monkeypatch.setattr("worker.cli.backtest.WARM_UP", timedelta(0))
     found = rows(home, RULES, "--since", "2026-03-01T12:00:20Z")
     assert [(one["kind"], one["event"]) for one in found] == [("same", "e2")] * 2, "e1 is still cancelled"
+
+
+def test_events_that_all_have_older_writes_are_judged_all_the_same(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: slow-down
+    when: event.category == 'party'
+    do: [{optimisation: 'OFF'}]
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        here.set("e1", category="party")
+        await here.run(10)
+        await days(here, 2)
+        here.set("e1", status="cancelled")
+        await here.run(10)
+
+    settle_in(tmp_path, rules=rules)
+    with town(tmp_path, world(happening("e1")), rules) as (_, play):
+        play(script)
+    assert told(tmp_path, rules, "--since", "2026-03-03T11:30:00Z") == [("same", "e1", "pause")]
 
 
 def test_a_fact_that_nobody_recorded_is_named(home: Path) -> None:

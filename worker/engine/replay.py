@@ -218,7 +218,7 @@ class Recorded(WorldService):
                 state.known.add(event)
         past.fresh.clear()
         memory = replace(state.memory, **{name: getattr(past.memory, name) for name in OF_THE_RECORD})
-        if len(state.known) != met or memory.gone != state.memory.gone:
+        if not self._in_sight or len(state.known) != met or memory.gone != state.memory.gone:
             self._in_sight = frozenset(state.known - memory.gone.keys())
         store, memory = memory != state.memory, replace(memory, listed_at=now)
         state.last_ok_at = now
