@@ -45,8 +45,8 @@ def rows(folder: Path, rules: str, *arguments: str) -> list[dict[str, Any]]:
 
 async def days(here: Town, count: float) -> None:
     """Lets days pass, with a poll in each hour: no silence is so long that what fires after it waits for somebody."""
-    for _ in range(round(count * 24)):
-        here.loop.jump(3590)
+    for _ in range(round(count * 86400 / 3503)):
+        here.loop.jump(3500)
         await here.run(3)
 
 
@@ -141,15 +141,7 @@ def test_since_shows_less_and_what_went_before_is_counted(home: Path) -> None:
     )
 
 
-def test_what_had_fired_before_the_record_begins_does_not_fire_again(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("worker.cli.backtest.WARM_UP", timedelta(0))
-    found = rows(home, RULES, "--since", "2026-03-01T12:00:20Z")
-    assert [(one["kind"], one["event"]) for one in found] == [("same", "e2")] * 2, "e1 is still cancelled"
-
-
-def test_events_that_all_have_older_writes_are_judged_all_the_same(tmp_path: Path) -> None:
+def test_what_had_fired_before_the_replay_begins_does_not_fire_again_and_is_judged_all_the_same(tmp_path: Path) -> None:
     rules = """
 rules:
   - id: slow-down
@@ -170,7 +162,98 @@ rules:
     settle_in(tmp_path, rules=rules)
     with town(tmp_path, world(happening("e1")), rules) as (_, play):
         play(script)
-    assert told(tmp_path, rules, "--since", "2026-03-03T11:30:00Z") == [("same", "e1", "pause")]
+    found = backtest(tmp_path, rules, "--format", "json", "--since", "2026-03-03T11:30:00Z").json
+    assert [(one["kind"], one["event"], one["action"]) for one in found["writes"]] == [("same", "e1", "pause")]
+    assert found["partners"][PARTNER]["before"] == 0, "it is a party still"
+
+
+LONG_AGO = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: slow-down-after
+    after: pause-cancelled
+    when: event.category == 'late'
+    do: [{optimisation: 'OFF'}]
+  - id: seldom
+    when: event.category == 'party'
+    cooldown: 3d
+    do: [{ad_optimisation: 'OFF'}]
+  - id: launch
+    when: setup.state == 'NONE' && event.category == 'launch'
+    spend: {per_event: 2000, per_week: 900}
+    do: [{create_draft: {goal: ROAS, total_budget: 500}}]
+  - id: in-two-steps
+    when: event.category == 'two'
+    do: [{optimisation: 'OFF'}, {wait: 3d}, {ad_optimisation: 'OFF'}]
+  - id: asked
+    when: event.category == 'asked'
+    do: [pause]
+  - id: once-paused
+    when: event.category == 'asked' && event.client_campaign_status == 'PAUSED'
+    do: [{optimisation: 'OFF'}]
+  - id: on-another-size
+    on_change: {fact: event, by: capacity}
+    when: event.status == 'active'
+    cooldown: 3d
+    do: [pause]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "arguments", "of_the_change"),
+    [(timedelta(days=8), ["--since", "2026-03-03T23:00:00Z"], "same"), (timedelta(days=2), [], "gone")],
+)
+def test_what_was_written_long_before_holds_and_starts_what_it_did_then(
+    tmp_path: Path, kept: timedelta, arguments: list[str], of_the_change: str
+) -> None:
+    """By `after`, `cooldown`, `spend`, `wait` and an approval. A change that is held for longer than changes are kept
+    is in no record."""
+
+    async def script(here: Town) -> None:
+        await here.run(7)
+        await here.kill()
+        here.loop.jump(7200)
+        here.set("e7", category="asked")
+        here.start()
+        await here.run(20)
+        here.set("e1", status="cancelled")
+        here.set("e2", category="party", ad_campaign_optimisation_status="ON")
+        here.set("e3", category="launch")
+        here.set("e5", category="two", ad_campaign_optimisation_status="ON")
+        here.set("e6", capacity=10)
+        await here.run(30)
+        here.set("e2", by="person", category="other", ad_campaign_optimisation_status="ON")
+        here.set("e6", by="person", capacity=20, client_campaign_status="RUNNING")
+        await here.run(20)
+        await days(here, 2.5)
+        here.set("e1", category="late")
+        here.set("e2", category="party")
+        here.set("e4", category="launch")
+        await here.run(30)
+        (asked,) = [one for one in here.writes() if one.state == "waiting"]
+        now = here.clock.now()
+        here.ledger.apply(Commit(at=now, moves=(approved(asked, because="looked", by="ann", now=now),)))
+        await days(here, 1)
+
+    settle_in(tmp_path, rules=LONG_AGO)
+    place = world(happening("e1", category="x"), *(happening(f"e{number}") for number in range(2, 8)))
+    with town(tmp_path, place, LONG_AGO, requests_per_minute=1200, observations_kept=kept) as (here, play):
+        play(script)
+        held = [(write.key.event, write.held_by) for write in here.writes() if not write.final]
+        assert held == [("e4", "spend")]
+    found = rows(tmp_path, LONG_AGO, *arguments)
+    assert {(one["event"], one["action"]): one["kind"] for one in found} == {
+        ("e1", "optimisation"): "same",
+        ("e2", "ad_optimisation"): "same",
+        ("e4", "create_draft"): "same",
+        ("e5", "ad_optimisation"): "same",
+        ("e6", "pause"): of_the_change,
+        ("e7", "optimisation"): "same",
+    }
+    (launched,) = [one for one in found if one["event"] == "e4"]
+    assert launched["would"]["state"] == "planned", "what was spent before holds it"
 
 
 def test_a_fact_that_nobody_recorded_is_named(home: Path) -> None:

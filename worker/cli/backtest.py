@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, get_args
@@ -19,19 +19,20 @@ from worker.engine.explaining import last_poll
 from worker.engine.operators import Word
 from worker.engine.playing import Bench
 from worker.engine.replay import Difference, Kind, Recording, Replay, Replayed, Said, differences
+from worker.engine.views import sendings_reach
 from worker.ledger.reading import LedgerReader
 from worker.model.commits import LogFilter
 from worker.model.errors import NotFound
 from worker.model.facts import Json, PartnerId, WriteId, spelled
-from worker.model.writes import Write
+from worker.model.rules import Rule
+from worker.model.writes import UNSENT, Plan, State, Write
+from worker.rules.facts import windows_of
 from worker.rules.load import load_rules
 from worker.system import utc_now
 from worker.web.views import writes_json
 
 app = typer.Typer()
 
-WARM_UP = timedelta(days=1)
-"""How long before ``--since`` the replay begins, to know what had fired by then."""
 TABLE = ("kind", "partner", "event", "action", "after", "made", "would", "why")
 
 
@@ -60,8 +61,8 @@ def backtest(
     """Run a rule folder over what was observed, and show which writes would be new, gone, earlier or later.
 
     The daemon's own cycle runs, on every change that the ledger has recorded (see observations.keep). Offline, and
-    nothing is written. The folder is taken to have been in force since a day before --since, or as far back as is
-    recorded.
+    nothing is written. The folder is taken to have been in force since a day before --since, or for as long as its
+    rules look back. What was written before that counts as it was made.
 
     Example: campaign-worker backtest --rules rules-new --since 7d
     """
@@ -92,7 +93,7 @@ def _partners(ledger: LedgerReader, config: Config) -> Iterator[PartnerId]:
 
 
 def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: PartnerId, since: datetime | None) -> Tested:
-    history = ledger.history(partner, since - WARM_UP if since is not None else None)
+    history = ledger.history(partner, since - _reach(bench.rules.rules) if since is not None else None)
     made = ledger.writes(partner=partner)
     begins, recorded = history.begins, ledger.facts_begin(partner)
     shown_from = begins if since is None or recorded is None else max(since, recorded)
@@ -107,6 +108,8 @@ def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: Partner
         begins=begins,
         until=until,
         made=made,
+        before=[_as_of(ledger, one, begins) for one in made if one.planned_at < begins],
+        sent=ledger.attempts(partner, begins),
         said=list(_said(ledger, partner, begins, {one.id: one for one in made})),
         tolerance=tolerance,
     )
@@ -125,6 +128,23 @@ def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: Partner
         before=sum(1 for one in replayed.writes if one.planned_at < shown_from),
         found=tuple(one for one in found if _latest(one) >= shown_from),
     )
+
+
+def _reach(rules: Sequence[Rule]) -> timedelta:
+    """How long before ``--since`` the replay begins, to know what had fired by then: as long as a rule looks back."""
+    holds = (rule.hold_for for rule in rules if rule.hold_for is not None)
+    return max([sendings_reach(rules), *holds, *windows_of(rules).values()])
+
+
+def _as_of(ledger: LedgerReader, write: Write, at: datetime) -> Write:
+    """The write as it stood then, if nothing of it was sent. Else it is taken to have come to its end already, and so
+    is what an operator asked for."""
+    if write.by_operator or write.changed_at < at or (write.first_sent_at is not None and write.first_sent_at < at):
+        return write
+    kinds = [str(one["kind"]) for one in ledger.log(LogFilter(write=write.id, until=at))]
+    state: State = "waiting" if [one for one in kinds if one in UNSENT][-1:] == ["waiting"] else "planned"
+    plan = Plan(key=write.key, intent=write.intent, state=state, reason=write.reason, why=write.why, rules=write.rules)
+    return replace(plan.write(write.id, write.planned_at), approved="approved" in kinds)
 
 
 def _said(ledger: LedgerReader, partner: PartnerId, since: datetime, made: Mapping[WriteId, Write]) -> Iterator[Said]:

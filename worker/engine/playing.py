@@ -267,6 +267,9 @@ class Scratch(Ledger, Protocol):
     def clear(self) -> None:
         """Forgets everything."""
 
+    def recall(self, known: Sequence[Write], sent: Sequence[Mapping[str, Json]]) -> None:
+        """Takes over writes of another ledger, under their numbers, and what was sent of them."""
+
     def reopen(self, changes: list[MemoryChange], records: list[Record]) -> None:
         """Replaces memories, as an operator's `again` does."""
 

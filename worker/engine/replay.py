@@ -25,7 +25,7 @@ from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, O
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Trace, WriteId
 from worker.model.rules import RuleSet, Truth
-from worker.model.writes import Intent, Plan, Write, WriteKey
+from worker.model.writes import UNSENT, Intent, Plan, Write, WriteKey
 from worker.writes.evidence import CONFIRM, fact_key
 
 NOT_RECORDED = replace(UNREAD, why="it was not recorded")
@@ -345,14 +345,16 @@ class Said:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """What the ledger holds of one partner. ``begins``: where its changes do, and ``until``: the last poll; ``made``:
-    every write; ``said``: what was said of them since, in order. ``tolerance``: two writes within
-    it may be the same."""
+    every write; ``before``: those that were planned before it begins, as they stood then, and ``sent``: their attempts
+    by then; ``said``: what was said of them since, in order. ``tolerance``: two writes within it may be the same."""
 
     partner: PartnerId
     history: History
     begins: datetime
     until: datetime
     made: Sequence[Write]
+    before: Sequence[Write]
+    sent: Sequence[Mapping[str, Json]]
     said: Sequence[Said]
     tolerance: timedelta
 
@@ -383,16 +385,21 @@ class Replay:
         self._interval = bench.settings.interval
         self._ledger = bench.ledger
         self._ledger.clear()
+        self._ledger.recall(recording.before, recording.sent)
         rules = [rule for rule in bench.rules.rules if rule.applies_to(recording.partner)]
         self._asking = {rule.id: rule for rule in rules if set(names_read(rule)) - {EVENT.name}}
         self._unseen: dict[tuple[RuleId, FactKey], set[EventId]] = {}
         self._plans: list[Plan] = []
-        since = [one for one in recording.made if one.planned_at >= self._start and not one.by_operator]
+        unsent = [one for one in recording.before if one.state in UNSENT]
+        over = {one.id for one in recording.before} - {one.id for one in unsent}
+        since = [one for one in recording.made if one.id not in over and not one.by_operator]
         clock = VirtualClock(self._loop, self._start)
         self._past = Past(recording.partner, open_way(rules), clock)
         self._past.hide(since)
         self._stage = Recorded(self._past, bench, recording, since)
-        self._remember([one for one in recording.made if one.planned_at < self._start], bench.rules)
+        for write in unsent:
+            self._stage.same_as(write)
+        self._remember(recording.before, bench.rules)
         parts = Parts(
             clock=clock,
             service=self._stage,
@@ -405,7 +412,8 @@ class Replay:
 
     def _remember(self, before: Iterable[Write], rules: RuleSet) -> None:
         """A rule that had fired before the record begins is taken to be in that episode still: what was true all the
-        time does not fire again, and what has turned false meanwhile closes it at the first poll."""
+        time does not fire again, and what has turned false meanwhile closes it at the first poll. One that comes after
+        another rule has come after all that this one wrote by then."""
         memories: dict[tuple[EventId, RuleId], RuleMemory] = {}
         for write in before:
             rule = rules.get(write.key.rule)
@@ -419,6 +427,7 @@ class Replay:
                     open=True,
                     fired=True,
                     fired_at=write.planned_at,
+                    after=write.id,
                 )
         self._ledger.apply(Commit(at=self._start, memory=tuple(memories.values())))
 
@@ -447,7 +456,8 @@ class Replay:
         """What came of it: each write with why it was planned."""
         made = self._ledger.writes(partner=self._recording.partner)
         plans = {one.key: one for one in self._plans}
-        writes = tuple(replace(one, reason=plans[one.key].reason, why=plans[one.key].why) for one in made)
+        new = [(one, plans[one.key]) for one in made if one.key in plans]
+        writes = tuple(replace(one, reason=plan.reason, why=plan.why) for one, plan in new)
         return Replayed(writes=writes, unseen=self._never_seen(), polls=self._play.polls)
 
     def _let_pass(self, until: datetime) -> None:

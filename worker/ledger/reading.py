@@ -293,8 +293,7 @@ class LedgerReader:
         return int(found[0].task_reads) if found else 0
 
     def late_s(self, write: Write) -> float:
-        """So long after the write's last attempt was recorded a byte of it may still leave, also where who made it is
-        gone; 0 where one process has the ledger, which ends with it."""
+        """So long after the write's last attempt was recorded a byte of it may still leave; 0 outside of a fleet."""
         found = self._store.rows(OF_ATTEMPT, {"of_write": write.id, "of_attempt": write.attempt})
         return float(found[0].late_s) if found else 0.0
 
@@ -312,6 +311,10 @@ class LedgerReader:
             if wanted is not None:
                 query = query.where(writes.c[column] == wanted)
         return list(self._writes(query))
+
+    def attempts(self, partner: PartnerId, until: datetime) -> Sequence[Mapping[str, Json]]:
+        """What was sent for a partner by then, as it is stored."""
+        return [row._asdict() for row in self._store.rows(select(attempts).where(_A.partner == partner, _A.at < until))]
 
     def state_counts(self) -> dict[State, int]:
         """How many writes are in each state that occurs."""

@@ -57,6 +57,7 @@ from worker.ledger.rows import (
     settle_attempt,
     stored_memory,
     update_write,
+    write_row,
 )
 from worker.ledger.tables import (
     action_log,
@@ -88,7 +89,7 @@ from worker.model.commits import (
     of_write,
 )
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
-from worker.model.facts import EventId, PartnerId, RuleId
+from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import Write
 
 NowClock = Callable[[], datetime]
@@ -540,6 +541,14 @@ class ScratchLedger(SqlLedger):
         with self._store.writing() as connection:
             for emptied in _CLEAR:
                 connection.execute(emptied)
+
+    def recall(self, known: Sequence[Write], sent: Sequence[Mapping[str, Json]]) -> None:
+        """See `Scratch`. Whatever comes later comes after them, however long the log was that they were in."""
+        stored = [{"id": write.id, **write_row(replace(write, changed_seq=0, sent_seq=0))} for write in known]
+        with self._store.writing() as connection:
+            for table, rows in ((writes, stored), (attempts, sent)):
+                if rows:
+                    connection.execute(insert(table), rows)
 
 
 _AFTER_ALL = 1 << 40
