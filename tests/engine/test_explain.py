@@ -263,6 +263,30 @@ def test_rules_that_do_not_load_are_explained_by_the_ledger_alone(home: Path, tm
     assert "removed" not in called.out, "nobody knows that"
 
 
+def test_what_a_rule_does_for_other_events_counts_for_its_limit(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: one-a-day
+    when: event.category == 'party'
+    limit: {per_rule_per_day: 1}
+    mode: approve
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        await here.run(7)
+        here.set("e1", category="party")
+        await here.run(7)
+        here.set("e2", category="party")
+        await here.run(7)
+
+    settle_in(tmp_path, rules=rules)
+    with town(tmp_path, world(happening("e1"), happening("e2")), rules) as (_, play):
+        play(script)
+    found = rule(tmp_path, "one-a-day", event="e2")
+    assert (found["standing"], found["reason"]) == ("held", "limit"), "the write of e1 is planned and not sent yet"
+
+
 def test_writes_that_are_held_stand_beside_the_rule(tmp_path: Path) -> None:
     settle_in(tmp_path, rules=RULES)
 

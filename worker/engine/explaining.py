@@ -230,7 +230,7 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
         memory=memory,
         observations={},
         memories={(asked.event, rule): one for rule, one in memories.items()},
-        writes=tuple(one for one in of_event if not one.final),
+        writes=ledger.open_writes(asked.partner),
     )
     judged = _judged(ledger, asked, asked.rules, poll) if asked.rules is not None else None
     writes = [as_of_now(one, halts) for one in of_event if not one.final or _of_last(one, memories)]
