@@ -137,10 +137,18 @@ def test_an_earlier_time_is_explained_by_the_facts_of_then(home: Path) -> None:
     (found,) = one["rules"]
     assert (one["at"], found["standing"], found["since"]) == (fired_at, "true", fired_at)
     assert parts(found["condition"]) == [("event.status == 'cancelled'", "true")]
+    assert [one["action"] for one in found["writes"]] == ["pause"], "what came of that firing"
 
     before = told(explain(home, "--partner", PARTNER, "--at", "2026-03-01T12:00:05Z", "--format", "json"))
     found = next(one for one in before[0]["rules"] if one["rule"] == "pause-cancelled")
-    assert (found["standing"], found["fired"]) == ("false", None)
+    assert (found["standing"], found["fired"], found["memory"], found["writes"]) == ("false", None, None, [])
+    assert [one["watched"] for one in before[0]["rules"]] == [[]] * 4, "what is remembered is of now"
+
+    of_e4 = told(explain(home, "--at", "2026-03-01T12:00:05Z", "--format", "json", event="e4"))
+    assert (of_e4[0]["gone_at"], told(explain(home, "--format", "json", event="e4"))[0]["gone_at"] is None) == (
+        None,
+        False,
+    )
 
     early = explain(home, "--at", "2026-02-01T12:00:00Z")
     assert (early.code, early.out) == (1, "")

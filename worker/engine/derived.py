@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from worker.engine.ports import ReadableLedger
 from worker.model.actions import ACTIONS
-from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, Observed
+from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, Observed, PartnerMemory, memory_of
 from worker.model.facts import (
     EventId,
     Fact,
@@ -352,6 +352,11 @@ def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Known:
 
 
 # What was.
+
+
+def recorded_memory(partner: PartnerId, fact: Fact) -> PartnerMemory:
+    """The partner's memory as it was kept with the changes."""
+    return memory_of(PartnerMemory, {"partner": partner, **record_of(fact)})
 
 
 def _with_past(

@@ -1,20 +1,21 @@
 """Why each rule did or did not fire for one event: the daemon's own `decide` on what the ledger holds, taken apart.
 
 Nothing was stored for this. Facts, memory and writes are the ledger's as of the last poll, and the daemon would decide
-the same; of an earlier time it has the facts, and the log's own word of what fired then and what was held.
+the same; of an earlier time it has the facts, and the log's own word of what fired then and what was held. What is
+remembered now is no part of that.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
 from worker.engine.decide import Decision, decide
-from worker.engine.derived import EVENTS, PastAsked, derived, of_all
+from worker.engine.derived import EVENTS, PastAsked, derived, of_all, recorded_memory
 from worker.engine.ports import ReadableLedger
 from worker.engine.views import DecidingSettings, PollView, sendings_reach
 from worker.guards import as_of_now
-from worker.model.commits import OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
+from worker.model.commits import MEMORY, OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
@@ -154,7 +155,8 @@ class WatchedFact:
 class RuleExplained:
     """One rule for one event at a moment. ``since``: since when it is held, or has fired and waits. ``until``: until
     when it is held; ``next_at``: the next time of its ``at``. ``change``: previous, added and removed. ``fired``,
-    ``held``: the log's last such records up to then. ``writes``: those that are not final or of the last episode."""
+    ``held``: the log's last such records up to then. ``writes``: those planned by then that are not final now, or came
+    of the last firing. Of an earlier time there is no ``memory``, and nothing ``watched``."""
 
     rule: RuleId
     place: str
@@ -218,22 +220,27 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     """Every rule of the folder, and every rule that the ledger remembers for the partner, by id."""
     looked_at = last_poll(ledger, asked.partner)
     at = asked.at or looked_at or asked.now
-    memory = ledger.partner_memory(asked.partner) or PartnerMemory(partner=asked.partner)
-    memories = {one.rule: one for one in ledger.rule_memories(asked.partner, asked.event)}
     words = _words(ledger, asked, at)
+    past, until = asked.at is not None, at + MILLISECOND
+    of = asked.partner, asked.event
+    seen = ledger.observed_at(*of, until) if past else ledger.observed(*of)
+    then = next((recorded_memory(asked.partner, one.fact) for one in seen if one.key == MEMORY), None)
+    memory = (then if past else ledger.partner_memory(asked.partner)) or PartnerMemory(partner=asked.partner)
+    memories = {} if past else {one.rule: one for one in ledger.rule_memories(*of)}
+    made = ledger.writes(event=asked.event, partner=asked.partner)
+    made = [one for one in made if not past or one.planned_at <= until]
     loaded = {} if asked.rules is None else {rule.id: rule for rule in asked.rules.rules}
     halts = ledger.halts(asked.now)
-    of_event = ledger.writes(event=asked.event, partner=asked.partner)
     poll = PollView(
         partner=asked.partner,
         now=at,
         memory=memory,
         observations={},
         memories={(asked.event, rule): one for rule, one in memories.items()},
-        writes=ledger.open_writes(asked.partner),
+        writes=() if past else ledger.open_writes(asked.partner),
     )
-    judged = _judged(ledger, asked, asked.rules, poll) if asked.rules is not None else None
-    writes = [as_of_now(one, halts) for one in of_event if not one.final or _of_last(one, memories)]
+    judged = _judged(ledger, asked, asked.rules, poll, seen) if asked.rules is not None else None
+    writes = [as_of_now(one, halts) for one in made if not one.final or _of_last(one, words)]
     known = {*loaded, *memory.rules, *memories, *(rule for rule, _ in words)}
     return EventExplained(
         partner=asked.partner,
@@ -264,10 +271,12 @@ class _Judged(NamedTuple):
     decision: Decision
 
 
-def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, poll: PollView) -> _Judged:
+def _judged(
+    ledger: ReadableLedger, asked: Question, rules: RuleSet, poll: PollView, seen: Sequence[Observed]
+) -> _Judged:
     """Of an earlier time there is no memory: what fired and was held then is told by the log."""
     partner, event, until = asked.partner, asked.event, poll.now + MILLISECOND
-    seen = ledger.observed(partner, event) if asked.at is None else ledger.observed_at(partner, event, until)
+    past = asked.at is not None
     facts = {one.key: _as_of(one, poll.now) for one in seen if not one.key.name.startswith("#")}
     if any(EVENTS.name in rule.names for rule in rules.rules):
         listed = {one.event: one.fact for one in ledger.history(partner, until).start if one.key == EVENT}
@@ -277,20 +286,17 @@ def _judged(ledger: ReadableLedger, asked: Question, rules: RuleSet, poll: PollV
         poll,
         observations=derived({event: Observation(partner=partner, event=event, facts=facts)}, ledger, then),
         looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
-        sendings=ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
+        sendings={} if past else ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
         episode_writes=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
         target_writes=lambda event, target: ledger.target_writes(partner, event, target),
     )
-    past = asked.at is not None
-    if past:
-        poll = replace(poll, memory=PartnerMemory(partner=partner), memories={}, writes=(), sendings={})
     return _Judged(asked, poll.now, past, decide(rules, poll, asked.settings))
 
 
-def _of_last(write: Write, memories: Mapping[RuleId, RuleMemory]) -> bool:
+def _of_last(write: Write, words: Mapping[tuple[RuleId, str], LogWord]) -> bool:
     """What came of the last firing is asked as often as what is open."""
-    memory = memories.get(write.key.rule)
-    return memory is not None and memory.episode == write.key.episode
+    fired = words.get((write.key.rule, "fired"))
+    return fired is not None and fired.episode == write.key.episode
 
 
 def _as_of(one: Observed, at: datetime) -> Fact:

@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from worker.engine.decide import Decision
-from worker.engine.derived import effect_of
+from worker.engine.derived import effect_of, recorded_memory
 from worker.engine.episodes import JUST_AFTER
 from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown, open_way
 from worker.engine.ports import Listing, Parts, RulesInUse
-from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState, recorded_memory
+from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState
 from worker.engine.views import EngineSettings, names_read
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest

@@ -28,7 +28,6 @@ from worker.model.commits import (
     PartnerMemory,
     Record,
     RuleMemory,
-    memory_of,
     stored_form,
 )
 from worker.model.errors import StateConflict
@@ -608,8 +607,3 @@ def _of_partner(partner: PartnerId, change: Change) -> Iterator[Record]:
                 yield _changed(partner, None, (f"{name}.{one}", was[one], now_is[one]), change.now.at)
     elif name in LISTS and _differ(was, now_is):
         yield _changed(partner, None, (name, was, now_is), change.now.at)
-
-
-def recorded_memory(partner: PartnerId, fact: Fact) -> PartnerMemory:
-    """The partner's memory as it was kept with the changes."""
-    return memory_of(PartnerMemory, {"partner": partner, **record_of(fact)})
