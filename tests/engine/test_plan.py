@@ -12,7 +12,21 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.rehearsing import rehearsed
-from tests.worlds import OTHER, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, plays, tenant, town, world
+from tests.worlds import (
+    OTHER,
+    PARTNER,
+    PAUSE,
+    QUICK,
+    Town,
+    draft,
+    happening,
+    in_town,
+    plays,
+    rule_set,
+    tenant,
+    town,
+    world,
+)
 from worker.engine.rehearsal import Rehearsed
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
@@ -248,6 +262,49 @@ def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(tmp_
 
     place = world(happening("e1"), draft("e2"))
     plays(script, tmp_path, place, RULES)
+
+
+def test_of_one_event_it_is_told_what_all_events_together_make_of_it(tmp_path: Path) -> None:
+    rules = """
+rules:
+  - id: many
+    when: event.category == 'party'
+    surge: {events: 2, within: 10m}
+    do: [{optimisation: 'OFF'}]
+  - id: one-a-day
+    when: event.category == 'party'
+    limit: {per_rule_per_day: 1}
+    do: [{ad_optimisation: 'OFF'}]
+  - id: crowded
+    when: events.filter(e, e.category == 'party').size() > 2 && event.id == 'e3'
+    do: [pause]
+"""
+
+    async def script(here: Town) -> None:
+        here.rules.current = rule_set("rules: []")
+        await here.run(10)
+        here.rules.current = rule_set(rules)
+        whole = await rehearsed(here, beside=True)
+        found = await rehearsed(here, beside=True, only="e3")
+        assert [row.key.event for row in found.rows] == ["e3"] * 3
+        assert [(row.key, row.becomes, row.reason) for row in found.rows] == [
+            (row.key, row.becomes, row.reason) for row in whole.rows if row.key.event == "e3"
+        ]
+        assert {(row.key.rule, row.becomes, row.reason) for row in found.rows} >= {
+            ("many", "waiting", "surge"),
+            ("one-a-day", "held", "limit"),
+        }
+        assert found.report.events == 1
+
+    place = world(*(happening(f"e{number}", category="party") for number in range(1, 4)))
+    with town(tmp_path, place, rules) as (_, play):
+        play(script)
+
+
+def test_where_one_event_is_read_it_is_said_what_is_not_known_for_it(tmp_path: Path) -> None:
+    called = call("plan", "--event", "e1", config=settle_in(tmp_path, rules=PAUSE))
+    assert called.code == 0
+    assert "only e1 is read: what counts for all events together is not known" in called.err
 
 
 @in_town(world(happening("e1")))

@@ -67,9 +67,11 @@ def plan(
     looked_at, found = asyncio.run(_rehearsed(config, rules, event=event, partner=partner, within=within))
     if event is not None and not any(one.report.events for one in found):
         raise _stranger(config, f"no event '{event}' is there", event=event)
+    if event is not None and looked_at is None:
+        say(f"only {event} is read: what counts for all events together is not known (surge, limits, `events`)")
     rows: list[Row] = []
     for one in found:
-        own = [row for row in one.rows if rule in (None, row.key.rule, *row.rules) and event in (None, row.key.event)]
+        own = [row for row in one.rows if rule in (None, row.key.rule, *row.rules)]
         _say(one, own, looked_at, config)
         for each in one.unsure:
             if rule in (None, each.rule):

@@ -41,7 +41,8 @@ from worker.writes.undo import Undo, undo_steps
 
 
 class Memory:
-    """A world that stands still: the facts of one partner that are known, of all events or of ``only`` one."""
+    """A world that stands still: the facts of one partner that are known. ``only``: the one event that is asked about;
+    of others nothing is read."""
 
     version = 0
     listed = True
@@ -53,8 +54,7 @@ class Memory:
     def recall(self, state: PartnerState) -> None:
         """What a daemon has seen, as the ledger holds it. Whether it still is so is the daemon's business."""
         for event, facts in state.stored.facts.items():
-            if self.only in (None, event) or event == OF_PARTNER:
-                self.facts.update({(event, key): fact for key, fact in facts.items()})
+            self.facts.update({(event, key): fact for key, fact in facts.items()})
         for event in state.memory.gone:
             self.facts[event, EVENT] = Unknown(code="gone", why="the service answered 404")
 
@@ -78,8 +78,8 @@ class Memory:
 
 class Remembered(WorldService):
     """A `Service` and a reader over what is known. ``spelling``: spells requests, and is asked nothing; ``ask``: who is
-    asked for what is not known, ``within`` so long after the list was read; without it nobody is. ``events``,
-    ``facts``: how many were read; ``not_read``: what was asked for in vain."""
+    asked for what is not known, ``within`` so long after the list was read; without it nobody is. ``only``: the one
+    event that is told of. ``events``, ``facts``: how many were read; ``not_read``: what was asked for in vain."""
 
     def __init__(
         self, memory: Memory, spelling: Service, clock: Clock, ask: Service | None, within: timedelta | None
@@ -89,6 +89,8 @@ class Remembered(WorldService):
         self._memory = memory
         self._ask = ask
         self._within = within
+        self.only = memory.only
+        self._alone = ask is not None and self.only is not None
         self._ends: float | None = None
         self.events: int | None = None
         self.facts = 0
@@ -100,18 +102,18 @@ class Remembered(WorldService):
             self._memory.recall(state)
 
     async def listing(self, partner: PartnerId, needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
-        """The list, or the one event that is asked about."""
+        """The list, or the one event that is read."""
         lists = super().listing(partner) if self._ask is None else self._ask.listing(partner, needed)
-        async for found in lists if self._ask is None or self._memory.only is None else self._one(partner):
+        async for found in self._one(partner) if self._alone else lists:
             self._memory.facts.update({(event, EVENT): fact for event, fact in found.events.items()})
             self.events = len(found.events)
             if self._within is not None:
                 self._ends = self._clock.monotonic() + self._within.total_seconds()
-            yield found if self._memory.only is None else replace(found, complete=False)
+            yield found
 
     async def _one(self, partner: PartnerId) -> AsyncIterator[Listing]:
         """The one event, as if it were a list that says nothing of the others."""
-        event = self._memory.only or EventId("")
+        event = self.only or EventId("")
         fact = await cast(Service, self._ask).read(partner, event, EVENT, urgency=Urgency.FACT)
         events = {event: fact} if isinstance(fact, Known) else {}
         why = fact.why if isinstance(fact, Unknown) else ""
@@ -129,7 +131,7 @@ class Remembered(WorldService):
     ) -> Fact:
         """The fact as it is known, else as the service says now; unknown where nobody says so in time."""
         place = self._memory.place(event or OF_PARTNER, key)
-        if self._memory.only is not None and event not in (None, self._memory.only):
+        if self._alone and event not in (None, self.only):
             return Unknown(code="unread", why="another event is asked about", read_at=self._clock.now())
         if place is None and self._ask is not None:
             place = (event or OF_PARTNER, key)
@@ -280,13 +282,21 @@ class Rehearsal:
         await self._settled(state)
         await self._stopped(state)
         rows = sorted([*self._writes(state, open_before), *self._held(state)], key=_order)
+        not_read = [place for place in self.service.not_read if self._told(place[0])]
+        if self.service.only is not None:
+            there = isinstance(self.service.world.fact(self.service.only, EVENT, self._clock.now()), Known)
+            report = replace(report, events=int(there))
         return Rehearsed(
             partner=self.partner,
             report=report,
-            not_read=tuple(sorted(self.service.not_read, key=lambda one: (one[1].text, one[0]))),
+            not_read=tuple(sorted(not_read, key=lambda one: (one[1].text, one[0]))),
             unsure=self._unsure(),
-            rows=tuple(rows),
+            rows=tuple(row for row in rows if self._told(row.key.event)),
         )
+
+    def _told(self, event: EventId) -> bool:
+        """Whether the event was asked about: all that are known are decided on, because they count for each other."""
+        return self.service.only is None or event in (OF_PARTNER, self.service.only)
 
     def _take(self, decision: Decision) -> None:
         """What was decided: the hold of each pair, the writes that were planned, and what could not be judged."""
@@ -307,8 +317,9 @@ class Rehearsal:
     def _unsure(self) -> tuple[Unsure, ...]:
         """The rules with unknown conditions."""
         whys: dict[RuleId, list[str]] = {}
-        for (_, rule), why in sorted(self._unknown.items()):
-            whys.setdefault(rule, []).append(why)
+        for (event, rule), why in sorted(self._unknown.items()):
+            if self._told(event):
+                whys.setdefault(rule, []).append(why)
         return tuple(Unsure(rule=rule, events=len(said), why=said[0]) for rule, said in sorted(whys.items()))
 
     async def _sent(self, write: Write, request: WriteRequest) -> Outcome:
