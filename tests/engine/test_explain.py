@@ -181,6 +181,22 @@ def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:
     }
 
 
+def test_a_time_before_the_record_of_one_partner_is_told_for_the_others(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.start(PARTNER)
+        await here.run(60)
+        await here.kill()
+        here.start(PARTNER, OTHER)
+        await here.run(10)
+
+    settle_in(tmp_path, rules=RULES)
+    with town(tmp_path, world(happening("e1"), more=(tenant(OTHER, happening("e1")),)), RULES) as (_, play):
+        play(script)
+    called = explain(tmp_path, "--at", "2026-03-01T12:00:30Z", "--format", "json")
+    assert [one["partner"] for one in told(called)] == [PARTNER]
+    assert f"what {OTHER} was at 2026-03-01T12:00:30Z is not recorded" in called.err
+
+
 def test_an_event_that_is_out_of_sight_says_so(home: Path) -> None:
     (one,) = told(explain(home, "--format", "json", event="e4"))
     assert one["gone_at"] is not None

@@ -153,12 +153,11 @@ def explain_command(
                     now=now,
                     rules=rules,
                     settings=engine_settings(config).deciding,
-                    at=_reached(ledger, name, then),
+                    at=then,
                     only=RuleId(rule) if rule is not None else None,
                 ),
             )
-            for name in ledger.partners_of(EventId(event))
-            if partner in (None, name)
+            for name in _reached(ledger, [one for one in ledger.partners_of(event) if partner in (None, one)], then)
         ]
         if not any(one.rules for one in answers):
             raise _nothing(ledger, config, event, rule, partner)
@@ -170,16 +169,25 @@ def explain_command(
             console().print(line, soft_wrap=True)
 
 
-def _reached(ledger: LedgerReader, partner: PartnerId, then: datetime | None) -> datetime | None:
-    """The time asked for, as far as the record of facts reaches back."""
-    begins = ledger.facts_begin(partner) if then is not None else None
-    if then is not None and (begins is None or then < begins):
-        said = "of no time at all" if begins is None else f"of {begins:%Y-%m-%dT%H:%M:%SZ} and later"
-        raise NotFound(
-            f"what {partner} was at {then:%Y-%m-%dT%H:%M:%SZ} is not recorded: the facts that are kept are {said}",
-            hint="`observations.keep` in the config says for how long changes are kept; the log has what was done",
-        )
-    return then
+def _reached(ledger: LedgerReader, partners: list[PartnerId], then: datetime | None) -> list[PartnerId]:
+    """Those whose record of facts reaches back to the time asked for; of the others it is said that it does not. Raises
+    `NotFound` where that is all of them."""
+    if then is None:
+        return partners
+    begins = {one: ledger.facts_begin(one) for one in partners}
+    reached = [one for one, at in begins.items() if at is not None and at <= then]
+    whys = [
+        f"what {one} was at {then:%Y-%m-%dT%H:%M:%SZ} is not recorded: the facts that are kept are "
+        + ("of no time at all" if at is None else f"of {at:%Y-%m-%dT%H:%M:%SZ} and later")
+        for one, at in begins.items()
+        if one not in reached
+    ]
+    if whys and not reached:
+        hint = "`observations.keep` in the config says for how long changes are kept; the log has what was done"
+        raise NotFound("; ".join(whys), hint=hint)
+    for why in whys:
+        say(why)
+    return reached
 
 
 def _nothing(ledger: LedgerReader, config: Config, event: str, rule: str | None, partner: str | None) -> NotFound:
