@@ -33,6 +33,24 @@ def test_a_good_set_exits_0_and_says_what_it_costs(home: Path) -> None:
     assert "1 rule, 0 errors, 1 warning" in done.err, "no test reaches it"
 
 
+def test_a_file_of_the_folder_is_checked_among_the_others_and_told_alone(home: Path) -> None:
+    """What it names may stand in another file, and what is wrong there is not its business."""
+    (home / "rules" / "names.yaml").write_text("define: {small: event.capacity < 300.0}\n", encoding="utf-8")
+    (home / "rules" / "broken.yaml").write_text(WRONG.replace("id: a", "id: b"), encoding="utf-8")
+    using = "rules:\n  - {id: c, after: a, when: small, do: [{undo: after}]}\n"
+    (home / "rules" / "using.yaml").write_text(using, encoding="utf-8")
+    done = called(home, "rules: rules\n", "--strict", str(home / "rules" / "using.yaml"))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "1 rule, 0 errors, 0 warnings" in done.stderr
+    (home / "rules" / "using.yaml").write_text(using.replace("small", "smal"), encoding="utf-8")
+    wrong = called(home, "rules: rules\n", str(home / "rules" / "using.yaml"))
+    assert wrong.exit_code == 2
+    assert "did you mean 'small'?" in wrong.stdout
+    elsewhere = home / "using.yaml"
+    elsewhere.write_text(using, encoding="utf-8")
+    assert called(home, "rules: rules\n", str(elsewhere)).exit_code == 2, "it is not of that folder"
+
+
 def test_a_broken_config_hides_no_broken_rule(home: Path) -> None:
     """Its facts are known by their names, so that no right rule is called wrong for them."""
     (home / "rules" / "r.yaml").write_text(WRONG, encoding="utf-8")

@@ -6,7 +6,7 @@ What `init` writes is the project's own, so that there is one of each: a wheel h
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ from worker.model.errors import Code, InputErrors, NotFound, Problem, UsageError
 from worker.model.facts import Json
 from worker.model.rules import Rule
 from worker.rules.lint import lint
-from worker.rules.load import examine
+from worker.rules.load import examined, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 
 app = typer.Typer()
@@ -63,7 +63,7 @@ def check(
     looked = []
     if config is not None:
         settings = engine_settings(config)
-        looked = [checked(path, config.registry, settings, events) for path in paths or [config.rules]]
+        looked = [checked(path, config.registry, settings, events, config.rules) for path in paths or [config.rules]]
     found = in_order((*problems, *(problem for one in looked for problem in one.problems)))
     broken = any(problem.severity == "error" for problem in found)
     assumed: tuple[str, ...] = ()
@@ -119,22 +119,38 @@ class Checked:
     estimate: Estimate
 
 
-def checked(path: Path, registry: Registry, settings: EngineSettings, events: int = EVENTS) -> Checked:
+def checked(
+    path: Path, registry: Registry, settings: EngineSettings, events: int = EVENTS, folder: Path | None = None
+) -> Checked:
     """Everything there is to say about the rules under a path: the loader's mistakes, the warnings about each rule,
-    about pairs, and about the cost. The command, its golden messages and an editor's call all say the same."""
+    about pairs, and about the cost. The command, its golden messages and an editor's call all say the same. A file of
+    the ``folder`` is read among the others."""
 
     def advice(message: str, hint: str, code: Code) -> Problem:
         return Problem(file=str(path), message=message, hint=hint, severity="warning", code=code)
 
-    loaded = examine(path, registry)
-    needed = estimate(loaded.rules.rules, registry, settings, events)
+    others = _beside(path, folder)
+    texts, unreadable = texts_of(path)
+    loaded = examined({**others, **texts}, unreadable, registry)
+    rules = tuple(rule for rule in loaded.rules.rules if rule.file not in others)
+    needed = estimate(rules, registry, settings, events)
     found = [*loaded.errors, *lint(loaded, path, registry), *quarrels(loaded, registry), *ping_pongs(loaded)]
-    found += [advice(message, hint, "budget") for message, hint in needed.warnings]
-    if not loaded.written and not loaded.errors:
+    found = [one for one in found if one.file not in others]
+    if not rules and not any(one.severity == "error" for one in found):
         where = path / "NAME.yaml" if path.is_dir() else path
         hint = f"write one in {where}: `rules:`, and below it `- id: NAME`, `when: CONDITION` and `do: [ACTION]`"
         found.append(advice("there are no rules here, so the worker would only look", hint, "empty"))
-    return Checked(rules=loaded.rules.rules, problems=in_order(found), estimate=needed)
+    found += [advice(message, hint, "budget") for message, hint in needed.warnings]
+    return Checked(rules=rules, problems=in_order(found), estimate=needed)
+
+
+def _beside(path: Path, folder: Path | None) -> Mapping[str, str]:
+    """The other files of the folder, where the path is one of them: what its rules name may stand there."""
+    if folder is None or not path.is_file():
+        return {}
+    texts, _ = texts_of(folder)
+    others = {name: text for name, text in texts.items() if not path.samefile(name)}
+    return others if len(others) < len(texts) else {}
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
