@@ -114,11 +114,11 @@ def resolve(
 
 
 def _chosen(ids: Sequence[int] | None, rule: str | None) -> Sequence[int] | str:
-    """Writes by number, or all of a rule."""
-    if bool(ids) == (rule is not None):
+    """Writes by number, or all of a rule: an empty name, as of an unset variable, is no rule, and not all undos."""
+    if bool(ids) == bool(rule):
         hint = "campaign-worker writes lists both"
         raise UsageError("name writes by number, or all of a rule with --rule, and not both", hint=hint)
-    return rule if rule is not None else ids or ()
+    return rule or ids or ()
 
 
 def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, up_to: float | None = None) -> list[str]:
@@ -226,20 +226,20 @@ def again(
     """
     config = config_of(context)
     word = word_of(config, because)
-    if bool(ids) == (rule is not None) or (event is not None and rule is None):
+    if bool(ids) == bool(rule) or (event is not None and not rule):
         raise UsageError(
             "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
         )
     with operators_ledger(config) as ledger:
-        if rule is None:
+        if not rule:
             writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
         else:
             writes = [one for one in ledger.writes(rule=rule, event=event) if ended_without_effect(one)]
         memories = _memories(ledger, writes)
         last = [write for write in writes if last_of_its_rule(write, memories)]
-        if rule is None and last != writes:
+        if not rule and last != writes:
             raise _not_the_last(next(write for write in writes if write not in last))
-        if rule is not None and not last:
+        if rule and not last:
             where = "" if event is None else f" for event '{event}'"
             why = f"rule '{rule}' has nothing{where} that ended without effect and can be reopened"
             raise _none(ledger, config, why, rule=rule, event=event)
@@ -304,13 +304,13 @@ def undo(
     """
     config = config_of(context)
     word, sent_since = word_of(config, because), moment(config, since)
-    by_number, by_rule = ids and rule is None and since is None, not ids and rule is not None and since is not None
+    by_number, by_rule = ids and not rule and since is None, not ids and rule and since is not None
     if not by_number and not by_rule:
         raise UsageError(
             "name writes by number, or all that a rule sent with --rule and --since, and not both", hint=LOOK
         )
     with operators_ledger(config) as ledger:
-        if rule is not None and sent_since is not None:
+        if rule and sent_since is not None:
             writes = _sent_by(ledger, config, rule, sent_since)
         else:
             writes = [_undoable(write) for write in _by_number(ledger, ids or ())]
