@@ -215,6 +215,13 @@ def test_an_unknown_event_or_rule_is_an_error_that_names_the_nearest(home: Path)
         assert called.err.count("nothing is known of") == 1, "what is known is not said to be unknown"
 
 
+def test_an_empty_name_is_no_event(home: Path) -> None:
+    """Facts of the partner as a whole are kept under no name."""
+    called = explain(home, event="")
+    assert (called.code, called.out) == (1, "")
+    assert "nothing is known of event ''" in called.err
+
+
 def test_what_is_known_each_but_not_together_is_said_to_be_that(home: Path) -> None:
     called = explain(home, "--partner", OTHER, event="e2")
     assert (called.code, called.out) == (1, "")

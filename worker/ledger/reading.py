@@ -490,7 +490,7 @@ class LedgerReader:
 
     def partners_of(self, event: str) -> tuple[PartnerId, ...]:
         """Whose event this is: an id of one partner may be another one's too."""
-        known = self.partners()  # the indices begin with the partner, and there are few of them
+        known = self.partners() if event else ()  # the indices begin with the partner, and there are few of them
         found = (
             select(table.c.partner).where(table.c.partner.in_(known), table.c.event == event)
             for table in (action_log, rule_memory, tables.observed)
