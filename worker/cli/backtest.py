@@ -93,9 +93,10 @@ def _partners(ledger: LedgerReader, config: Config) -> Iterator[PartnerId]:
 
 
 def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: PartnerId, since: datetime | None) -> Tested:
-    history = ledger.history(partner, since - _reach(bench.rules.rules) if since is not None else None)
-    made = ledger.writes(partner=partner)
-    begins, recorded = history.begins, ledger.facts_begin(partner)
+    reach, recorded = _reach(bench.rules.rules), ledger.facts_begin(partner)
+    whole = since is None or recorded is None or since - recorded < reach
+    history = ledger.history(partner, since - reach if since is not None and not whole else None)
+    made, begins = ledger.writes(partner=partner), history.begins
     shown_from = begins if since is None or recorded is None else max(since, recorded)
     if begins is None or shown_from is None:
         return Tested(partner=partner, until=utc_now())
