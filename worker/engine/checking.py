@@ -8,7 +8,7 @@ exclude each other for certain. It is pure and decides nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import ceil
 from typing import TypeAlias
 
@@ -43,6 +43,8 @@ SLOW = timedelta(minutes=10)
 """A fact that is read less often than this is worth a warning."""
 _MINUTE = timedelta(minutes=1)
 _ANY_DAY = datetime(2026, 1, 5, tzinfo=UTC)
+TIMES_MOST = 100
+"""Of so many times of a rule the two that are nearest tell how long it has for one."""
 NAMES_SHOWN, VALUES_SHOWN = 5, 4
 """So many of each stand for all."""
 Claimed: TypeAlias = tuple[Written, Wish]
@@ -180,10 +182,12 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
 
 
 def _window(rule: Rule) -> timedelta:
-    """How long the facts of a rule with ``at`` may take: until the next time, and an hour at the most."""
-    first = rule.at.next(_ANY_DAY) if rule.at is not None else None
-    following = rule.at.next(first) if rule.at is not None and first is not None else None
-    return READ_WITHIN if first is None or following is None else min(READ_WITHIN, following - first)
+    """How long the facts of a rule with ``at`` may take: until the next time, where two are nearest, and an hour at the
+    most."""
+    times = [_ANY_DAY]
+    while len(times) < TIMES_MOST and rule.at is not None and (following := rule.at.next(times[-1])) is not None:
+        times.append(following)
+    return min([READ_WITHIN, *(later - time for time, later in pairwise(times[1:]))])
 
 
 def _shared(rules: Iterable[Rule], registry: Registry, cycles: float) -> float:

@@ -120,6 +120,8 @@ def test_rules_with_at_read_only_at_their_times_and_are_told_of_where_the_time_i
     assert reckoned(daily).warnings == ()
     late = reckoned(often, daily, once, events=2000)
     assert [one[0] for one in late.late] == ["often"]
+    twice = often.replace("*/5 *", "0,5 0")
+    assert reckoned(twice, events=2000).late == late.late, "the first two times that come are a day apart"
     ((message, hint),) = [one for one in late.warnings if "times" in one[0]]
     assert message.startswith("rule 'often' asks at its times of 2000 events (--events N) what takes up to ")
     assert message.endswith("and has 5m: of the others the time is missed")
