@@ -40,15 +40,15 @@ def test_a_file_of_the_folder_is_checked_among_the_others_and_told_alone(home: P
     using = "rules:\n  - {id: c, after: a, when: small, do: [{undo: after}]}\n"
     (home / "rules" / "using.yaml").write_text(using, encoding="utf-8")
     done = called(home, "rules: rules\n", "--strict", str(home / "rules" / "using.yaml"))
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "1 rule, 0 errors, 0 warnings" in done.stderr
+    assert (done.code, done.out) == (0, "")
+    assert "1 rule, 0 errors, 0 warnings" in done.err
     (home / "rules" / "using.yaml").write_text(using.replace("small", "smal"), encoding="utf-8")
     wrong = called(home, "rules: rules\n", str(home / "rules" / "using.yaml"))
-    assert wrong.exit_code == 2
-    assert "did you mean 'small'?" in wrong.stdout
+    assert wrong.code == 2
+    assert "did you mean 'small'?" in wrong.out
     elsewhere = home / "using.yaml"
     elsewhere.write_text(using, encoding="utf-8")
-    assert called(home, "rules: rules\n", str(elsewhere)).exit_code == 2, "it is not of that folder"
+    assert called(home, "rules: rules\n", str(elsewhere)).code == 2, "it is not of that folder"
 
 
 def test_a_broken_config_hides_no_broken_rule(home: Path) -> None:
