@@ -236,9 +236,7 @@ def test_what_was_written_long_before_holds_and_starts_what_it_did_then(
         here.set("e2", category="party")
         here.set("e4", category="launch")
         await here.run(30)
-        (asked,) = [one for one in here.writes() if one.state == "waiting"]
-        now = here.clock.now()
-        here.ledger.apply(Commit(at=now, moves=(approved(asked, because="looked", by="ann", now=now),)))
+        here.decide(approved)
         await days(here, 1)
 
     settle_in(tmp_path, rules=LONG_AGO)
