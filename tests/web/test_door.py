@@ -19,14 +19,15 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message
 
-from tests.web.scene import ANN, PASSWORD, Scene, scene
+from tests.virtual import EPOCH
+from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, Scene, scene
 from worker.cli.page import KeyRing
 from worker.config import load_config
 from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter
 from worker.model.facts import WriteId
-from worker.web.app import PEER_MAX, PageServer
-from worker.web.door import NOBODY, WRONG_MAX, Door, Key, Keys, digest, visitor_of
+from worker.web.app import PEER_MAX, Deadlined, PageServer
+from worker.web.door import LINE_MAX, NOBODY, WRONG_MAX, WRONG_WAIT_S, Door, Key, Keys, digest, visitor_of
 
 TOKEN = "a token of some length"
 
@@ -332,6 +333,35 @@ def test_silent_connections_keep_nobody_from_page_and_probes(shown: Scene) -> No
             assert [client.get(path).status_code for path in ("/healthz", "/readyz", "/")] == [200, 503, 200]
 
 
+class WaitingClock(FixedClock):
+    """Who gave a wrong password is left waiting for a while."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(3.0 if seconds == WRONG_WAIT_S else 0)
+
+
+@pytest.mark.parametrize("most", ["PEER_MAX", "CONNECTIONS_MAX"])
+def test_wrong_passwords_on_many_connections_keep_nobody_out(
+    story: Path, monkeypatch: pytest.MonkeyPatch, most: str
+) -> None:
+    monkeypatch.setattr(f"worker.web.app.{most}", 8)
+    wrong = basic("ann", "wrong")["Authorization"]
+    with scene(story, keys=ANN, clock=WaitingClock(EPOCH + ENDS)) as found, ExitStack() as held:
+        host, port = found.address.removeprefix("http://").split(":")
+        assert httpx.get(found.address, auth=("ann", PASSWORD), trust_env=False).status_code == 200
+        for _ in range(30):
+            one = held.enter_context(socket.create_connection((host, int(port)), timeout=5))
+            one.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\nAuthorization: {wrong}\r\n\r\n".encode())
+        with httpx.Client(base_url=found.address, auth=("ann", PASSWORD), trust_env=False, timeout=5) as client:
+            assert [client.get(path).status_code for path in ("/healthz", "/readyz", "/rules")] == [200, 503, 200]
+
+
+def test_a_connection_counts_for_its_whole_network_of_ipv6() -> None:
+    one = Deadlined.__new__(Deadlined)
+    one.client = ("2001:db8::77", 4711)
+    assert one.peer == "2001:db8::/64"
+
+
 def test_a_connection_on_which_nothing_comes_is_closed(shown: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.web.app.HEAD_WITHIN_S", 1.0)
     host, port = shown.address.removeprefix("http://").split(":")
@@ -506,3 +536,10 @@ async def test_after_many_wrong_ones_guesses_are_judged_one_after_the_other() ->
 
     assert clock.most == 1
     assert sorted(answers) == [200, *[401] * WRONG_MAX, *[429] * 30]
+
+    answers.clear()
+    many = [ask(f"one of very many {number}") for number in range(LINE_MAX)]
+    await asyncio.gather(*many, ask("one too many"), ask(PASSWORD))
+    assert answers == [429, 200, *[429] * LINE_MAX], (
+        "the line has an end, and who was right before does not stand in it"
+    )

@@ -42,7 +42,7 @@ from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
 from worker.model.facts import EVENT_FIELDS
 from worker.rules.spelling import parse_duration
-from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of
+from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of, place_of
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link
 from worker.web.views import (
     EVENT_FIELDS_ASKED,
@@ -63,7 +63,7 @@ from worker.writes.undo import may_have_effect
 STOP_WITHIN_S = 5.0
 CONNECTIONS_MAX = 512
 PEER_MAX = 64
-"""Connections of one address. One more takes the place of the one that has been silent for longest."""
+"""Connections of one place. One more takes that of the longest silent, or longest not let in."""
 HEAD_WITHIN_S = 10.0
 """A connection on which no request has begun for so long is closed."""
 ANSWER_WITHIN_S = 600.0
@@ -72,29 +72,35 @@ HEAD_BYTES_MAX = 32 * 1024
 
 
 class Deadlined(H11Protocol):
-    """A connection that may not be held for nothing: a silent one is closed in time, and gives way to others before."""
+    """A connection that may not be held for nothing: a silent one is closed in time, and gives way to others before, as
+    does that of whom the door has not let in."""
 
     since = 0.0
     """When its last request began, or it was made, on the loop's clock."""
     seen: object = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Takes a connection, in the place of the one that has been silent for longest where there are too many."""
+        """Takes a connection, in the place of the one that has waited for longest where there are too many."""
         super().connection_made(transport)
         self.since = self.loop.time()
         others = [one for one in self.connections if isinstance(one, Deadlined) and one is not self]
         same = [one for one in others if one.peer == self.peer]
         crowd = same if len(same) >= PEER_MAX else others if len(others) >= CONNECTIONS_MAX else []
         if crowd:
-            least = min((one for one in crowd if not one.busy), key=lambda one: one.since, default=self)
+            least = min((one for one in crowd if not one.let_in), key=lambda one: one.since, default=self)
             least.connections.discard(least)
             least.transport.abort()
         self._watch()
 
     @property
     def peer(self) -> str:
-        """The address at the other end."""
-        return self.client[0] if self.client else ""
+        """Where the other end is."""
+        return place_of(self.client[0]) if self.client else ""
+
+    @property
+    def let_in(self) -> bool:
+        """Whether somebody whom the door has let in waits on it for an answer."""
+        return self.busy and "visitor" in self.scope.get("state", {})
 
     @property
     def busy(self) -> bool:

@@ -40,6 +40,8 @@ WRONG_WAIT_S = 1.0
 WRONG_MAX = 20
 """So many wrong ones from one place are counted in `WRONG_WITHIN_S` seconds; a network of IPv6 is one place."""
 WRONG_WITHIN_S = 60.0
+LINE_MAX = 64
+"""Sign-ins that wait to be judged one a second; one more is turned away at once."""
 PLACES_MAX = 1_000
 """Places whose wrong guesses are counted at once; the oldest are forgotten first."""
 SECRET_LENGTH_MIN = 12
@@ -120,7 +122,7 @@ class Door:
         self._refused = refused
         self._wrong: dict[str, deque[float]] = {}
         self._known: set[bytes] = set()
-        self._one_by_one = asyncio.Lock()
+        self._line, self._one_by_one = asyncio.Semaphore(LINE_MAX), asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or answers it."""
@@ -148,9 +150,6 @@ class Door:
         while wrong and wrong[0] < now - WRONG_WITHIN_S:
             wrong.popleft()
         crowded = len(wrong) >= WRONG_MAX
-        if crowded and given and digest(given) not in self._known:
-            async with self._one_by_one:  # a right one, too: it is as slow to be found as all others
-                await self._clock.sleep(WRONG_WAIT_S)
         if (name := name_from_proxy(keys, headers, peer)) is not None:
             known = keys.users.get(name)
             if known is None:
@@ -158,7 +157,12 @@ class Door:
                     403, "Whom the proxy names must stand under web.users in the config, and only once here."
                 )
             return Visitor(name=name, how="proxy", may=known.may, up_to=known.up_to)
-        visitor = visitor_of(keys, headers)
+        guess = crowded and given and digest(given) not in self._known
+        overrun = guess and self._line.locked()
+        if guess and not overrun:
+            async with self._line, self._one_by_one:  # a right one, too: it is as slow to be found as all others
+                await self._clock.sleep(WRONG_WAIT_S)
+        visitor = None if overrun else visitor_of(keys, headers)
         if visitor is not None:
             if given and keys.locked:
                 self._known.add(digest(given))
