@@ -122,8 +122,13 @@ QUIET_MAX_S = 6 * 3600.0
 AGAIN_S = 60.0
 AGAIN_MAX_S = 1800.0
 LINES_MAX = 8
+"""Lines of a group; what is beyond is only counted. Of what a rule says every line is told."""
+LINES_AT_ONCE = 50
+"""Lines of what a rule says in one message; the next one tells the others."""
+LINES_KEPT = 10_000
+"""So many are kept of what a rule says where it cannot be told."""
 GROUPS_MAX = 200
-"""Groups that one message tells of; what is beyond is only counted."""
+"""Groups that one message tells of; the next one tells of the others."""
 
 Key = tuple[str, str, str]
 
@@ -137,6 +142,11 @@ class Group:
     since: float = 0.0
     quiet_until: float = float("-inf")
     quiet_s: float = QUIET_S
+
+    @property
+    def later(self) -> list[str]:
+        """What the next message leaves to the one after it."""
+        return self.lines[LINES_AT_ONCE:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +182,7 @@ class Digest:
         if group.count == 0:
             group.since = now
         group.count += 1
-        if len(group.lines) < LINES_MAX:
+        if len(group.lines) < (LINES_KEPT if note.topic == MESSAGE else LINES_MAX):
             group.lines.append(note.text)
 
     def due(self, now: float) -> Notice | None:
@@ -182,11 +192,8 @@ class Digest:
             return None
         counts: Counter[str] = Counter()
         for (topic, _, _), group in ready.items():
-            counts[topic] += group.count
-        parts = [_told(key, group) for key, group in islice(ready.items(), GROUPS_MAX)]
-        beyond = sum(group.count for group in islice(ready.values(), GROUPS_MAX, None))
-        if beyond:
-            parts.append(f"And {beyond} more, of other kinds.")
+            counts[topic] += group.count - len(group.later)
+        parts = [_told(key, group) for key, group in ready.items()]
         commands = dict.fromkeys(command_of(topic) for topic in counts)
         parts.append("Next:\n" + "\n".join(f"  {one}" for one in commands))
         title = "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in counts.items())
@@ -198,7 +205,7 @@ class Digest:
             went_on = now - group.quiet_until < group.quiet_s
             group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
             group.quiet_until = now if topic == MESSAGE else now + group.quiet_s
-            group.lines, group.count = [], 0
+            group.lines, group.count = group.later, len(group.later)
         self._failures, self._again_at = 0, float("-inf")
 
     def failed(self, now: float) -> None:
@@ -207,14 +214,16 @@ class Digest:
         self._failures += 1
 
     def _ready(self, now: float) -> dict[Key, Group]:
-        return {key: group for key, group in self._groups.items() if group.count > 0 and now >= group.quiet_until}
+        groups = self._groups.items()
+        ready = ((key, group) for key, group in groups if group.count > 0 and now >= group.quiet_until)
+        return dict(islice(ready, GROUPS_MAX))
 
 
 def _told(key: Key, group: Group) -> str:
     topic, partner, rule = key
     where = ", ".join(part for part in (rule, partner) if part)
     head = f"{topic}{f' ({where})' if where else ''}: {words_of(topic)}"
-    lines = [f"  {line}" for line in group.lines]
+    lines = [f"  {line}" for line in group.lines[:LINES_AT_ONCE]]
     if group.count > len(group.lines):
         lines.append(f"  and {group.count - len(group.lines)} more")
     return "\n".join((head, *lines))

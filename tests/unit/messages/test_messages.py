@@ -16,6 +16,7 @@ from worker.ledger.sql import SqlLedger
 from worker.messages import (
     GATHER_S,
     GROUPS_MAX,
+    LINES_AT_ONCE,
     LINES_MAX,
     OTHERS_S,
     QUIET_S,
@@ -173,13 +174,30 @@ def test_what_could_not_be_sent_is_kept_and_tried_later_and_later() -> None:
     assert not digest.failing
 
 
-def test_a_flood_of_groups_is_bounded_and_counted() -> None:
+def test_a_flood_of_groups_is_told_in_several_messages() -> None:
     digest = Digest()
     for number in range(GROUPS_MAX + 30):
         digest.add(item(rule=f"r{number}"), 0.0)
-    message = digest.due(GATHER_S)
-    assert message is not None
-    assert "And 30 more, of other kinds." in message.body
+    told = [leave(digest, GATHER_S) for _ in range(3)]
+    assert [one and one.count for one in told] == [GROUPS_MAX, 30, None]
+
+
+def test_each_text_of_a_rule_is_told_however_many_there_are_at_once() -> None:
+    digest = Digest()
+    texts = [f"e{number}: call the hall" for number in range(LINES_AT_ONCE + 7)]
+    for text in texts:
+        digest.add(item(text, topic=MESSAGE), 0.0)
+    first, second = leave(digest, GATHER_S), leave(digest, GATHER_S)
+    assert first is not None
+    assert second is not None
+    assert [one.title for one in (first, second)] == [
+        f"campaign-worker: {LINES_AT_ONCE} notify",
+        "campaign-worker: 7 notify",
+    ]
+    told = [line.strip() for one in (first, second) for line in one.body.splitlines()]
+    assert [line for line in told if line in texts] == texts
+    assert not any(line.startswith("and ") for line in told)
+    assert leave(digest, 2 * GATHER_S) is None
 
 
 # the outbox
