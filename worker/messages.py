@@ -278,6 +278,7 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to: dict[str, int] = {}
         self._saved: dict[str, int] | None = None
+        self._restored_at: str | None = None
         self._others: list[tuple[float, Mapping[str, Json]]] = []
 
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
@@ -296,7 +297,7 @@ class Outbox:
 
     def begin(self) -> None:
         """Finds out where the log was told up to."""
-        self._read_up_to = self._stored({chain: head.seq for chain, head in self._ledger.heads().items()})
+        self._read_up_to = self._stored()
         self._save(self._read_up_to)
 
     def tell_news(self) -> None:
@@ -359,16 +360,23 @@ class Outbox:
         to = None if write is None else write.intent.params.get("to")
         return None if to is None else str(to)
 
-    def _stored(self, newest: dict[str, int]) -> dict[str, int]:
-        """Up to where each chain was told; what there was before nobody asked to be told of is not told."""
+    def _stored(self) -> dict[str, int]:
+        """Up to where each chain was told. What there was before nobody asked to be told of is not told; what came with
+        the restoring of a ledger, and since, is, however much was told of the one that was lost."""
+        newest = {chain: head.seq for chain, head in self._ledger.heads().items()}
+        since = self._ledger.restored_at()
+        self._restored_at = None if since is None else since.isoformat()
         try:
             said = json.loads(self._file.read_text("utf-8"))
             told = said["chains"] if "chains" in said else {"": said["seq"]}
-            found = {chain: told.get(chain, 0) for chain in newest}
-            known = all(isinstance(seq, int) and 0 <= seq <= newest[chain] for chain, seq in found.items())
+            found = {chain: min(int(told.get(chain, 0)), seq) for chain, seq in newest.items()}
+            known = said.get("restored_at", self._restored_at)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return newest
-        return found if known else newest
+        for chain in newest if since is not None and known != self._restored_at else ():
+            for first in self._ledger.log(LogFilter(chain=chain, since=since, limit=1)):
+                found[chain] = min(found[chain], cast(int, first["seq"]) - 1)
+        return found
 
     def _save(self, told: dict[str, int]) -> None:
         """Where this cannot be written, a restart tells some things twice or not at all; nothing else depends on it."""
@@ -376,7 +384,7 @@ class Outbox:
             return
         fresh = self._file.with_name(self._file.name + ".new")
         try:
-            fresh.write_text(json.dumps({"chains": told}) + "\n", "utf-8")
+            fresh.write_text(json.dumps({"chains": told, "restored_at": self._restored_at}) + "\n", "utf-8")
             fresh.replace(self._file)
         except OSError:
             return

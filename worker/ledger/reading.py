@@ -241,8 +241,12 @@ class LedgerReader:
         found = self._store.rows(_PARTNER_MEMORY, {"of_partner": partner})
         if found:
             return partner_memory_of(found[0].body)
-        restored = self._store.rows(select(meta.c.restored_at).where(meta.c.restored_at.is_not(None)))
-        return PartnerMemory(partner=partner, restored_at=restored[0][0]) if restored else None
+        restored = self.restored_at()
+        return None if restored is None else PartnerMemory(partner=partner, restored_at=restored)
+
+    def restored_at(self) -> datetime | None:
+        """When a restored ledger was last accepted; None where none was."""
+        return next((at for (at,) in self._store.rows(select(meta.c.restored_at))), None)
 
     def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> tuple[RuleMemory, ...]:
         """Memory of every (event, rule) of a partner, or of one event, in their order."""
@@ -426,8 +430,7 @@ class LedgerReader:
         return [Doing(row.seq, time_of(row.at), row.kind, row.write, row.reason, _facts(row.facts)) for row in found]
 
     def refused_for(self, service: str) -> NotSafe | None:
-        """Why a start with this service would refuse the ledger; None where it is the ledger's own, or where the ledger
-        knows of no partner of any."""
+        """Why a start with this service would refuse the ledger; None where it is its own, or knows of no partner."""
         said = self.status()
         own = None if said is None else said.body.get(SERVICE)
         if own in (None, service) or not self.made or not self.known("partner"):

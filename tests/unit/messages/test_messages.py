@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,8 +12,10 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.ledger.examples import ACME, NOW, become, fired, key, open_ledger, plan, planned
+from worker.engine.operators import after_restore
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
+from worker.ledger.upkeep import accept_restore
 from worker.messages import (
     GATHER_S,
     GROUPS_MAX,
@@ -37,7 +40,7 @@ from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
 from worker.writes.intents import Wanted
 
-ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "notify"})
+ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "ledger_restored", "notify"})
 
 
 def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r", partner: str = "p") -> Note:
@@ -359,7 +362,42 @@ def test_a_place_that_cannot_be_read_begins_at_the_end(place: Place, text: str) 
     (place.folder / "worker.db.told").write_text(text, "utf-8")
     outbox = place.outbox()
     assert place.look(outbox, 60) == []
-    assert json.loads((place.folder / "worker.db.told").read_text("utf-8")) == {"chains": {"": 2}}
+    assert json.loads((place.folder / "worker.db.told").read_text("utf-8"))["chains"] == {"": 2}
+
+
+@pytest.mark.parametrize("lost", [1, 20], ids=["few", "many"])
+def test_of_a_restored_ledger_that_was_accepted_is_told_however_much_was_told_of_the_lost_one(
+    tmp_path: Path, lost: int
+) -> None:
+    accepted_at = NOW + timedelta(hours=1)
+    with open_ledger(tmp_path) as ledger:
+        place = Place(folder=tmp_path, ledger=ledger)
+        outbox = place.outbox()
+        place.say("in the backup")
+        planned(ledger, plan(key(1)))
+        ledger.backup(tmp_path / "backup.db")
+        for number in range(lost):
+            place.say(f"in no backup: {number}")
+        place.look(outbox, 1)
+        place.look(outbox, GATHER_S)
+        place.look(outbox, 1)
+    for name in ("worker.db-wal", "worker.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
+    accept_restore(
+        f"sqlite:///{tmp_path}/worker.db",
+        by="ann",
+        now=accepted_at,
+        restored=lambda write: after_restore(write, by="ann", now=accepted_at),
+        in_step=True,
+    )
+    with open_ledger(tmp_path) as ledger:
+        place = Place(folder=tmp_path, ledger=ledger)
+        outbox = place.outbox()
+        place.look(outbox, 1)
+        (message,) = place.look(outbox, GATHER_S)
+        assert message.title == "campaign-worker: 1 ledger_restored, 1 needs_human"
+        assert place.look(place.outbox(), 60) == [], "once"
 
 
 def test_a_ledger_that_cannot_be_read_ends_no_look(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
