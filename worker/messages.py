@@ -7,9 +7,9 @@ could not be sent is kept and tried again, later and later; what comes meanwhile
 command comes next, is pure: time is an argument, in seconds.
 
 The log is read as it grows and alarms are heard, on a thread of its own, so that what other processes write (a halt, a
-verdict) is told as well, and that nothing is lost where the process ends: how far the log was told stands in a file
-beside the ledger, ``FILE.told``. It is moved on when everything up to there has been sent, so a restart loses nothing
-and may tell something a second time. Without that file (a first start) the past is left alone. Messages go out by
+verdict) is told as well, and that nothing is lost where the process ends: how far the log was read, and what of it is
+still to be told to whom, stands in a file beside the ledger, ``FILE.told``. So a restart loses nothing, and repeats at
+most the message that was on its way. Without that file (a first start) the past is left alone. Messages go out by
 Apprise; nothing of the worker waits for one, and one that cannot be sent harms nothing.
 """
 
@@ -17,11 +17,11 @@ import json
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from worker.engine.explaining import wanted_of
 from worker.ledger.reading import LedgerReader
@@ -171,10 +171,14 @@ class Digest:
         """The last message could not be sent."""
         return self._failures > 0
 
-    @property
-    def owing(self) -> bool:
-        """Something came and was not told yet, be it that its group is quiet for now."""
-        return any(group.count for group in self._groups.values())
+    def owed(self) -> list[list[Json]]:
+        """What came and was not told yet, be it that its group is quiet for now."""
+        return [[*key, group.count, *group.lines] for key, group in self._groups.items() if group.count]
+
+    def owe(self, owed: Iterable[list[Any]], now: float) -> None:
+        """What another process did not come to tell."""
+        for topic, partner, rule, count, *lines in owed:
+            self._groups[topic, partner, rule] = Group(lines=lines, count=int(count), since=now)
 
     def add(self, note: Note, now: float) -> None:
         """Something to tell."""
@@ -277,7 +281,7 @@ class Outbox:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to: dict[str, int] = {}
-        self._saved: dict[str, int] | None = None
+        self._saved = ""
         self._restored_at: str | None = None
         self._others: list[tuple[float, Mapping[str, Json]]] = []
 
@@ -298,7 +302,7 @@ class Outbox:
     def begin(self) -> None:
         """Finds out where the log was told up to."""
         self._read_up_to = self._stored()
-        self._save(self._read_up_to)
+        self._save()
 
     def tell_news(self) -> None:
         """Reads what is new, and sends what is due. Never raises: the next poll tries again."""
@@ -315,9 +319,7 @@ class Outbox:
             else:
                 one.digest.failed(now)
             self._told(one, notice)
-        if not any(one.digest.owing for one in self._subscribers):
-            kept = {str(record["chain"]): cast(int, record["seq"]) - 1 for _, record in reversed(self._others)}
-            self._save({**self._read_up_to, **kept})
+        self._save()
 
     def _run(self) -> None:
         while not self._stop.wait(ASK_EVERY_S):
@@ -371,6 +373,8 @@ class Outbox:
             told = said["chains"] if "chains" in said else {"": said["seq"]}
             found = {chain: min(int(told.get(chain, 0)), seq) for chain, seq in newest.items()}
             known = said.get("restored_at", self._restored_at)
+            for one in self._subscribers:
+                one.digest.owe(said.get("owed", {}).get(one.name or one.key, ()), self._seconds())
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return newest
         for chain in newest if since is not None and known != self._restored_at else ():
@@ -378,17 +382,20 @@ class Outbox:
                 found[chain] = min(found[chain], cast(int, first["seq"]) - 1)
         return found
 
-    def _save(self, told: dict[str, int]) -> None:
+    def _save(self) -> None:
         """Where this cannot be written, a restart tells some things twice or not at all; nothing else depends on it."""
-        if told == self._saved:
+        kept = {str(record["chain"]): cast(int, record["seq"]) - 1 for _, record in reversed(self._others)}
+        owed = {one.name or one.key: one.digest.owed() for one in self._subscribers}
+        said = {"chains": {**self._read_up_to, **kept}, "restored_at": self._restored_at, "owed": owed}
+        text, fresh = json.dumps(said) + "\n", self._file.with_name(self._file.name + ".new")
+        if text == self._saved:
             return
-        fresh = self._file.with_name(self._file.name + ".new")
         try:
-            fresh.write_text(json.dumps({"chains": told, "restored_at": self._restored_at}) + "\n", "utf-8")
+            fresh.write_text(text, "utf-8")
             fresh.replace(self._file)
         except OSError:
             return
-        self._saved = dict(told)
+        self._saved = text
 
 
 NOT_INSTALLED = "notify: messages are not installed here"

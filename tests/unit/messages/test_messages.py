@@ -229,11 +229,11 @@ class Place:
     taken: list[bool] = field(default_factory=list)
     mine: bool = True
 
-    def outbox(self) -> Outbox:
-        subscriber = Subscriber(key="notify[0].url", send=self.wire.send, on=ASKED)
+    def outbox(self, *others: Wire) -> Outbox:
+        wires = (self.wire, *others)
         reader = open_reading(f"sqlite:///{self.folder}/worker.db")
         made = Outbox(
-            [subscriber],
+            [Subscriber(key=f"notify[{at}].url", send=one.send, on=ASKED) for at, one in enumerate(wires)],
             ledger=reader,
             place=self.folder / "worker.db",
             seconds=lambda: self.now,
@@ -302,6 +302,36 @@ def test_a_restart_repeats_nothing_and_loses_nothing(place: Place) -> None:
     assert "write 1" not in message.body
 
 
+def test_what_was_told_while_another_group_was_quiet_is_not_told_again_after_a_restart(place: Place) -> None:
+    outbox = place.outbox()
+    place.lose(1)
+    place.look(outbox, 1)
+    place.look(outbox, GATHER_S)
+    place.lose(2)
+    place.say("call the hall")
+    place.look(outbox, 1)
+    (message,) = place.look(outbox, GATHER_S)
+    assert message.title == "campaign-worker: 1 notify", "the group of the writes is quiet"
+    again = place.outbox()
+    place.look(again, 1)
+    (message,) = place.look(again, GATHER_S)
+    assert message.title == "campaign-worker: 1 needs_human"
+    assert "write 2" in message.body
+
+
+def test_a_channel_that_fails_makes_no_other_repeat_itself_after_a_restart(place: Place) -> None:
+    deaf = Wire(taking=False)
+    outbox = place.outbox(deaf)
+    place.lose(1)
+    place.look(outbox, 1)
+    assert len(place.look(outbox, GATHER_S)) == 1
+    deaf.messages.clear()
+    again = place.outbox(deaf)
+    place.look(again, 1)
+    assert place.look(again, GATHER_S) == []
+    assert len(deaf.messages) == 1
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_the_owner_of_a_partner_did_not_live_to_tell_is_told_by_the_next(place: Place, restarted: bool) -> None:
     """Before it has the partner it has read the record already; and a worker that starts has no partner at first."""
@@ -356,7 +386,10 @@ def test_a_channel_that_fails_harms_nothing_and_what_it_missed_comes_later(place
     assert "write 1" in message.body
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "{}", '{"seq": "x"}', '{"seq": 999}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "{}", '{"seq": "x"}', '{"seq": 999}', "[]", '{"seq": 0, "owed": {"notify[0].url": [["halted"]]}}'],
+)
 def test_a_place_that_cannot_be_read_begins_at_the_end(place: Place, text: str) -> None:
     place.lose(1)
     (place.folder / "worker.db.told").write_text(text, "utf-8")
