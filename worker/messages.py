@@ -189,10 +189,10 @@ class Digest:
         if len(group.lines) < (LINES_KEPT if note.topic == MESSAGE else LINES_MAX):
             group.lines.append(note.text)
 
-    def due(self, now: float) -> Notice | None:
+    def due(self, now: float, gather_s: float = GATHER_S) -> Notice | None:
         """The message that should leave now, with everything that is ready; None where there is nothing."""
         ready = self._ready(now)
-        if now < self._again_at or not any(now - group.since >= GATHER_S for group in ready.values()):
+        if now < self._again_at or not any(now - group.since >= gather_s for group in ready.values()):
             return None
         counts: Counter[str] = Counter()
         for (topic, _, _), group in ready.items():
@@ -242,7 +242,7 @@ OTHERS_S = 60.0
 """So long what another worker of a fleet is to tell of is kept: whoever has its partner by then tells of it. It may
 have ended before it read of it, or while it gathered what belongs to it."""
 STOP_WITHIN_S = 10.0
-"""How long a stop waits for a message that is on its way."""
+"""How long a stop waits for the last message. One that does not leave by then is kept for the next start."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -304,15 +304,16 @@ class Outbox:
         self._read_up_to = self._stored()
         self._save()
 
-    def tell_news(self) -> None:
+    def tell_news(self, gather_s: float = GATHER_S) -> None:
         """Reads what is new, and sends what is due. Never raises: the next poll tries again."""
         now = self._seconds()
         try:
             self._read(now)
-            due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now)) is not None]
+            due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now, gather_s)) is not None]
             head = self._ledger.head() if due else None
         except WorkerError:
             return
+        self._save()  # what was heard stands in no log
         for one, notice in due:
             if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {head}.")):
                 one.digest.sent(now)
@@ -324,6 +325,7 @@ class Outbox:
     def _run(self) -> None:
         while not self._stop.wait(ASK_EVERY_S):
             self.tell_news()
+        self.tell_news(gather_s=0.0)
 
     def _read(self, now: float) -> None:
         while self._heard:

@@ -372,6 +372,21 @@ def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
     assert "handed over" not in message.body
 
 
+@pytest.mark.parametrize("taking", [True, False])
+def test_what_was_heard_last_is_told_before_the_process_ends_or_after_the_next_start(
+    place: Place, taking: bool
+) -> None:
+    place.wire.taking = taking
+    with place.outbox() as outbox:
+        outbox.alarm("cycle_failed", {"partner": "p", "error": "no answer"})
+    (message,) = place.wire.messages
+    assert "no answer" in message.body
+    place.wire.messages.clear()
+    again = place.outbox()
+    place.look(again, 1)
+    assert len(place.look(again, GATHER_S)) == (0 if taking else 1)
+
+
 def test_a_channel_that_fails_harms_nothing_and_what_it_missed_comes_later(place: Place) -> None:
     place.wire.taking = False
     outbox = place.outbox()
