@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from worker.engine.explaining import wanted_of
+from worker.ledger.log import Head
 from worker.ledger.reading import LedgerReader
 from worker.model.commits import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, TOPICS, WORKER, LogFilter
 from worker.model.errors import UsageError, WorkerError
@@ -310,12 +311,12 @@ class Outbox:
         try:
             self._read(now)
             due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now, gather_s)) is not None]
-            head = self._ledger.head() if due else None
+            ends = ", ".join(sorted(map(str, self._ledger.heads().values() or [Head()]))) if due else ""
         except WorkerError:
             return
         self._save()  # what was heard stands in no log
         for one, notice in due:
-            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {head}.")):
+            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {ends}.")):
                 one.digest.sent(now)
             else:
                 one.digest.failed(now)

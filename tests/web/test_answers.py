@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +20,7 @@ from tests.builders import NOW, a_write
 from tests.crowded import crowded, last_moment
 from tests.unit.ledger.examples import in_memory_ledger, open_ledger
 from tests.web.scene import PASSWORD, FixedClock, Scene, scene
-from tests.worlds import Town, draft, town, world
+from tests.worlds import PARTNER, Town, draft, town, world
 from worker.cli.common import ledger_url
 from worker.cli.run import Pulse
 from worker.engine.ports import CycleReport
@@ -179,9 +181,18 @@ def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
     assert found["oldest_needs_human_seconds[]"] > 0
     assert found["oldest_unknown_seconds[]"] == 0
     head = shown.ledger.head()
-    assert found["log_records[]"] == head.seq
-    assert f"{int(found['log_head[]']):013x}" == head.hash[:13], "a figure that holds each of its digits"
+    assert found["log_records[('chain', '')]"] == head.seq
+    log_head = int(found["log_head[('chain', '')]"])
+    assert f"{log_head:013x}" == head.hash[:13], "a figure that holds each of its digits"
     assert found["budget_requests_per_minute[('partner', 'partner-id-one')]"] == 300
+
+
+def test_in_a_fleet_the_end_of_each_chain_is_measured(own: Scene) -> None:
+    with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
+        ledger.execute("UPDATE partners SET seq = 5, hash = ? WHERE partner = ?", ("ab" * 32, PARTNER))
+    found = figures(get(own, "/metrics").text)
+    assert found[f"log_records[('chain', '{PARTNER}')]"] == 5
+    assert found[f"log_head[('chain', '{PARTNER}')]"] == int("ab" * 6 + "a", 16)
 
 
 def test_what_the_daemon_does_is_counted(shown: Scene) -> None:

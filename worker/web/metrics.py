@@ -47,8 +47,8 @@ METRICS: Mapping[str, str] = {
     "ledger_refused": "1 while nothing is sent because the ledger was restored, lost or exchanged",
     "replicas": "workers of a fleet that were heard of in the last seconds; 0 where one runs alone",
     "partners_unowned": "partners of a fleet that no worker has; 0 where one runs alone",
-    "log_records": "records in the action log",
-    "log_head": "the first 13 hexadecimal digits of the last record's hash, as a number; see the action log's head",
+    "log_records": "records in each chain of the action log",
+    "log_head": "the first 13 hexadecimal digits of the hash that each chain ends with, as a number; see the head",
 }
 HEAD_DIGITS = 13
 """Of a hash, as many as a figure holds exactly: 53 bits. As a label it would be a new series for each record."""
@@ -185,9 +185,9 @@ class _Stored(Collector):
         yield _gauge("oldest_unknown_seconds", [((), self._age("unknown"))])
         yield _gauge("oldest_needs_human_seconds", [((), self._age("needs_human"))])
         yield _gauge("halts", [((), len(self._ledger.halts(self._now)))])
-        head = self._ledger.head()
-        yield _gauge("log_records", [((), head.seq)])
-        yield _gauge("log_head", [((), int(head.hash[:HEAD_DIGITS], 16))])
+        heads = self._ledger.heads().values()
+        yield _gauge("log_records", (((head.chain,), head.seq) for head in heads), "chain")
+        yield _gauge("log_head", (((head.chain,), int(head.hash[:HEAD_DIGITS], 16)) for head in heads), "chain")
         yield _gauge("ledger_refused", [((), int(self._ledger.refused() is not None))])
         status = self._ledger.status()
         body: Mapping[str, Json] = {} if status is None else status.body

@@ -1,8 +1,10 @@
 """Messages are grouped, not repeated, say what to type, survive a restart, and harm nothing where they fail."""
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -285,6 +287,16 @@ def test_the_past_is_left_alone_and_what_is_new_is_told_once(place: Place) -> No
     assert message.body.endswith(f"\n\nThe log ends with {place.ledger.head()}."), "it stands where the ledger is not"
     assert place.look(outbox, GATHER_S) == []
     assert place.taken == [True]
+
+
+def test_in_a_fleet_a_message_says_how_each_chain_ends(place: Place) -> None:
+    outbox = place.outbox()
+    place.lose(1)
+    with closing(sqlite3.connect(place.folder / "worker.db")) as ledger, ledger:
+        ledger.execute("INSERT INTO partners (partner, seq, hash) VALUES ('p', 5, ?)", ("ab" * 32,))
+    place.look(outbox, 1)
+    (message,) = place.look(outbox, GATHER_S)
+    assert message.body.endswith(f"\n\nThe log ends with {place.ledger.head()}, p:5:{'ab' * 32}.")
 
 
 def test_a_restart_repeats_nothing_and_loses_nothing(place: Place) -> None:
