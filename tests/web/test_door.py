@@ -293,6 +293,14 @@ def test_who_guesses_is_not_listened_to_any_more_and_keeps_nobody_out(own: Scene
     assert told == [("127.0.0.1", "ann", number + 1) for number in range(WRONG_MAX + 1)]
 
 
+@pytest.mark.parametrize("given", [basic(TOKEN, ""), basic("bob"), {"Authorization": f"Bearer {PASSWORD}"}])
+def test_of_a_wrong_sign_in_only_the_name_of_a_user_is_told_on(own: Scene, given: Mapping[str, str]) -> None:
+    told: list[tuple[str, str, int]] = []
+    with scene(own.folder, keys=ANN, refused=lambda *said: told.append(said)) as found:
+        assert httpx.get(found.address, headers=given, trust_env=False).status_code == 401
+    assert told == [("127.0.0.1", "(unknown)", 1)], "what was given may be a secret, and this is logged"
+
+
 def test_a_form_that_is_too_long_is_turned_away(client: httpx.Client) -> None:
     assert client.post("/act", data={"because": "x" * 70_000}).status_code == 400
 

@@ -45,7 +45,6 @@ LINE_MAX = 64
 PLACES_MAX = 1_000
 """Places whose wrong guesses are counted at once; the oldest are forgotten first."""
 SECRET_LENGTH_MIN = 12
-NAME_SHOWN = 40
 NOBODY = b"\0" * 32
 """A digest that no password has."""
 PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
@@ -110,8 +109,8 @@ def digest(secret: str) -> bytes:
 
 class Door:
     """Stands before the whole application. ``keys`` are those of now. ``refused`` is told of each wrong sign-in: where
-    it came from, the name that was given, and how many there were from there within `WRONG_WITHIN_S`; of those beyond
-    `WRONG_MAX` one more than that."""
+    it came from, the user's name if one was given, and how many there were from there within `WRONG_WITHIN_S`; of those
+    beyond `WRONG_MAX` one more than that."""
 
     def __init__(
         self, app: ASGIApp, *, keys: Callable[[], Keys], clock: Clock, refused: Callable[[str, str, int], None]
@@ -168,7 +167,7 @@ class Door:
                 self._known.add(digest(given))
             return visitor
         if given and crowded:
-            self._refused(place, _claimed_name(given), WRONG_MAX + 1)
+            self._refused(place, _claimed_name(given, keys), WRONG_MAX + 1)
             return _refused(429, "Too many wrong passwords came from where you are. Try again in a minute.")
         if given:
             self._known.discard(digest(given))
@@ -176,7 +175,7 @@ class Door:
             self._wrong[place] = wrong
             while len(self._wrong) > PLACES_MAX:
                 self._wrong.pop(next(iter(self._wrong)))
-            self._refused(place, _claimed_name(given), len(wrong))
+            self._refused(place, _claimed_name(given, keys), len(wrong))
             await self._clock.sleep(WRONG_WAIT_S)
         refusal = _refused(401, "A user name and a password are needed, or a token.")
         refusal.headers["WWW-Authenticate"] = 'Basic realm="campaign-worker", charset="UTF-8"'
@@ -288,11 +287,10 @@ def _basic(given: str) -> tuple[str, str]:
     return name, password
 
 
-def _claimed_name(given: str) -> str:
-    """Whose name a wrong sign-in gave, for the log; never more of it."""
-    kind, _, rest = given.partition(" ")
-    name = _basic(rest)[0] if kind.lower() == "basic" else ""
-    return "".join(filter(str.isprintable, name))[:NAME_SHOWN]
+def _claimed_name(given: str, keys: Keys) -> str:
+    """Whose name a wrong sign-in gave, for the log. Any other text could be a secret in the wrong place."""
+    name = _basic(given.partition(" ")[2])[0]
+    return name if name in keys.users else "(unknown)"
 
 
 def _hostname(host: str) -> str:
