@@ -4,7 +4,7 @@ import asyncio
 import re
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ from worker.cli.run import Pulse
 from worker.engine.ports import CycleReport
 from worker.ledger.log import Head, read_export, verified
 from worker.ledger.places import place_of
-from worker.model.commits import Commit, DaemonStatus, Move, Record
+from worker.model.commits import Commit, DaemonStatus, LogFilter, Move, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Truth
@@ -45,6 +45,27 @@ def test_the_log_is_exported_with_its_head_and_can_be_verified(shown: Scene, for
     assert f"{head.seq}-{head.hash[:12]}.{form}" in answer.headers["content-disposition"]
     assert head.seq == shown.ledger.last_seq()
     assert verified(read_export(answer.text.splitlines(keepends=True)), [head]) == ({"": head}, None)
+
+
+def test_an_export_ends_with_its_head_while_the_log_goes_on(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = own.ledger.log
+
+    def later(wanted: LogFilter) -> Iterator[dict[str, Json]]:
+        with open_ledger(own.folder) as ledger:
+            ledger.apply(Commit(at=NOW, records=(Record(at=NOW, kind="halted", why="meanwhile"),)))
+        return log(wanted)
+
+    monkeypatch.setattr(own.ledger, "log", later)
+    answer = get(own, "/log.jsonl")
+    head = Head.parse(answer.headers["x-chain-head"])
+    assert verified(read_export(answer.text.splitlines(keepends=True)), [head]) == ({"": head}, None)
+
+
+def test_in_a_fleet_an_export_says_how_each_chain_ends(own: Scene) -> None:
+    with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
+        ledger.execute("UPDATE partners SET seq = 5, hash = ? WHERE partner = ?", ("ab" * 32, PARTNER))
+    heads = get(own, "/log.jsonl").headers["x-chain-head"].split(", ")
+    assert heads == [str(own.ledger.head()), f"{PARTNER}:5:{'ab' * 6}"]
 
 
 def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:

@@ -17,7 +17,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 from urllib.parse import parse_qs, quote, unquote
 
 import uvicorn
@@ -36,7 +36,7 @@ from worker import __version__
 from worker.engine.explaining import STANDINGS
 from worker.engine.operators import NO_REASON
 from worker.engine.ports import unhealthy
-from worker.ledger.log import csv_head, csv_lines, json_lines
+from worker.ledger.log import HASH_BEGIN_MIN, Head, csv_head, csv_lines, json_lines
 from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
@@ -317,25 +317,30 @@ class Site:
         return PageRequest(parts=self._parts, query=request.query_params, now=self._parts.clock.now())
 
     async def export(self, form: str, request: Request) -> Response:
-        """The log as a file for auditors, narrowed as the page is, oldest first. The chain's head stands in a header of
-        the answer and in the file's name: with it, an export of the whole log can be verified on another machine."""
+        """The log as a file for auditors, narrowed as the page is, oldest first. It ends with the head of each chain as
+        it is now, which stands in a header of the answer, and in the file's name that of the chain without one: with
+        them, an export of the whole log can be verified on another machine."""
         asked = log_asked(request.query_params, self._parts.clock.now())
         if asked.problems:
             return PlainTextResponse("; ".join(asked.problems) + "\n", 400)
-        head = await self._turns.run(self._parts.ledger.head)
+        heads = await self._turns.run(self._parts.ledger.heads)
+        head = heads.get("", Head())
+        ends = [replace(one, hash=one.hash[:HASH_BEGIN_MIN]) for chain, one in heads.items() if chain]
         headers = {
             "Content-Disposition": f'attachment; filename="campaign-worker-log-{head.seq}-{head.hash[:12]}.{form}"',
-            "X-Chain-Head": str(head),
+            "X-Chain-Head": ", ".join(map(str, (head, *ends))),
         }
         media_type = f"{EXPORTS[form]}; charset=utf-8"
         wanted = replace(asked.wanted, before_id=None)  # the whole of what is asked for, and not one page of it
-        return StreamingResponse(self._exported(wanted, form), headers=headers, media_type=media_type)
+        return StreamingResponse(self._exported(wanted, form, heads), headers=headers, media_type=media_type)
 
-    async def _exported(self, wanted: LogFilter, form: str) -> AsyncIterator[str]:
+    async def _exported(self, wanted: LogFilter, form: str, heads: Mapping[str, Head]) -> AsyncIterator[str]:
         """In pieces, each in its own turn, so that an export of months holds up neither the page nor the daemon."""
         if form == "csv":
             yield csv_head()
-        found = self._parts.ledger.log(wanted)
+        ends = {chain: head.seq for chain, head in heads.items()}
+        log = self._parts.ledger.log(wanted)
+        found = (one for one in log if cast(int, one["seq"]) <= ends.get(str(one["chain"]), 0))
         while records := await self._turns.run(lambda: list(islice(found, PIECE))):
             yield csv_lines(records) if form == "csv" else json_lines(records)
 
