@@ -1,6 +1,9 @@
 """`campaign-worker status`: the rules in force beside the files as they are now."""
 
+import json
+import os
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,27 @@ def test_what_is_in_force_is_set_against_the_config_as_it_is_now(
     assert found == {"mode": "shadow", "service": "sandbox", "changed": changed}, reason
     more = "; the file says otherwise by now, which counts from the next start" if changed else ""
     assert row == f"config mode shadow, service sandbox{more}", reason
+
+
+@pytest.mark.parametrize(
+    ("since", "seen_at", "current", "reason"),
+    [
+        (1, 2, True, "it goes on"),
+        (1, -3600, True, "the clock was set back while it runs"),
+        (-60, -30, False, "the words of the one before, that had the same pid"),
+    ],
+)
+def test_what_the_running_daemon_said_of_itself_is_told_from_what_the_one_before_did(
+    tmp_path: Path, since: int, seen_at: int, current: bool, reason: str
+) -> None:
+    config, now = settle_in(tmp_path), utc_now()
+    began, said_at = now + timedelta(seconds=since), now + timedelta(seconds=seen_at)
+    with SqlLedger.open(f"sqlite:///{tmp_path}/worker.db", clock_now=utc_now) as ledger:
+        ledger.save_status(DaemonStatus(pid=os.getpid(), since=began, seen_at=said_at, body={"cycle_ms": 7}))
+        with SenderLock.acquire(place_of("sqlite:///worker.db", tmp_path), now=now):
+            found = json.loads(call("status", "--format", "json", config=config).out)
+    assert found["running"] is True
+    assert found["cycle_ms"] == (7 if current else None), reason
 
 
 def test_of_a_daemon_that_says_nothing_of_its_config_nothing_is_made_up(tmp_path: Path) -> None:

@@ -128,8 +128,8 @@ def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None) -> dict[str
     """Whether one runs is told by the lock; what it does, by what the process that holds the lock said of itself. What
     an earlier one said is shown only while none runs, and nothing of it that could pass for the present."""
     said, since = ledger.status(), held_since(place)
-    # in a container every daemon has the same pid, so the time counts too
-    current = said is not None and pid == said.pid and (since is None or said.seen_at >= since)
+    # in a container every daemon has the same pid, so the start counts too; its last word may be from a clock set back
+    current = said is not None and pid == said.pid and (since is None or said.since >= since)
     body = dict(said.body) if said is not None and (current or pid is None) else {}
     partners = _mapping(body.get("partners"))
     if not current:
