@@ -190,6 +190,16 @@ def test_what_was_done_to_one_of_the_chains_is_found(postgres: Server, statement
         assert (broken.chain, broken.seq, words in broken.why) == (ACME, seq, True), broken
 
 
+def test_the_log_is_told_by_time_whichever_chain_was_written_first(postgres: Server) -> None:
+    with opened(postgres.ledger()) as ledger:
+        ledger.apply(Commit(at=NOW, records=(fired(after(2)), fired(after(4)))))
+        ledger.apply(Commit(at=NOW, records=tuple(replace(fired(after(at)), partner=OTHER) for at in (1, 3, 5))))
+        both = [str(one["chain"]) for one in ledger.log(LogFilter())]
+        assert both == [OTHER, ACME, OTHER, ACME, OTHER]
+        assert [str(one["chain"]) for one in ledger.log(LogFilter(limit=2))] == both[:2]
+        assert [one["seq"] for one in ledger.log(LogFilter(partner=OTHER))] == [1, 2, 3]
+
+
 def test_what_came_in_a_transaction_that_ended_later_is_news_all_the_same(postgres: Server) -> None:
     url = postgres.ledger()
     with opened(url) as one, opened(url) as other:

@@ -28,8 +28,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from worker.ledger.log import ALL_RECORDS, printed
-from worker.ledger.reading import LedgerReader, narrowed, store_of
+from worker.ledger.log import ALL_RECORDS, narrowed, printed
+from worker.ledger.reading import LedgerReader, store_of
 from worker.ledger.rows import ALL_WRITES, EVENT_FACT, fact_of, rule_memory_of, rules_that_looked
 from worker.ledger.tables import STANDS, action_log, json_text, none_of, observed, rule_memory, time_of, writes
 from worker.model.commits import EventFilter, EventSeen, LogFilter, RuleMemory, RuleNow

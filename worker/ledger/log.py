@@ -19,12 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from worker.ledger.database import Store
 from worker.ledger.tables import action_log, millis_text, partners, upsert
-from worker.model.commits import ChainBreak, Record
+from worker.model.commits import ChainBreak, LogFilter, Record
 from worker.model.exchange import Owner
 from worker.model.facts import Json
 
@@ -182,6 +182,21 @@ _SAVE_END = upsert(partners, "partner", changed=("seq", "hash"))
 _ADD = insert(action_log)
 ALL_RECORDS = select(*(action_log.c[name] for name in FIELDS), action_log.c.id).order_by(action_log.c.id)
 """Every record, as they came; to be narrowed."""
+
+
+def narrowed(query: Select[tuple[object, ...]], wanted: LogFilter) -> Select[tuple[object, ...]]:
+    """The records that are wanted of a query."""
+    for column in ("chain", "partner", "event", "rule", "write", "kind", "reason"):
+        value = getattr(wanted, column)
+        if value is not None:
+            query = query.where(action_log.c[column] == value)
+    if wanted.since is not None:
+        query = query.where(action_log.c.at >= millis_text(wanted.since))
+    if wanted.until is not None:
+        query = query.where(action_log.c.at < millis_text(wanted.until))
+    if wanted.after_seq:
+        query = query.where(action_log.c.seq > wanted.after_seq)
+    return query if wanted.before_id is None else query.where(action_log.c.id < wanted.before_id)
 
 
 @contextmanager

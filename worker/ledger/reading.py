@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import merge
+from itertools import islice
 from pathlib import Path
-from typing import Literal, Self, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 from sqlalchemy import (
     BindParameter,
     Connection,
+    Row,
     Select,
     bindparam,
     exists,
@@ -33,7 +35,7 @@ from sqlalchemy import (
 
 from worker.ledger import tables
 from worker.ledger.database import SqliteStore, Store, Values, code_of, memory_store, reading_store
-from worker.ledger.log import ALL_RECORDS, OF_ALL, Head, end_of_chain, ends_of, printed, verify_to
+from worker.ledger.log import ALL_RECORDS, OF_ALL, Head, end_of_chain, ends_of, narrowed, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import files_of, sync_folder
@@ -366,14 +368,18 @@ class LedgerReader:
     # the log
 
     def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
-        """Records as they are printed, in the order in which they came; with ``limit`` the first that many."""
+        """Records as they are printed, in the order of their chain, those of several by time. ``limit``: so many."""
+        one = wanted.chain is not None or wanted.partner is not None or wanted.write is not None
+        chains = () if one else sorted(self.heads())
+        each = [replace(wanted, chain=chain) for chain in chains] if len(chains) > 1 else [wanted]
+        rows = map(self._records, each)
         try:
-            yield from self._records(wanted)
+            yield from map(printed, islice(merge(*rows, key=lambda row: (row.at, row.id)), wanted.limit))
         except ValueError as error:
             hint = "somebody changed it: `campaign-worker log --verify` says where"
             raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
 
-    def _records(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
+    def _records(self, wanted: LogFilter) -> Iterator[Row[Any]]:
         query, left = narrowed(ALL_RECORDS, wanted), wanted.limit
         if wanted.after_seq > LARGEST or (wanted.write is not None and not 0 < wanted.write <= LARGEST):
             return
@@ -383,7 +389,7 @@ class LedgerReader:
             size = PAGE_RECORDS if left is None else min(left, PAGE_RECORDS)
             with self._store.reading() as connection:
                 page = connection.execute(query.where(place > after).limit(size)).all()
-            yield from map(printed, page)
+            yield from page
             if len(page) < size:
                 return
             after = page[-1].id if wanted.chain is None else page[-1].seq
@@ -407,9 +413,7 @@ class LedgerReader:
     def log_after(self, known: Mapping[str, int], wanted: LogFilter) -> Iterator[dict[str, Json]]:
         """Records that came after these of each chain; with ``limit`` at most so many of each. The numbers of the whole
         log cannot tell: of two transactions the one with the lower numbers may end later."""
-        if not known:
-            return self.log(wanted)
-        grown = [chain for chain, head in self.heads().items() if head.seq > known.get(chain, 0)]
+        grown = [chain for chain, head in sorted(self.heads().items()) if head.seq > known.get(chain, 0)]
         news = [self.log(replace(wanted, chain=chain, after_seq=known.get(chain, 0))) for chain in grown]
         return merge(*news, key=lambda one: str(one["at"]))
 
@@ -453,7 +457,9 @@ class LedgerReader:
             ends = {chain: head.seq for chain, head in ends_of(connection).items()}
             longest = connection.execute(select(_L.chain, func.max(_L.seq)).group_by(_L.chain)).all()
         known = {**ends, OF_ALL: max(marked_to(self._store), ends.get(OF_ALL, 0))}
-        broken = (verify_to(self._records(LogFilter(chain=chain)), to, chain) for chain, to in known.items())
+        broken = (
+            verify_to(map(printed, self._records(LogFilter(chain=chain))), to, chain) for chain, to in known.items()
+        )
         found = next((one for one in broken if one is not None), None)
         longer = (one for one in longest if one[1] > ends.get(one[0], 0))
         for chain, _ in longer if found is None else ():
@@ -678,21 +684,6 @@ def empty_store() -> Store:
 
 def _facts(text: str | None) -> Mapping[str, Json] | None:
     return None if text is None else cast("Mapping[str, Json]", json_of(text))
-
-
-def narrowed(query: Select[tuple[object, ...]], wanted: LogFilter) -> Select[tuple[object, ...]]:
-    """The records that are wanted of a query."""
-    for column in ("chain", "partner", "event", "rule", "write", "kind", "reason"):
-        value = getattr(wanted, column)
-        if value is not None:
-            query = query.where(action_log.c[column] == value)
-    if wanted.since is not None:
-        query = query.where(action_log.c.at >= millis_text(wanted.since))
-    if wanted.until is not None:
-        query = query.where(action_log.c.at < millis_text(wanted.until))
-    if wanted.after_seq:
-        query = query.where(action_log.c.seq > wanted.after_seq)
-    return query if wanted.before_id is None else query.where(action_log.c.id < wanted.before_id)
 
 
 def _sync(file: Path) -> None:
