@@ -5,11 +5,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.calling import Called, call, settle_in
 from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW, after, become, fired, key, memory, moved, plan, planned, sent
+from tests.web.scene import scene
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, PartnerMemory
 from worker.system import SystemClock
@@ -55,6 +57,14 @@ def test_what_is_stored_is_read(made: Host) -> None:
         *("planned", "fired", "waiting")
     ]
     assert made("explain", "--event", "e1").code == 0
+
+
+@pytest.mark.parametrize("path", ["/event?event", "/log.json?event", "/log.csv?event", "/events?text", "/writes?rule"])
+def test_a_page_finds_nothing_by_what_no_database_could_hold(made: Host, tmp_path: Path, path: str) -> None:
+    with scene(tmp_path) as page:
+        answer = httpx.get(f"{page.address}{path}=%00", trust_env=False)
+    assert answer.status_code == (404 if path == "/event?event" else 200)
+    assert "the ledger cannot be used" not in answer.text
 
 
 def test_what_is_decided_is_stored_for_all(made: Host, tmp_path: Path) -> None:

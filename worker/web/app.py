@@ -36,7 +36,7 @@ from worker import __version__
 from worker.engine.explaining import STANDINGS
 from worker.engine.operators import NO_REASON
 from worker.engine.ports import unhealthy
-from worker.ledger.log import HASH_BEGIN_MIN, Head, csv_head, csv_lines, json_lines
+from worker.ledger.log import HASH_BEGIN_MIN, Head, csv_head, csv_lines, json_lines, storable
 from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
@@ -314,13 +314,15 @@ class Site:
         return _json(await self._turns.run(lambda: {"at": asking.now, **make(asking).values}))
 
     def _asking(self, request: Request) -> PageRequest:
-        return PageRequest(parts=self._parts, query=request.query_params, now=self._parts.clock.now())
+        query = {name: storable(text) for name, text in request.query_params.items()}
+        return PageRequest(parts=self._parts, query=query, now=self._parts.clock.now())
 
     async def export(self, form: str, request: Request) -> Response:
         """The log as a file for auditors, narrowed as the page is, oldest first. It ends with the head of each chain as
         it is now, which stands in a header of the answer, and in the file's name that of the chain without one: with
         them, an export of the whole log can be verified on another machine."""
-        asked = log_asked(request.query_params, self._parts.clock.now())
+        asking = self._asking(request)
+        asked = log_asked(asking.query, asking.now)
         if asked.problems:
             return PlainTextResponse("; ".join(asked.problems) + "\n", 400)
         heads = await self._turns.run(self._parts.ledger.heads)
@@ -555,7 +557,7 @@ class FilledForm(dict[str, list[str]]):
 
     def one(self, name: str) -> str:
         """The last value of a field; empty without one."""
-        return self.get(name, [""])[-1].strip()
+        return storable(self.get(name, [""])[-1].strip())
 
     def act(self) -> Act:
         """What it asks for. Raises `UsageError` for what cannot be decided."""
