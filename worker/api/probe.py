@@ -33,6 +33,7 @@ ONLY_A_WRITE = "only a write shows it"
 PAGE_PARAMETERS = ("page", "page_number", "pageNumber", "pageNo", "page_no", "p", "currentPage", "pg")
 """Names that services give to the page; the one in force is tried first."""
 CONNECTED_WORDS = frozenset({"connected", "active", "linked", "ok"})
+CONNECTED_NAME = re.compile(r"(?<![a-z])(?<!not_)(is_?)?(connected|active|linked)$", re.IGNORECASE)
 STATE_NAMES = ("state", "status", "phase", "stage", "lifecycle")
 LONGEST_WORD = 40
 DEEPEST = 3
@@ -290,11 +291,12 @@ def _connected(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions)
     contents = [] if sights.adplatform is None else [sights.adplatform]
     unread = "the ad platform's status could not be read"
     found = _by_path(it, contents, lambda part: isinstance(part, bool), unread)
-    if found.known:
+    if found.says != "refuted":
         return found
+    seen = f"the answer is {_short(contents[0])}"
     for path in _places(contents[0], lambda part: isinstance(part, str) and part.lower() in CONNECTED_WORDS):
-        return it.refuted(found.seen, f"{path} == '{_at(path, contents[0])}'")
-    return found
+        return it.refuted(seen, f"{path} == '{_at(path, contents[0])}'")
+    return found if CONNECTED_NAME.search(str(found.value)) else it.refuted(seen)  # another could say anything
 
 
 def _benchmark_at(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
