@@ -103,7 +103,7 @@ def test_what_the_running_daemon_said_of_itself_is_told_from_what_the_one_before
 ) -> None:
     config, now = settle_in(tmp_path), utc_now()
     began, said_at = now + timedelta(seconds=since), now + timedelta(seconds=seen_at)
-    with SqlLedger.open(f"sqlite:///{tmp_path}/worker.db", clock_now=utc_now) as ledger:
+    with open_ledger(tmp_path) as ledger:
         ledger.save_status(DaemonStatus(pid=os.getpid(), since=began, seen_at=said_at, body={"cycle_ms": 7}))
         with SenderLock.acquire(place_of("sqlite:///worker.db", tmp_path), now=now):
             found = json.loads(call("status", "--format", "json", config=config).out)

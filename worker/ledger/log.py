@@ -92,19 +92,21 @@ def verified(
     records: Iterable[Mapping[str, Json]], against: Collection[Head] = ()
 ) -> tuple[Mapping[str, Head], ChainBreak | None]:
     """How far each chain holds, reading from its first record on, and the first place where one does not, or where it
-    is not the one that ends with its head in ``against``."""
+    is not the one that has its heads in ``against`` and ends with the last of them."""
     ends: dict[str, Head] = {}
-    heads = {head.chain: head for head in against}
+    heads: dict[str, list[Head]] = {}
+    for head in sorted(against, key=lambda one: one.seq):
+        heads.setdefault(head.chain, []).append(head)
     for record in records:
         chain = str(record.get("chain") or "")
-        last, head = ends.get(chain, Head(chain=chain)), heads.get(chain)
+        last = ends.get(chain, Head(chain=chain))
         why, here = _wrong(record, last), replace(last, seq=last.seq + 1, hash=str(record.get("hash")))
-        if not why and head is not None and here.seq == head.seq and not head.of(here.seq, here.hash):
+        if not why and any(one.seq == here.seq and not one.of(here.seq, here.hash) for one in heads.get(chain, ())):
             why = f"record {here.seq} has another hash than the head: this is not the log that the head was taken of"
         if why:
             return ends, ChainBreak(seq=here.seq, why=why, chain=chain)
         ends[chain] = here
-    for chain, head in heads.items():
+    for chain, (*_, head) in heads.items():
         reached = ends[chain].seq if chain in ends else 0
         if reached < head.seq:
             why = f"it ends at record {reached} and has no record {head.seq}: its end was cut off"

@@ -113,6 +113,18 @@ def test_records_that_came_after_the_head_are_not_what_was_exported_with_it(log:
     assert f"broken at seq {RECORDS + 1}: what stands after the head came later" in done.out
 
 
+def test_an_export_is_held_against_every_head_that_is_given(log: Log, tmp_path: Path) -> None:
+    file, head = exported(log, "jsonl", tmp_path)
+    first = f"1:{json.loads(file.read_text('utf-8').splitlines()[0])['hash']}"
+
+    def held(*heads: str) -> int:
+        return log("--verify", "--from", str(file), *(word for one in heads for word in ("--against", one))).code
+
+    for wrong in (f"1:{'0' * 12}", f"{RECORDS}:{'0' * 12}"):
+        assert (held(wrong, head), held(head, wrong)) == (1, 1)
+    assert (held(first, head), held(head, first)) == (0, 0)
+
+
 def test_the_ledger_itself_is_held_against_a_head_of_earlier(log: Log, tmp_path: Path) -> None:
     _, head = exported(log, "jsonl", tmp_path)
     right = log("--verify", "--against", head)
