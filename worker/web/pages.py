@@ -353,11 +353,12 @@ def charts_page(asking: PageRequest) -> Shown:
     """Two pictures of some weeks, the last ones or those before a day."""
     days = number_in(asking.one("days"))
     days = days if days in RANGES else DAYS
+    before, today = timedelta(days=days - 1), asking.now.date()
     try:
-        last = min(date.fromisoformat(asking.one("until")), asking.now.date())
+        last = min(max(date.fromisoformat(asking.one("until")), date.min + before), today)
     except ValueError:
-        last = asking.now.date()
-    since = datetime.combine(last, time(), UTC) - timedelta(days=days - 1)
+        last = today
+    since = datetime.combine(last, time(), UTC) - before
     daily, settled = asking.ledger.daily(since), asking.ledger.settled(since)
     charts = (writes_a_day(daily, last, days), time_to_confirmed(settled, last, days))
     values = {"days": days, "until": last, "writes_a_day": daily, "time_to_confirmed": settled}
