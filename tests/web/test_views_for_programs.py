@@ -118,6 +118,8 @@ def test_charts_are_of_the_days_that_are_asked_for(shown: Scene) -> None:
         in httpx.get(shown.address + "/charts?days=7&until=2026-02-28", trust_env=False, auth=("ann", PASSWORD)).text
     )
     assert data(shown, "/charts.json?days=8&until=2027-13-01") == data(shown, "/charts.json")
+    before = data(shown, "/charts.json?days=7&until=2026-02-28")
+    assert (before["writes_a_day"], before["time_to_confirmed"]) == ([], [])
     for long_ago in ("until=0001-01-01", "until=0001-01-20&days=365"):
         assert httpx.get(f"{shown.address}/charts?{long_ago}", trust_env=False).status_code == 200
 

@@ -180,12 +180,12 @@ class LedgerBrowser(LedgerReader):
         query = select(writes.c.state, func.count()).where(writes.c.rule == rule).group_by(writes.c.state)
         return {cast(State, state): count for state, count in self._store.rows(query)}
 
-    def daily(self, since: datetime) -> tuple[Outcomes, ...]:
-        """Where the writes that changed since then stand, by the day of their last change."""
+    def daily(self, since: datetime, until: datetime) -> tuple[Outcomes, ...]:
+        """Where the writes stand that changed last in that time, by the day of their last change."""
         day = func.substr(writes.c.changed_at, 1, 10)
         query = (
             select(day, writes.c.state, func.count())
-            .where(writes.c.changed_at >= since)
+            .where(writes.c.changed_at >= since, writes.c.changed_at < until)
             .group_by(day, writes.c.state)
             .order_by(day)
         )
@@ -193,8 +193,8 @@ class LedgerBrowser(LedgerReader):
             Outcomes(day=at, state=cast(State, state), count=count) for at, state, count in self._store.rows(query)
         )
 
-    def settled(self, since: datetime) -> tuple[Settled, ...]:
-        """How long confirming took, day by day since then. The database ranks them: they are too many to carry."""
+    def settled(self, since: datetime, until: datetime) -> tuple[Settled, ...]:
+        """How long confirming took, day by day in that time. The database ranks them: they are too many to carry."""
         w = writes.c
         day = func.substr(w.changed_at, 1, 10)
         took = SecondsBetween(w.planned_at, w.changed_at)
@@ -205,7 +205,7 @@ class LedgerBrowser(LedgerReader):
                 func.row_number().over(partition_by=day, order_by=took).label("place"),
                 func.count().over(partition_by=day).label("count"),
             )
-            .where(w.state == "confirmed", w.changed_at >= since)
+            .where(w.state == "confirmed", w.changed_at >= since, w.changed_at < until)
             .subquery()
         )
         r = ranked.c

@@ -358,8 +358,8 @@ def charts_page(asking: PageRequest) -> Shown:
         last = min(max(date.fromisoformat(asking.one("until")), date.min + before), today)
     except ValueError:
         last = today
-    since = datetime.combine(last, time(), UTC) - before
-    daily, settled = asking.ledger.daily(since), asking.ledger.settled(since)
+    since, until = (datetime.combine(day, time(), UTC) for day in (last - before, last + timedelta(days=1)))
+    daily, settled = asking.ledger.daily(since, until), asking.ledger.settled(since, until)
     charts = (writes_a_day(daily, last, days), time_to_confirmed(settled, last, days))
     values = {"days": days, "until": last, "writes_a_day": daily, "time_to_confirmed": settled}
     return Shown(template="charts.html", title="Charts", values=values, drawn={"charts": charts, "ranges": RANGES})

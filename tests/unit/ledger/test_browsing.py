@@ -19,6 +19,7 @@ from worker.model.facts import EventId, FactKey, Known, PartnerId
 from worker.model.writes import Outcomes, Settled, WriteFilter
 
 OTHER = PartnerId("partner-id-other")
+TOMORROW = NOW + timedelta(days=1)
 
 
 @pytest.fixture
@@ -90,12 +91,13 @@ def test_counts_are_by_day_and_by_rule(ledger: SqlLedger, browser: LedgerBrowser
     first, second = planned(ledger, plan(key(1)), plan(key(2, event="e2")))
     done = become(ledger, sent(ledger, first, after(1)), "applied", after(2))
     become(ledger, done, "confirmed", after(9))
-    assert browser.daily(NOW) == (
+    assert browser.daily(NOW, TOMORROW) == (
         Outcomes(day="2026-01-31", state="confirmed", count=1),
         Outcomes(day="2026-01-31", state="planned", count=1),
     )
-    assert browser.daily(NOW + timedelta(days=1)) == ()
-    assert browser.settled(NOW) == (Settled(day="2026-01-31", count=1, middle_s=9.0, slow_s=9.0),)
+    assert browser.daily(TOMORROW, TOMORROW + timedelta(days=1)) == ()
+    assert browser.daily(NOW - timedelta(days=1), NOW) == ()
+    assert browser.settled(NOW, TOMORROW) == (Settled(day="2026-01-31", count=1, middle_s=9.0, slow_s=9.0),)
     assert browser.counts_of(second.key.rule) == {"confirmed": 1, "planned": 1}
     assert browser.oldest("planned") == NOW
     assert browser.oldest("unknown") is None
@@ -104,8 +106,9 @@ def test_counts_are_by_day_and_by_rule(ledger: SqlLedger, browser: LedgerBrowser
 def test_half_and_most_of_a_day_are_told_apart(ledger: SqlLedger, browser: LedgerBrowser) -> None:
     for episode, seconds in enumerate((1, 2, 3, 4, 5, 6, 7, 8, 9, 100), start=1):
         become(ledger, planned(ledger, plan(key(episode)))[0], "confirmed", after(seconds))
-    assert browser.settled(NOW) == (Settled(day="2026-01-31", count=10, middle_s=5.0, slow_s=100.0),)
-    assert browser.settled(NOW + timedelta(days=1)) == ()
+    assert browser.settled(NOW, TOMORROW) == (Settled(day="2026-01-31", count=10, middle_s=5.0, slow_s=100.0),)
+    assert browser.settled(TOMORROW, TOMORROW + timedelta(days=1)) == ()
+    assert browser.settled(NOW - timedelta(days=1), NOW) == ()
 
 
 def test_the_longest_unknown_is_measured_from_when_it_became_so(ledger: SqlLedger, browser: LedgerBrowser) -> None:
