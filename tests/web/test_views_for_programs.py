@@ -235,13 +235,40 @@ tests:
 """
 
 
-def settled(run: RuleTestRun) -> SeenByTests:
-    found = run("h")
+def await_run() -> None:
     for thread in threading.enumerate():
         if thread.name == "rule tests":
             thread.join(60)
+
+
+def settled(run: RuleTestRun) -> SeenByTests:
+    found = run("h")
+    await_run()
     assert found.state == "running"
     return run("h")
+
+
+def test_a_link_to_nothing_beside_the_rule_tests_harms_no_page(own: Scene) -> None:
+    tests = own.folder / "rules" / "tests"
+    tests.mkdir()
+    (tests / "t.yaml").write_text(TESTS, "utf-8")
+    (tests / "gone.yaml").symlink_to(tests / "nothing.yaml")
+    with closing(RuleTestRun(own.config)) as run:
+        assert run("h").state == "running"
+
+
+def test_rule_tests_that_were_ended_are_run_again_when_somebody_looks(own: Scene) -> None:
+    tests = own.folder / "rules" / "tests"
+    tests.mkdir()
+    (tests / "t.yaml").write_text(TESTS, "utf-8")
+    with closing(RuleTestRun(own.config)) as run:
+        command, run._command = run._command, ["sh", "-c", "kill -9 $$"]
+        assert settled(run).state == "failed"
+        await_run()
+        run._command = command
+        assert run("h").state == "failed", "until the next run has ended"
+        await_run()
+        assert run("h").state == "done"
 
 
 def test_what_the_rule_tests_say_stands_beside_each_rule(own: Scene) -> None:

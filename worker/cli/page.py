@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from ipaddress import ip_network
+from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from threading import Thread
 
@@ -98,10 +99,12 @@ class RuleTestRun:
 
     def __call__(self, rules: str) -> SeenByTests:
         """What is known by now. ``rules``: the hash of those in force."""
-        files = [(str(one), one.stat().st_mtime_ns) for one in self._folder.rglob("tests/**/*.yaml")]
+        files = [(str(one), changed_at(one)) for one in self._folder.rglob("tests/**/*.yaml")]
         if (now := (rules, sorted(files))) != self._of:
             self.close()
-            self._of, self._found = now, SeenByTests(state="running")
+            if self._of is not None:
+                self._found = SeenByTests(state="running")
+            self._of = now
             Thread(target=self._run, name="rule tests", daemon=True).start()
         return self._found
 
@@ -121,6 +124,16 @@ class RuleTestRun:
                 said = None
         if of == self._of:
             self._found = SeenByTests.of(said) if child.returncode in (0, 1) and said else SeenByTests(state="failed")
+            if child.returncode < 0:  # it took too long, or the machine had no room for it: not so the next time
+                self._of = None
+
+
+def changed_at(file: Path) -> int | None:
+    """When a file was changed, in nanoseconds; None where it is gone by now, or a link to nothing."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
