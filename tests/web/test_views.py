@@ -8,7 +8,7 @@ import pytest
 from worker.model.facts import Json, RuleId
 from worker.model.writes import Outcomes, Settled
 from worker.web.pictures import time_to_confirmed, timeline, writes_a_day
-from worker.web.views import ago, answers, cut, log_asked, request_id, spelled, writes_asked
+from worker.web.views import LINES_MAX, ago, answers, cut, log_asked, request_id, spelled, writes_asked
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RULE = RuleId("pause-cancelled")
@@ -235,3 +235,10 @@ def test_a_rules_text_is_cut_out_of_its_file() -> None:
     assert cut(FILE, 2) == '- id: first\n  when: "true"\n\n  # a word about it\n  do: [pause]'
     assert cut(FILE, 10) == "-\n  id: second\n  do:\n    - run"
     assert cut(FILE, 99) == ""
+
+
+def test_a_rules_text_goes_on_behind_a_comment_at_the_edge_and_says_where_it_is_cut_off() -> None:
+    text = "rules:\n  - id: first\n# for now\n    when: 'true'\n    do: [pause]\n\n# of the next\n  - id: second\n"
+    assert cut(text, 2) == "- id: first\n# for now\n  when: 'true'\n  do: [pause]"
+    long = "- id: first\n  do:\n" + "    - run\n" * LINES_MAX
+    assert cut(long, 1).splitlines()[LINES_MAX:] == ["… and 2 more lines"]

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from enum import Enum
-from textwrap import dedent
+from itertools import takewhile
 from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
@@ -42,16 +42,20 @@ def cut(text: str, line: int) -> str:
     while start > 0 and not f"{lines[start].lstrip()} ".startswith("- "):
         start -= 1
     indent = _indent(lines[start])
-    taken = [lines[start]]
-    for one in lines[start + 1 : start + LINES_MAX]:
-        if one.strip() and _indent(one) <= indent:
-            break
-        taken.append(one)
-    return dedent("\n".join(taken)).rstrip()
+    taken = [lines[start], *takewhile(lambda one: _indent(one) > indent or _says_nothing(one), lines[start + 1 :])]
+    while len(taken) > 1 and _says_nothing(taken[-1]) and _indent(taken[-1]) <= indent:
+        taken.pop()  # it belongs to what comes next
+    more = [f"… and {len(taken) - LINES_MAX} more lines"] if len(taken) > LINES_MAX else []
+    return "\n".join((*(one[min(indent, _indent(one)) :] for one in taken[:LINES_MAX]), *more))
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line is empty or only a comment, which may stand anywhere."""
+    return line.lstrip()[:1] in ("", "#")
 
 
 # Filters that live in the address, so that what one person found can be sent to another. Pure.
