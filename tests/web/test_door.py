@@ -411,6 +411,12 @@ def test_a_page_shows_no_letter_that_turns_the_direction_of_reading(shown: Scene
     assert "over-1\ufffd4lp" in answer.text
 
 
+def test_the_blanks_that_titles_are_written_with_stay_blanks(shown: Scene) -> None:
+    blanks = "\u00a0 \u2009 \u202f \u3000"
+    answer = httpx.get(f"{shown.address}/events", params={"text": f"夏{blanks}夜"}, trust_env=False)
+    assert f"夏{blanks}夜" in answer.text
+
+
 def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has given away its last chunk long before a slow reader has it."""
     monkeypatch.setattr("worker.web.app.HEAD_WITHIN_S", 1.0)

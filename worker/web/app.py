@@ -243,6 +243,8 @@ class Watchers:
 
 T = TypeVar("T")
 HERE = Path(__file__).parent
+BLANKS = "\n\t\u00a0\u2009\u202f\u3000"
+"""Shown as they are, though not printable: those that titles in French, German or Japanese are written with."""
 SAID_COOKIE = "campaign_worker_said"
 FORM_BYTES_MAX = 64 * 1024
 FORM_WITHIN_S = 10.0
@@ -495,7 +497,7 @@ def _shown(value: object) -> object:
     must look like what it is."""
     if value is None:
         return ""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value, "\n\t")
+    return value if isinstance(value, Markup) or not isinstance(value, str) else printable(value, BLANKS)
 
 
 # One page at a time, and never more than half of the time: a busy page must slow no cycle.
