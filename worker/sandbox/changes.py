@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from worker.sandbox.faults import Fault
 from worker.sandbox.settings import Json, Record, SandboxInputError, TwinSettings, changed_settings, nearest, read_as
-from worker.sandbox.world import Happening, TwinBooks, TwinWorld
+from worker.sandbox.world import ALL_OF_IT, EDITABLE, Happening, TwinBooks, TwinWorld
 
 By = Literal["world", "person"]
 
@@ -177,12 +177,16 @@ def _touched(change: EventChange) -> set[str]:
     """The targets of the books that this change is about."""
     touched = set(change.set)
     all_of_it = change.add or change.remove
+    if all_of_it:
+        touched.add(ALL_OF_IT)
     if all_of_it or change.model_fields_set & {"setup", "published"}:
         touched.add("setup")
     if all_of_it or change.model_fields_set & {"setup", "campaigns", "published"}:
         touched.add("campaign:")
     if "sales" in change.model_fields_set:
         touched.add("sales")
+    if touched & EDITABLE:
+        touched.add("metadata")
     if "frontend_status" in change.set:
         touched.add("last_updated_on_fe")
     if "campaign_event_series" in change.set:

@@ -231,6 +231,12 @@ class Outside:
     target: str
 
 
+EDITABLE = frozenset({"title", "city", "venue_name", "hall_name", "category", "start_date_time", "capacity"})
+"""Fields of an event that the event-ingest service's edit changes."""
+ALL_OF_IT = "event"
+"""Every target of an event."""
+
+
 class TwinBooks:
     """Effects, requests and outside changes, in the order in which they happened."""
 
@@ -278,7 +284,7 @@ class TwinBooks:
         # A name that ends in a colon stands for all targets of that kind, as in all campaigns of an event.
         last = self._last.get((partner, eid), {})
         for known in list(last):
-            if known == target or (target.endswith(":") and known.startswith(target)):
+            if target in (known, ALL_OF_IT) or (target.endswith(":") and known.startswith(target)):
                 del last[known]
 
     def request(self, request: TwinRequest, seen: SeenRequest) -> None:

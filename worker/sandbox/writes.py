@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from worker.sandbox.reads import GOALS, Result, RowCall, is_whole, range_for, setup_record, siblings
 from worker.sandbox.settings import Json, Record
-from worker.sandbox.world import Deed, Happening, Refusal, Task, campaign_record, same_cluster
+from worker.sandbox.world import EDITABLE, Deed, Happening, Refusal, Task, campaign_record, same_cluster
 
 SETUP = "setup"
 CAMPAIGNS = "campaign:"
@@ -21,7 +21,6 @@ CLIENT_STATUS = "client_campaign_status"
 FRONTEND_STATUSES = ("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED")
 FE_STATUSES = ("RUNNING", "CANCELLED")
 BOOST_CHECKED_DAYS = 30
-EDITABLE = frozenset({"title", "city", "venue_name", "hall_name", "category", "start_date_time", "capacity"})
 
 VALUES: Mapping[str, tuple[str, str]] = {
     "client_campaign_status": ("RUNNING", "PAUSED"),

@@ -190,3 +190,23 @@ def test_signing_in_is_no_write_and_an_unmade_connection_is_no_request_sent() ->
 
     assert desk.service.books.writes_sent == 0
     assert [each.reached for each in desk.service.books.requests] == [True, False]
+
+
+def test_an_edit_of_metadata_after_a_person_set_it_back_is_a_new_one() -> None:
+    desk = Desk()
+    edit = "/events/e1?event_type=concert&partner_product=tickets&title=New"
+    assert desk.status("PUT", edit, host="cr") == 200
+    desk.change("e1", by="person", set={"title": "Old"})
+    assert desk.status("PUT", edit, host="cr") == 200
+
+    assert desk.repeated == 0
+
+
+def test_an_event_that_was_removed_and_added_anew_has_no_past() -> None:
+    desk = Desk()
+    desk.pause("e1")
+    desk.change("e1", remove=True)
+    desk.change("e1", add=True)
+    desk.pause("e1")
+
+    assert desk.repeated == 0
