@@ -153,9 +153,13 @@ def _unknown_partner(world: TwinWorld, partner: str) -> SandboxInputError:
     return SandboxInputError(f"unknown partner {partner!r}{nearest(partner, list(world.tenants))}", ("partner",))
 
 
+INGESTED: Record = {"status": "active", "campaign_status": "OPEN"}
+"""What every event has that is ingested (API section 3.2)."""
+
+
 def change_event(world: TwinWorld, books: TwinBooks, change: EventChange, at_s: float) -> None:
     partner = holder_of(world, change)
-    before = world.at(partner, change.event) or Happening(record={"id": change.event})
+    before = world.at(partner, change.event) or Happening(record=INGESTED)
     world.put(partner, change.event, None if change.remove else _after(before, change), at_s)
     for target in sorted(_touched(change)):
         books.changed_outside(change.by, partner, change.event, target, at_s)

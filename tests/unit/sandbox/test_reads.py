@@ -124,3 +124,15 @@ def test_an_event_lists_its_siblings_and_who_could_become_one() -> None:
 
     assert [event["id"] for event in desk.read("/events/e1/series")] == ["e2"]
     assert "e2" not in [event["id"] for event in desk.read("/events/e1/available_events_for_series")]
+
+
+def test_an_event_that_comes_new_is_active_and_open_unless_said_otherwise() -> None:
+    desk = Desk()
+    desk.change("new", add=True)
+    desk.change("other", add=True, set={"status": "cancelled"})
+
+    found = [desk.read(f"/events/{eid}") for eid in ("new", "other")]
+    assert [(one["id"], one["status"], one["campaign_status"]) for one in found] == [
+        ("new", "active", "OPEN"),
+        ("other", "cancelled", "OPEN"),
+    ]
