@@ -79,6 +79,7 @@ async def test_requests_can_be_read_from_a_number_on() -> None:
         await it.pause()
         every = (await it.client.get("/_sandbox/requests")).json()
         later = (await it.client.get("/_sandbox/requests?since=1")).json()
+        assert (await it.client.get("/_sandbox/requests?since=²")).json() == every, "a word that is no number"
 
         assert [each["method"] for each in every] == ["POST", "PUT"]
         assert later == every[1:]

@@ -32,6 +32,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from worker.sandbox.changes import FaultChange, ResetChange, SettingsChange, change_from
 from worker.sandbox.faults import Fault, Match
+from worker.sandbox.reads import is_whole
 from worker.sandbox.service import ROWS, Twin
 from worker.sandbox.settings import Cut, Hang, Host, Json, SandboxInputError, TwinRequest, TwinSettings, read_as
 from worker.sandbox.world import BookedEffect, Happening, Outside, SeenRequest, Violation
@@ -179,7 +180,7 @@ class Control:
     async def requests(self, request: Request) -> Response:
         """All requests, or those after `?since=SEQ`."""
         since = request.query_params.get("since", "0")
-        after = int(since) if since.isdigit() else 0
+        after = int(since) if is_whole(since) else 0
         return JSONResponse(told(self._service, (one for one in self._service.books.requests if one.seq > after)))
 
     async def faults(self, request: Request) -> Response:

@@ -18,6 +18,7 @@ from worker.sandbox.settings import Json, Record, TwinRequest, TwinSettings, fil
 from worker.sandbox.world import Deed, Happening, Refusal, Tenant, TwinBooks, TwinWorld, same_cluster
 
 MAX_DIGITS = 12
+LARGEST_NUMBER = 1e15
 
 
 def is_whole(value: str) -> bool:
@@ -116,8 +117,8 @@ class RowCall:
             value = float(self.needed(name))
         except ValueError:
             value = math.nan
-        if not math.isfinite(value):
-            raise self.invalid(f"query parameter {name} is a number")
+        if not abs(value) <= LARGEST_NUMBER:
+            raise self.invalid(f"query parameter {name} is a number, up to {LARGEST_NUMBER:g}")
         return value
 
     def whole(self, name: str, default: int) -> int:

@@ -16,10 +16,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import ErrorDetails
 
 Json: TypeAlias = object
@@ -121,7 +121,7 @@ def read_as(form: type[T], given: Json, place: Place = ()) -> T:
     """What an operator wrote, as it came from YAML or JSON, as one of our forms."""
     try:
         # As JSON, because only there a list may stand for a tuple although nothing else is bent into shape.
-        text = json.dumps(given, default=str)
+        text = json.dumps(given, default=str, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as wrong:
         raise SandboxInputError(f"this cannot be read: {wrong}", place) from None
     try:
@@ -207,8 +207,8 @@ class TwinSettings:
 
     # Listing (API sections 2.4 and 4.2)
     page_parameter: str = "page"
-    default_page_limit: int = 50
-    max_page_limit: int = 1000
+    default_page_limit: Annotated[int, Field(ge=1)] = 50
+    max_page_limit: Annotated[int, Field(ge=1)] = 1000
     over_limit: Literal["clamp", "refuse"] = "clamp"
 
     # Status writes (API section 3.2)
@@ -263,7 +263,7 @@ class TwinSettings:
     rate_limit_per_minute: int | None = None
     sign_in_limit_per_minute: int | None = None
     retry_after_s: int | None = None
-    reset_every_s: float | None = None
+    reset_every_s: Annotated[float, Field(ge=1)] | None = None
     reset_result: Literal["initial", "empty", "new_ids"] = "initial"
     reset_takes_s: float = 0.0
 

@@ -118,6 +118,11 @@ def test_clusters_of_a_new_event_are_an_empty_list_until_they_are_computed() -> 
     assert desk.read("/events/new/suggested_tcs?budget=500&goal=ROAS") == []
 
 
+@pytest.mark.parametrize("budget", ["1e308", "nan", "-inf"])
+def test_no_value_is_expected_of_a_budget_without_end(budget: str) -> None:
+    assert Desk().status("GET", f"/events/e1/campaigns_expected_value?goal=ROAS&budget={budget}") == 422
+
+
 def test_an_event_lists_its_siblings_and_who_could_become_one() -> None:
     desk = Desk()
     desk.status("POST", "/events/e1/series?event_series=e2")

@@ -173,6 +173,8 @@ def test_a_setup_that_says_it_is_published_is() -> None:
 
 def test_a_change_of_an_event_that_is_not_there_changes_nothing() -> None:
     desk = Desk()
+    with pytest.raises(SandboxInputError, match="cannot be read"):
+        change_from({"event": "e1", "set": {"capacity": float("nan")}}, TwinSettings())
     change = change_from({"event": "e99", "partner": FIRST_PARTNER, "set": {"status": "x"}}, TwinSettings())
     with pytest.raises(SandboxInputError, match="has no event 'e99'"):
         desk.service.change(change, desk.now_s)
