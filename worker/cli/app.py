@@ -184,6 +184,7 @@ LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits. ``arguments``: by default the process's."""
+    arguments = [_text_of(one) for one in (sys.argv[1:] if arguments is None else arguments)]
     _open_streams()
     streams = (sys.stdout, sys.stderr)  # typer exchanges them where a pipe is closed
     code: object = 0
@@ -215,9 +216,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _unread(arguments: Sequence[str] | None, streams: Iterable[TextIO]) -> object:
+def _text_of(argument: str) -> str:
+    """What a terminal of another coding has typed is still a word that can be kept; a file's name stays as it is."""
+    return argument if Path(argument).exists() else os.fsencode(argument).decode("utf-8", errors="replace")
+
+
+def _unread(arguments: Sequence[str], streams: Iterable[TextIO]) -> object:
     """The exit code where nobody reads on: of a command whose code is its answer that answer, found once more."""
-    if _command(sys.argv[1:] if arguments is None else arguments) not in VERDICTS:
+    if _command(arguments) not in VERDICTS:
         return 0
     for stream in streams:
         _to_nowhere(stream)
