@@ -175,7 +175,7 @@ class _FactsReader:
 
     def _moment(self, value: Value) -> datetime | None:
         moment = parse_time(value.text) if isinstance(value, Scalar) else None
-        if moment is None:
+        if moment is None or not 2000 <= moment.year < 2100:
             self._slip("now is the moment of 0s", "write now: 2026-03-01T12:00:00Z", value)
         return moment
 

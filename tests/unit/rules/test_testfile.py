@@ -207,6 +207,7 @@ STEP = "steps: [{at: 0s}]"
             f"answers: [{{action: boost, answer: 429, effect: late 40}}]\n{STEP}",
             "52: effect: '40' is not a duration",
         ),
+        (f"given: {{now: '9999-12-31T23:59:00Z'}}\n{STEP}", "18: now is the moment of 0s"),
         (f"given: [event]\n{STEP}", "12: given must be a mapping of facts"),
         (f"given: {{evnt: {{}}}}\n{STEP}", "13: unknown fact 'evnt'; did you mean 'event'?"),
         (f"given: {{event: {{statuss: x}}}}\n{STEP}", "21: unknown field 'event.statuss'; did you mean 'status'?"),
