@@ -234,10 +234,11 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
         finally:
             if here is not None:
                 asyncio.tasks._enter_task(self, here)
+        self.stalls.append((owner, began, self.now))
+        if owner not in self._dead:
+            self._wake(owner, None)
         if owner in self._dead:
             raise Killed(owner)
-        self.stalls.append((owner, began, self.now))
-        self._wake(owner, None)
 
     def stalled(self, owner: str) -> bool:
         """Whether it does nothing now."""
