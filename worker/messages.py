@@ -219,9 +219,8 @@ class Digest:
         self._failures += 1
 
     def _ready(self, now: float) -> dict[Key, Group]:
-        groups = self._groups.items()
-        ready = ((key, group) for key, group in groups if group.count > 0 and now >= group.quiet_until)
-        return dict(islice(ready, GROUPS_MAX))
+        ready = {key: group for key, group in self._groups.items() if group.count > 0 and now >= group.quiet_until}
+        return dict(islice(ready.items(), GROUPS_MAX))
 
 
 def _told(key: Key, group: Group) -> str:

@@ -179,10 +179,8 @@ def _after(before: Happening, change: EventChange) -> Happening:
 
 def _touched(change: EventChange) -> set[str]:
     """The targets of the books that this change is about."""
-    touched = set(change.set)
     all_of_it = change.add or change.remove
-    if all_of_it:
-        touched.add(ALL_OF_IT)
+    touched = {*change.set, *([ALL_OF_IT] if all_of_it else [])}
     if all_of_it or change.model_fields_set & {"setup", "published"}:
         touched.add("setup")
     if all_of_it or change.model_fields_set & {"setup", "campaigns", "published"}:

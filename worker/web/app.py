@@ -342,9 +342,8 @@ class Site:
         """In pieces, each in its own turn, so that an export of months holds up neither the page nor the daemon."""
         if form == "csv":
             yield csv_head()
-        ends = {chain: head.seq for chain, head in heads.items()}
         log = self._parts.ledger.log(wanted)
-        found = (one for one in log if cast(int, one["seq"]) <= ends.get(str(one["chain"]), 0))
+        found = (one for one in log if cast(int, one["seq"]) <= heads.get(str(one["chain"]), Head()).seq)
         while records := await self._turns.run(lambda: list(islice(found, PIECE))):
             yield csv_lines(records) if form == "csv" else json_lines(records)
 
