@@ -8,6 +8,7 @@ from datetime import timedelta
 from tests.worlds import PARTNER, Town
 from worker.engine.ports import Parts
 from worker.engine.rehearsal import Memory, Rehearsal, Rehearsed, Remembered
+from worker.engine.views import sendings_reach
 from worker.ledger.sql import draft_of
 from worker.model.facts import EventId, PartnerId
 from worker.sandbox.service import Twin
@@ -26,7 +27,7 @@ async def rehearsed(
     here.twin.advance(here.loop.time())  # what is due lands here, and not in the copy's stead
     twin = deepcopy(here.twin)
     client, gate, pacer = here.client(twin)
-    with draft_of(here.ledger_url) as draft:
+    with draft_of(here.ledger_url, now=here.clock.now(), reach=sendings_reach(here.rules.current.rules)) as draft:
         memory = Memory(EventId(only) if only is not None else None)
         service = Remembered(memory, client, here.clock, None if beside else client, within)
         parts = Parts(clock=here.clock, service=service, ledger=draft, settings=here.settings, rules=here.rules)

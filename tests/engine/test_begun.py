@@ -109,3 +109,34 @@ async def test_what_was_given_up_whichever_happened_is_not_made_again(here: Town
     move = rejected(write, because="settled by hand", by="ann", now=here.clock.now())
     here.ledger.apply(Commit(at=here.clock.now(), moves=(move,)))
     assert [ended_without_effect(one) for one in here.writes()[:1]] == [False]
+
+
+AT = MORE.replace("    cooldown: 1h\n", "    at: '*/30 * * * *'\n")
+
+
+@in_town(world(draft("e1", total_budget=100)), AT)
+async def test_each_time_of_at_is_a_firing_of_its_own_and_none_asks_for_what_another_one_did(here: Town) -> None:
+    await here.run(6)
+    here.notebook.fails = 10_000
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 3000)
+    here.rules.current = rule_set(AT.replace("raised", "raised by a fifth"))
+    here.notebook.fails = 0
+    await here.run(1900)
+    assert [one.after["total_budget"] for one in here.effects("update_setup")] == [120.0, 144.0]
+
+
+@in_town(world(draft("e1", total_budget=100)), MORE)
+async def test_what_was_begun_waits_too_once_it_was_rejected_and_is_asked_for_again(
+    here: Town,
+) -> None:
+    await here.run(6)
+    here.notebook.fails = 10_000
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 60)
+    await an_hour(here)
+    await edited(here)
+    here.decide(rejected)
+    again(here)
+    await here.run(60)
+    assert len(here.effects("update_setup")) == 1

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.engine.test_daemon import Edited, Told, daemon_of, no_budget
@@ -172,7 +173,9 @@ def test_what_was_being_sent_is_unknown_to_the_next_process_also_while_nobody_ca
 ONCE = "rules: [{id: reset-cancelled, when: event.status == 'cancelled', do: [reset_setup]}]"
 
 
-def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unread", [0, 3])
+def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tmp_path: Path, unread: int) -> None:
+    """``unread``: so often its record cannot be read at first; then nobody knows, and it may be."""
     jobs = Jobs()
 
     async def script(here: Town) -> None:
@@ -182,6 +185,8 @@ def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tm
         for partner in (PARTNER, OTHER):
             here.set("e1", partner=partner, status="cancelled")
         await lived(here, daemon, jobs, 60)
+        if unread:
+            here.fault("answer_before", "GET", "/partners/$", status=500, times=unread)
         names(here, OTHER)
         await lived(here, daemon, jobs, 60)
         assert [(one.key.partner, one.state, one.reason) for one in here.writes()] == [
@@ -192,3 +197,23 @@ def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(tm
     other = tenant(OTHER, draft("e1"))
     same = replace(other, record={**other.record, "id": f"client of {PARTNER}"})
     plays(script, tmp_path, world(draft("e1"), more=(same,)), ONCE, twin=TwinSettings(token_lifetime_s=15))
+
+
+def test_a_record_that_is_not_answered_after_a_restart_is_taken_as_it_was_seen(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        first, jobs = daemon_of(here, source=Edited(PAUSE)), Jobs()
+        first._take_rules(await Edited(PAUSE).load(), "")
+        await lived(here, first, jobs, 9)
+        here.fault("answer_before", "PUT", None, status=429)
+        here.set("e1", status="cancelled")
+        while here.states() != ["unknown"]:
+            await lived(here, first, jobs, 3)
+        await here.clock.sleep(1200)
+        again, jobs = daemon_of(here, source=Edited(PAUSE)), Jobs()
+        again._take_rules(await Edited(PAUSE).load(), "")
+        here.fault("hang_before", "GET", "/partners/$")
+        await lived(here, again, jobs, 30)
+        assert here.states() != ["needs_human"]
+
+    place = world(happening("e1"), more=(tenant(OTHER, happening("e9")),))
+    plays(script, tmp_path, place, PAUSE, twin=TwinSettings(token_lifetime_s=3600))

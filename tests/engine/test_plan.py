@@ -27,6 +27,7 @@ from tests.worlds import (
     town,
     world,
 )
+from worker.engine.operators import approved
 from worker.engine.rehearsal import Rehearsed
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
@@ -321,7 +322,7 @@ async def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_
         await rehearsed(here)
     (tmp_path / "worker.db").rename(tmp_path / "restored.db")
     with pytest.raises(NotSafe, match="was lost"):
-        draft_of(here.ledger_url)
+        draft_of(here.ledger_url, now=here.clock.now(), reach=timedelta(days=1))
     (tmp_path / "worker.db.mark").unlink()
     here.start()
 
@@ -417,3 +418,25 @@ def test_a_plan_knows_what_was_and_who_did_what_as_the_daemon_does(
         assert here.writes()[-1].state == ("confirmed" if becomes == "sent" else becomes), "the daemon does the same"
 
     plays(script, tmp_path, world(happening("e1", capacity=400)), f"{WHEN_Z}{looks_back}\n    do: [{does}]\n")
+
+
+COSTS_MORE = """
+rules:
+  - id: more
+    when: event.frontend_status == 'FLAGGED'
+    mode: approve
+    do: [{update_draft: {total_budget: 500}}]
+"""
+
+
+@in_town(world(draft("e1", total_budget=100)), COSTS_MORE)
+async def test_a_plan_knows_what_was_approved(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["waiting"], "asked", 60)
+    here.ledger.append_halt(because="look first", by="me", at=here.clock.now())
+    here.decide(partial(approved, amount=100.0))
+    here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+    assert [row[2:] for row in rows(await rehearsed(here))] == [("waiting", "moved")]
+    await here.run(30)
+    assert (here.only.state, here.only.reason) == ("waiting", "moved")

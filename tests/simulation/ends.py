@@ -24,7 +24,12 @@ from tests.simulation.case import (
 )
 from tests.simulation.history import Life, Row, Version, Wish
 from tests.simulation.lost import as_wanted, mates
-from tests.simulation.sharing import asked_unheard, begun_by_one_that_is_gone, nobody_could_store
+from tests.simulation.sharing import (
+    asked_unheard,
+    begun_by_one_that_is_gone,
+    left_after_its_sender_was_given_up,
+    nobody_could_store,
+)
 
 LOOKS_APART_S = 10.0
 """With more between two looks nobody looks, but waits for something."""
@@ -42,7 +47,9 @@ def manners_are_kept(case: Case) -> Iterator[str]:
     for kind, at_s, what in case.history.violations:
         killed = any(at_s - 120.0 < to_s <= at_s for to_s in ended)
         fleet = case.history.sharing is not None
-        under_way = kind == "task_too_soon" and (unheard or ": -" in what)  # an answer is on its way still
+        under_way = kind == "task_too_soon" and (  # an answer is on its way still
+            unheard or ": -" in what or left_after_its_sender_was_given_up(case, at_s)
+        )
         if ((killed or fleet) and under_way) or (killed and kind == "read_floor" and not fleet):
             case.forgiven["a wait that a killed process took along"] += 1
         elif kind == "read_floor" and any(_unheld(case, life, at_s) for life in case.history.lives):

@@ -286,8 +286,9 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
             one for owner, one, to_s in case.history.stalls if owner == before.owner and one <= given_s[0] <= to_s
         )
         return at_s >= min([given_s[0], *stood_s]) + INTERVAL_S - TICK_S
-    if reads[-1].owner == before.owner:
-        return False
+    if reads[-1].owner == before.owner:  # it broke the read off when it had been given up, and has it anew
+        anew = any(one.owner == before.owner and before.at_s < one.at_s <= at_s for one in mine)
+        return anew and at_s >= before.at_s + INTERVAL_S - TICK_S
     stalls = case.history.stalls
     stood = any(owner == before.owner and from_s <= at_s for owner, from_s, _ in stalls)
     woke = any(owner == reads[-1].owner and 0.0 <= at_s - to_s <= UNDER_WAY_S for owner, _, to_s in stalls)
@@ -295,6 +296,17 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     if not any(not one.owner and before.at_s <= one.at_s <= at_s for one in mine):  # it ended, and no goodbye was heard
         stood = stood or any(life.owner == before.owner and life.to_s <= at_s for life in case.history.lives)
     return stood or woke or any(one.owner in ("", before.owner) for one in gone)
+
+
+def left_after_its_sender_was_given_up(case: Case, at_s: float) -> bool:
+    """Whether an attempt's byte left while its partner was another's already, which cannot know when."""
+    sharing = case.history.sharing
+    mine = [] if sharing is None else [one for one in sharing.owned if one.partner == sharing.partner]
+    for wire in (one for one in case.history.wire if one.at_s <= at_s):
+        newest = [one.owner for one in mine if one.at_s <= at_s][-1:]
+        if newest and newest[0] != wire.owner and at_s - wire.at_s <= UNDER_WAY_S + INTERVAL_S:
+            return True
+    return False
 
 
 def asked_unheard(case: Case, at_s: float, what: str) -> bool:

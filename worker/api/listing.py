@@ -182,6 +182,7 @@ _TOTAL = re.compile(
 )
 _PAGES = re.compile(r"pages|totalpages|pages?total|(num)?pagecount|numpages|lastpage")
 _NEXT = re.compile(r"(odata)?next\w*|has(next|more)\w*|more\w*|cursor|after|(is)?truncated|partial|continuation\w*")
+_NEXT_HEADER = re.compile(r"(has)?next(page|cursor|token|link|url)?|hasmore|cursor|continuation(token)?|(is)?truncated")
 _LAST = re.compile(r"(is)?last")
 _LIMIT = re.compile(r"limit|pagesize|perpage")
 _WRAPPERS = re.compile(r"data|results?|meta(data)?|pagination|paging|page(info|able)?|links|cursors")
@@ -266,10 +267,10 @@ def _in_headers(headers: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
         bare = _bare(name).removeprefix("x")
         if _TOTAL.fullmatch(bare) or _PAGES.fullmatch(bare):
             yield bare, text
-        elif _NEXT.fullmatch(bare):
+        elif _NEXT_HEADER.fullmatch(bare):
             yield bare, text.strip().lower() not in ("", "0", "false", "no", "none", "null") and text
         elif bare == "pagination":
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 yield from _beside(json.loads(text), [])
     if "content-range" in headers:
         yield "total", headers["content-range"].rpartition("/")[2].strip()
@@ -285,9 +286,10 @@ def _names_next(part: str) -> bool:
 def _beside(value: Json, items: list[Json], deep: int = _DEEP) -> Iterator[tuple[str, Json]]:
     """What an answer says beside its list, wherever it stands."""
     if isinstance(value, dict) and deep:
+        within = items not in value.values()
         for name, part in value.items():
             yield _bare(name), part
-            if _WRAPPERS.fullmatch(_bare(name)) or _holds(part, items):
+            if _WRAPPERS.fullmatch(_bare(name)) or (within and _holds(part, items)):
                 yield from _beside(part, items, deep - 1)
 
 

@@ -26,6 +26,7 @@ from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_poll
 from worker.engine.ports import Fleet, Parts, RulesInUse, ServersClock
 from worker.engine.rehearsal import Memory, Rehearsal, Remembered
+from worker.engine.views import sendings_reach
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
@@ -284,7 +285,7 @@ async def rehearsing(
     if not beside and (looked_at is None or clock.now() - looked_at > STILL_SO):
         looked_at = None
     async with AsyncExitStack() as stack:
-        draft = stack.enter_context(draft_of(url))
+        draft = stack.enter_context(draft_of(url, now=clock.now(), reach=sendings_reach(rules.rules)))
         remembered = beside or looked_at is not None
         secrets = _credentials(config, sandbox=config.embedded or remembered)
         address = (_nowhere() if config.embedded else None) if remembered else await _embedded(stack, config, clock)

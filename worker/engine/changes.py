@@ -268,9 +268,14 @@ def _seen(view: RuleView) -> tuple[dict[str, Json], dict[str, Watch], bool]:
         fact = view.scope.observation.get(key)
         value = normalised(fact, one) if isinstance(fact, Known) else None
         if value is not None:
-            base = view.memory.baselines.get(text)
-            values[text] = value if base is None else unless_reordered(value, base.value)
+            values[text] = unless_reordered(value, _remembered(view.memory, text))
     return values, watches, resolved
+
+
+def _remembered(memory: RuleMemory, text: str) -> list[Json]:
+    """What the watched value was before the firing, when it was judged last, and when it changed."""
+    known = [baselines[text].value for baselines in (memory.before_firing, memory.baselines) if text in baselines]
+    return [*known, memory.pending[text]] if text in memory.pending else known
 
 
 def _kept(memory: RuleMemory, watches: Mapping[str, Watch]) -> RuleMemory:
@@ -378,7 +383,7 @@ def _consumed(watched: Watched) -> RuleMemory:
 def _candidate(view: RuleView, watched: Watched) -> Candidate:
     memory, now = watched.memory, view.now
     consumed = _consumed(watched)
-    forced = approval(memory.forced, view.settings) or _overdue(view, memory) or waits_again(memory)
+    forced = approval(memory.forced, view.settings) or _overdue(view, memory) or waits_again(view.rule, memory)
     fired = replace(
         consumed,
         open=True,

@@ -107,7 +107,7 @@ def _paced(
     held = held_by_pace(view, since) or (REOBSERVED if reobserves(memory, view.settings) else None)
     if held is not None:
         return RuleResult(memory=memory, held=held)
-    forced = approval(memory.forced, view.settings) or waits_again(memory)
+    forced = approval(memory.forced, view.settings) or waits_again(view.rule, memory)
     candidate = Candidate(
         view=view,
         episode=firing.episode,

@@ -110,7 +110,8 @@ def reopening(writes: Iterable[Write], memories: Memories, history: ReadableLedg
             pair = (write.key.partner, write.key.event, rule)
             memory = memories.get(pair)
             if memory is not None and (rule == write.key.rule or (memory.open and memory.fired)):
-                done = begun(history.episode_writes(*pair, memory.episode))
+                waited = memory.waited if memory.waited == "begun" else None  # of its own it had sent nothing
+                done = waited or begun(history.episode_writes(*pair, memory.episode))
                 changes.setdefault(pair, MemoryChange(before=memory, after=_reopened(memory, write, done)))
     return list(changes.values())
 

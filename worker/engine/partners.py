@@ -18,7 +18,7 @@ from worker.engine.ports import Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import OF_PARTNER, Commit, Move, PartnerMemory, Record
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import Fact, Json, Known, PartnerId, record_of, spelled
+from worker.model.facts import Fact, Json, Known, PartnerId, Unknown, record_of, spelled
 from worker.model.writes import Write
 from worker.writes.evidence import folded
 from worker.writes.life import hold, move
@@ -134,7 +134,8 @@ class Identities(Stage):
             if partner in heard:
                 self._note(partner, heard[partner])
             else:
-                self._unreadable[partner] = f"was not answered within {self._settings.timeout.total_seconds():.0f} s"
+                why = f"no answer within {self._settings.timeout.total_seconds():.0f} s"
+                self._note(partner, Unknown(code="unread", why=why))
 
     def apart(
         self, named: tuple[PartnerId, ...], watched: Collection[PartnerId]
@@ -150,17 +151,20 @@ class Identities(Stage):
         return told_apart(order, watched, self._records, self._unreadable)
 
     def _note_renamed(self, named: tuple[PartnerId, ...]) -> None:
-        """What is true at the first poll of a partner that the service called otherwise before waits for approval: it
-        may have been done."""
+        """What is true at the first poll of a partner that the service called otherwise before, or may have, waits for
+        approval: it may have been done."""
         now = self._clock.now()
-        for partner in (one for one in named if one in self._records and self._ledger.partner_memory(one) is None):
+        for partner in (one for one in named if self._ledger.partner_memory(one) is None):
             for before in (one for one in self._ledger.partners() if one not in named):
-                if self._seen(before) != self._records[partner]:
+                record, seen = self._records.get(partner), self._seen(before)
+                if seen is None or record not in (None, seen):
                     continue
-                why = f"the service called it {before} before: what is true at its first poll waits for approval"
-                record = Record(at=now, kind="held", reason="restored", why=why, partner=partner)
+                called = "called" if record == seen else "may have called"
+                why = f"the service {called} it {before} before: what is true at its first poll waits for approval"
+                said = Record(at=now, kind="held", reason="restored", why=why, partner=partner)
                 memory = PartnerMemory(partner=partner, restored_at=now)
-                self._ledger.apply(Commit(at=now, partner=memory, records=(record,)))
+                self._ledger.apply(Commit(at=now, partner=memory, records=(said,)))
+                break
 
     def _seen(self, partner: PartnerId) -> str | None:
         """The id in the partner's record as it was seen last, also by an earlier process."""

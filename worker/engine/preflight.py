@@ -220,7 +220,7 @@ def _moved_on(memory: RuleMemory | None, rule: Rule, scope: Scope, seen: Observa
         fact = seen.get(key)
         if not isinstance(fact, Known):
             return Judgement(truth=Truth.UNKNOWN, why=f"{watch.fact}: {fact.why}", unknown=(watch.fact,))
-        value = unless_reordered(normalised(fact, watch), base.value)
+        value = unless_reordered(normalised(fact, watch), [base.value])
         if value != base.value:
             return Judgement(truth=Truth.FALSE, why=f"{watch.fact} has changed again since the rule fired")
         if isinstance(previous, dict) and watch.fact in previous:

@@ -188,11 +188,11 @@ def reobserves(memory: RuleMemory, settings: DecidingSettings) -> bool:
     return memory.forced == "gap" and settings.gap_then == "reobserve"
 
 
-def waits_again(memory: RuleMemory) -> Hold | None:
+def waits_again(rule: Rule, memory: RuleMemory) -> Hold | None:
     """A firing that was made to wait for an operator, or had begun what must not be done twice, and was cancelled: the
     one in its place waits."""
-    if memory.asked is None:
-        return None
+    if memory.asked is None or (memory.asked == "begun" and rule.at is not None and not rule.on_change):
+        return None  # each time of `at` is a firing of its own
     before = "" if memory.asked == "begun" else "it waited for approval before its rule was edited: "
     return Hold(reason=memory.asked, why=f"{before}{REASONS[memory.asked]}")
 

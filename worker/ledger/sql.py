@@ -10,27 +10,32 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Select,
     Table,
     bindparam,
     delete,
+    exists,
     func,
     insert,
     or_,
     select,
+    true,
     type_coerce,
     update,
 )
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import NullType
 
-from worker.ledger.database import Store, create_file, reading_store, writing_store
+from worker.ledger.database import Store, Values, create_file, reading_store, writing_store
 from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
 from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
@@ -47,6 +52,7 @@ from worker.ledger.reading import (
     view_of,
 )
 from worker.ledger.rows import (
+    ALL_WRITES,
     insert_halt,
     insert_plan,
     note_task_read,
@@ -81,6 +87,7 @@ from worker.model.commits import (
     Halt,
     History,
     Hold,
+    LogFilter,
     MemoryChange,
     Move,
     Record,
@@ -90,7 +97,7 @@ from worker.model.commits import (
 )
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked, StateConflict
 from worker.model.facts import EventId, Json, PartnerId, RuleId
-from worker.model.writes import Write
+from worker.model.writes import FINAL, Write
 
 NowClock = Callable[[], datetime]
 _L = action_log.c
@@ -522,8 +529,8 @@ def make_move(connection: Connection, journal: Journal, move: Move) -> None:
 # A ledger to rehearse on: what deciding and guarding look at, copied into memory, with the real ledger's code on top.
 #
 # `plan` runs the daemon's own cycle over it. The file is opened for reading only, so it cannot be changed by a slip,
-# and what the rehearsal stores ends with the process. Not copied are the log and the changes of facts, which are long:
-# what is asked of them is asked of the ledger itself.
+# and what the rehearsal stores ends with the process. Not copied are the log, the changes of facts and most writes that
+# have ended, which are long: what is asked of them is asked of the ledger itself.
 
 _CLEAR = [delete(table) for table in reversed(metadata.sorted_tables)]
 
@@ -556,17 +563,27 @@ _AFTER_ALL = 1 << 40
 
 
 class DraftLedger(SqlLedger):
-    """The copy of a ledger, and the one that it was copied from, which has the log and what facts were."""
+    """The copy of a ledger, and the one that it was copied from, which has the log, what facts were, and old writes."""
 
     def __init__(self, draft: Store, stored: Store) -> None:
         super().__init__(draft, mark=first_mark("draft"))
         self._stored = LedgerReader(stored)
         self._copied = self.heads()
+        self._writes_copied = frozenset(one.id for one in super()._writes(ALL_WRITES))
 
     def close(self) -> None:
         """Gives the connections of both back."""
         super().close()
         self._stored.close()
+
+    def log(self, wanted: LogFilter) -> Iterator[dict[str, Json]]:
+        """See `LedgerReader`."""
+        return chain(self._stored.log(wanted), super().log(wanted))
+
+    def _writes(self, query: Select[tuple[object, ...]], values: Values | None = None) -> tuple[Write, ...]:
+        found = self._stored._writes(query, values)  # noqa: SLF001 - of its own kind
+        old = (one for one in found if one.final and one.id not in self._writes_copied)
+        return tuple(sorted((*old, *super()._writes(query, values)), key=attrgetter("id")))
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """See `LedgerReader`."""
@@ -586,8 +603,8 @@ class DraftLedger(SqlLedger):
         return replace(before, changes=(*before.changes, *own.changes))
 
 
-def draft_of(url: str) -> SqlLedger:
-    """The copy of a ledger; of none yet, an empty one.
+def draft_of(url: str, *, now: datetime, reach: timedelta) -> SqlLedger:
+    """The copy of a ledger; of none yet, an empty one. ``reach``: how far back first attempts matter.
 
     Raises `NotSafe` where the daemon would not start on it either: restored, lost, newer or older.
     """
@@ -595,20 +612,20 @@ def draft_of(url: str) -> SqlLedger:
     if stored is None:
         return SqlLedger(draft, mark=first_mark("draft"))
     try:
-        _copy(stored, draft)
+        _copy(stored, draft, _wanted(now - reach))
         return DraftLedger(draft, stored)
     except BaseException:
         stored.close()
         raise
 
 
-def _copy(stored: Store, draft: Store) -> None:
+def _copy(stored: Store, draft: Store, wanted: Mapping[Table, ColumnElement[bool]]) -> None:
     # The mark before the ledger: a daemon may go on meanwhile, and a ledger ahead of its mark is fine.
     mark = None if stored.place is None else read_mark(stored.place)
     with stored.reading() as source:
         if stored.place is not None:
             compared(source, stored.place, mark)
-        found = {table: source.execute(as_stored(table)).all() for table in _COPIED}
+        found = {table: source.execute(as_stored(table).where(those)).all() for table, those in wanted.items()}
     with draft.writing() as target:  # only now: a server ends a transaction in which nothing is asked for long
         for table, rows in found.items():
             if rows:
@@ -617,9 +634,17 @@ def _copy(stored: Store, draft: Store) -> None:
                 target.exec_driver_sql(added, [tuple(row) for row in rows])
 
 
-_COPIED = (meta, rule_memory, observed, partners, halts, writes, attempts)
-
-
 def as_stored(table: Table) -> Select[*tuple[Any, ...]]:
     """Its rows, no value read: to read ten thousand facts, and to spell them anew, takes longer than to plan."""
     return select(*(type_coerce(column, NullType()) for column in table.columns)).select_from(table)
+
+
+def _wanted(since: datetime) -> Mapping[Table, ColumnElement[bool]]:
+    """Of each table what deciding and guarding look at in one question with what the rehearsal stores: of the writes
+    the open ones, those that spent or were sent since, and the last, after which numbers go on."""
+    w, a = writes.c, attempts.c
+    counted = or_(a.at >= since, a.amount.is_not(None))
+    kept = exists().where(a.write == w.id, counted)
+    newest = w.id == select(func.max(w.id)).scalar_subquery()
+    whole = dict.fromkeys((meta, rule_memory, observed, partners, halts), true())
+    return {**whole, writes: or_(w.state.not_in(sorted(FINAL)), kept, newest), attempts: counted}

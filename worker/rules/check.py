@@ -248,7 +248,7 @@ class _Check:
     def _one_of(self, value: Node, left: Type) -> None:
         """A literal among others of another kind, in a list in which something is looked for."""
         found = self.type_of(value, {})
-        if not comparable(left, found):
+        if found.kind != "null" and not comparable(left, found):
             message = f"{value.text} is {found.words}, and never equal to {left.words}"
             self.find(value.start, message, remedies.remedy_in(left, found))
 

@@ -145,13 +145,17 @@ class Definitions:
             self.form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset if at else None)
         known = type_of(tree, types)
         number = float(tree.value) if known.kind in ("int", "double") and isinstance(tree.value, int | float) else 0.0
-        alone = whole.kind in _UNBROKEN and not text.startswith("-") and "//" not in text
+        alone = whole.kind in _UNBROKEN and not text.startswith("-") and not _ends_in_comment(text)
         return Definition(text=text if alone else _bracketed(text), names=names_of(whole), type=known, number=number)
 
 
 def _bracketed(text: str) -> str:
     """As a part of another text, which a comment at its end does not swallow."""
-    return f"({text}\n)" if "//" in text else f"({text})"
+    return f"({text}\n)" if _ends_in_comment(text) else f"({text})"
+
+
+def _ends_in_comment(text: str) -> bool:
+    return any(one[1] for one in _COMMENTS.finditer(text))
 
 
 def with_names(source: str, tree: Node, defined: Defined) -> str:
@@ -220,9 +224,9 @@ _NOTHING_KNOWN = Definition(text="[event][0]", names=frozenset({"event"}), type=
 
 def _swallowing(source: str, value: Scalar, skip: int) -> int | None:
     """Where a comment begins that swallows what stands on further lines of the file; None where none does."""
-    begins = next((one.start(1) for one in _COMMENTS.finditer(source) if one[1]), None)
-    if begins is None:
+    if not _ends_in_comment(source):
         return None
+    begins = next(one.start(1) for one in _COMMENTS.finditer(source) if one[1])
     rest = value.document.text[value.index_of(begins + skip) : value.end]
     return begins if "\n" in rest.rstrip() else None
 

@@ -220,9 +220,9 @@ def normalised(fact: Known, watch: Watch) -> Json:
     return value
 
 
-def unless_reordered(value: Json, before: Json) -> Json:
-    """A watched value; where only a list in it has another order, what it was before: that is no change."""
-    return before if _as_sets(value) == _as_sets(before) else value
+def unless_reordered(value: Json, remembered: Iterable[Json]) -> Json:
+    """A watched value; where only a list in it has another order, what is remembered: that is no change."""
+    return next((one for one in remembered if one == value or _as_sets(one) == _as_sets(value)), value)
 
 
 def _as_sets(value: Json) -> object:

@@ -413,8 +413,9 @@ def _after_read(write: Write, settling: Settling, read: TargetRead, policy: Poli
 def _undone(write: Write, settling: Settling, read: TargetRead, policy: Policy) -> bool:
     """The target shows something else so long after the attempt that neither a lagging read nor a late effect of our
     own explains it: the overtaken write landed last."""
+    unread = (write.state, write.reason) == ("needs_human", "no_evidence")  # as long as nothing could be read
     return (
-        write.state == "applied"
+        (write.state == "applied" or unread)
         and _disagrees(read.evidence)
         and read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()
     )

@@ -69,6 +69,11 @@ def test_a_list_that_tells_of_more_than_it_holds_lacks_something(value: Json, wo
     assert lacking([leaf(value)]) == words
 
 
+def test_an_empty_list_is_not_taken_for_another_that_is_empty_too() -> None:
+    assert lacking([leaf_of([], {"campaigns": [], "stats": {"tags": [], "total": 900}})]) == ""
+    assert lacking([leaf_of([], {"campaigns": {"items": [], "total": 3}})]) == "it holds 0 of 3"
+
+
 def test_headers_tell_of_more_too() -> None:
     assert lacking([leaf(ABC, link='</x?page=1>; rel="prev", </x?page=3>; rel="next"')]) == "it names a next page"
     assert lacking([leaf(ABC, x_total_count="4")]) == "it holds 3 of 4"
@@ -83,6 +88,8 @@ def test_headers_tell_of_more_too() -> None:
     assert lacking([leaf(ABC, x_next_page="")]) == ""
     assert lacking([leaf(ABC, x_pagination='{"total": 4}')]) == "it holds 3 of 4"
     assert lacking([leaf(ABC, x_pagination="page 1")]) == ""
+    assert lacking([leaf(ABC, x_pagination="[" * 2000)]) == ""
+    assert lacking([leaf(ABC, x_nextjs_cache="HIT", x_after="9")]) == ""
     assert lacking([leaf(ABC, x_has_more="true")]) == "it names a next page"
     assert lacking([leaf(ABC, x_has_more="false", x_next_cursor="null")]) == ""
 

@@ -285,3 +285,14 @@ def test_a_change_during_a_short_pause_is_no_gap() -> None:
     told(story, "a b")
     story.silence(timedelta(minutes=50))
     assert seen(story, "c").look().planned == ["r: pause"]
+
+
+def test_a_change_that_only_comes_in_another_order_goes_on_and_one_that_is_taken_back_in_one_is_taken_back() -> None:
+    campaigns: list[Json] = [{"tc": "a"}, {"tc": "b"}, {"tc": "c"}]
+    rule = a_rule("r", ACTIVE, on_change=[Watch(fact="campaigns")], hold_for=MINUTE)
+    key = FactKey(name="campaigns")
+    story = a_story(rule, confirming=False).put(key, campaigns[:2])
+    story.look()
+    assert story.put(key, campaigns).fires() == []
+    assert story.put(key, campaigns[::-1]).look(MINUTE).planned == ["r: pause"], "the minute goes on"
+    assert story.put(key, campaigns[1::-1]).look().moved == ["r: skipped no_longer_holds"]

@@ -79,6 +79,10 @@ def test_a_target_that_cannot_be_read_any_more_is_put_before_an_operator_where_t
     step = advance(pause, Settling(ended=1000.0), look, a_policy(), (NOW + timedelta(hours=1), 4600.0))
     assert step.move is not None
     assert (step.move.after.state, step.move.after.reason) == ("needs_human", "no_evidence")
+    late = replace(looked(pause, "RUNNING", "landed"), began=4700.0)
+    seen = advance(step.move.after, step.settling, late, a_policy(), (NOW + timedelta(hours=2), 4701.0))
+    assert seen.move is not None
+    assert (seen.move.after.state, seen.move.after.reason) == ("planned", "overtaken"), "once it reads so"
 
 
 def the_run(state: State, **changes: object) -> Write:
