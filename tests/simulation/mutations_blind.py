@@ -16,10 +16,9 @@ from tests.simulation.mutations import Mutant, at, flaw, plain, several
 from tests.simulation.mutations_fleet import MUTANTS as OF_ALL_BEFORE
 from tests.simulation.nemesis import Try
 from worker.api import exchanges
-from worker.engine.operators import WITHOUT_EFFECT
 from worker.ledger import reading, rows
 
-OPERATORS, PEOPLE = "worker.engine.operators", "tests.simulation.people"
+OPERATORS = "worker.engine.operators"
 
 
 def constants(*values: tuple[str, object]) -> Callable[[], AbstractContextManager[None]]:
@@ -534,7 +533,13 @@ _BLIND: tuple[Mutant, ...] = (
     Mutant(
         name="`again` also reopens what reads never confirmed",
         why=("a boost was accepted, reads lagged until it was unconfirmed, a person says again: it is sent twice"),
-        applied=constants(*((f"{of}.WITHOUT_EFFECT", WITHOUT_EFFECT | {"unconfirmed"}) for of in (OPERATORS, PEOPLE))),
+        applied=flaw(
+            f"{OPERATORS}:ended_without_effect",
+            (
+                "write.state in WITHOUT_EFFECT and not may_have_effect(write)",
+                'write.state in {*WITHOUT_EFFECT, "unconfirmed"}',
+            ),
+        ),
         shown_by=(at("again, unconfirmed", "write", "a person undoes it"),),
     ),
     Mutant(
