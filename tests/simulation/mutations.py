@@ -1113,6 +1113,30 @@ _ALL: tuple[Mutant, ...] = (
         shown_by=(plain("falls"),),
     ),
     Mutant(
+        name="what was begun is made anew unasked",
+        why="an edit, a stronger rule or `again` cuts a firing short, and the budget is raised once more",
+        applied=flaw("worker.engine.planning:begun", ('"begun" if any(map(once_only, writes)) else None', "None")),
+        tested_by="tests/engine/test_begun.py",
+    ),
+    Mutant(
+        name="a list counts as whole beside its total",
+        why="what an answer says of its list in a record of its own is not heard: a page proves absence",
+        applied=flaw("worker.api.listing:_beside", ("(within and _holds(part, items))", "False")),
+        tested_by="tests/unit/api/test_extent.py",
+    ),
+    Mutant(
+        name="nobody is told of what is unknown of a partner that is gone",
+        why="a write of a partner that is not watched any more stays unknown for ever",
+        applied=flaw("worker.engine.partners:held_while_gone", ("now - write.changed_at >= within", "False")),
+        tested_by="tests/unit/engine/test_partners_gone.py",
+    ),
+    Mutant(
+        name="a renamed partner begins as a new one",
+        why="what was done for it under its former name is done once more, unasked",
+        applied=flaw("worker.engine.partners:Identities._note_renamed", ("record not in (None, seen)", "True")),
+        tested_by="tests/engine/test_partners_change.py",
+    ),
+    Mutant(
         name="a wait that forgets",
         why="a wait is over once its process was started anew",
         applied=flaw(
