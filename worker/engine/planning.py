@@ -96,17 +96,19 @@ def reopened_by(edits: Iterable[Edited], memories: Pairs, writes_of: WritesOf) -
     """The new memories of rules that left a write: they may fire anew. A newer episode has nothing to do with it."""
     result: Reopened = {}
     for one in edits:
-        write = one.write
-        waited = write.reason if write.state == "waiting" and write.reason in ASKED else None
-        for rule in one.left:
-            pair = (write.key.event, rule)
-            memory = result.get(pair) or memories.get(pair)
-            if memory is None or not memory.fired:
-                continue
-            if rule != write.key.rule or memory.episode == write.key.episode:
-                asked = memory.waited or waited or begun(writes_of(*pair, memory.episode))
-                result[pair] = replace(reopened(memory), asked=asked)
+        waited = one.write.reason if one.write.state == "waiting" and one.write.reason in ASKED else None
+        for memory in _behind(one.write, one.left, memories):
+            asked = memory.waited or waited or begun(writes_of(memory.event, memory.rule, memory.episode))
+            result.setdefault((memory.event, memory.rule), replace(reopened(memory), asked=asked))
     return result
+
+
+def _behind(write: Write, rules: Iterable[RuleId], memories: Pairs) -> Iterator[RuleMemory]:
+    """The memories of those of these rules whose firing stands behind the write."""
+    for memory in (memories.get((write.key.event, rule)) for rule in rules):
+        own = memory is not None and memory.rule == write.key.rule
+        if memory is not None and memory.fired and (not own or memory.episode == write.key.episode):
+            yield memory
 
 
 def reopened(memory: RuleMemory) -> RuleMemory:
@@ -131,19 +133,12 @@ def reopened_after(write: Write, reason: str, memories: Pairs, writes_of: Writes
     wish may act once that ends, and one that is gone fires when it is back. A change that lost is consumed; so is what
     an operator has put back.
     """
-    if reason == "undo":
-        return {}
     result: Reopened = {}
-    for rule in write.rules or (write.key.rule,):
-        pair = (write.key.event, rule)
-        memory = memories.get(pair)
-        if memory is None or not memory.fired or (rule == write.key.rule and memory.episode != write.key.episode):
-            continue
-        asked = begun(one for one in writes_of(*pair, memory.episode) if one.id != write.id)
-        if reason == "conflict":
-            result[pair] = replace(memory, open=False, fired=False, before_firing={}, asked=asked)
-        else:
-            result[pair] = replace(reopened(with_remembered(memory, write)), asked=asked)
+    for memory in _behind(write, write.rules or (write.key.rule,), memories) if reason != "undo" else ():
+        asked = begun(one for one in writes_of(memory.event, memory.rule, memory.episode) if one.id != write.id)
+        lost = replace(memory, open=False, fired=False, before_firing={})
+        anew = lost if reason == "conflict" else reopened(with_remembered(memory, write))
+        result[memory.event, memory.rule] = replace(anew, asked=asked)
     return result
 
 
@@ -231,10 +226,10 @@ class Standing:
     undoes: frozenset[str] = frozenset()
 
 
-def wishes_in_force(rule: Rule, settings: DecidingSettings) -> list[Standing]:
-    """The wishes of a rule, as others meet them."""
+def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wish] | None = None) -> list[Standing]:
+    """The wishes of a rule, or these of it, as others meet them."""
     shadow = mode_of(rule, settings) == "shadow"
-    return [Standing(rule=rule, wish=wish, shadow=shadow) for wish in wishes_of(rule)]
+    return [Standing(rule=rule, wish=wish, shadow=shadow) for wish in (wishes_of(rule) if wishes is None else wishes)]
 
 
 def standing_wishes(
@@ -250,9 +245,8 @@ def standing_wishes(
             episode = memory.episode if memory is not None else 0
             found.extend(replace(one, episode=episode) for one in wishes_in_force(rule, settings))
         own = [one.intent for one in writes if rule.id in one.rules and one.intent.target]
-        items = [one for one in own if one.context.keys() & _OF_EVENT]
-        shadow = mode_of(rule, settings) == "shadow"
-        found.extend(Standing(rule=rule, wish=wish_of(one.action, one.params), shadow=shadow) for one in items)
+        items = (wish_of(one.action, one.params) for one in own if one.context.keys() & _OF_EVENT)
+        found.extend(wishes_in_force(rule, settings, items))
     return found
 
 
@@ -262,13 +256,11 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
     for candidate in candidates:
         rule, settings = candidate.view.rule, candidate.view.settings
         found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
-        made = [step for step in candidate.steps if step.intent.target]
-        items = [step for step in made if step.intent.context.keys() & _OF_EVENT and not step.fault]
-        undone = frozenset(undone_by(rule))
-        for step in items:
-            undoes = undone if UNDOES in step.intent.context else frozenset[str]()
-            shadow = mode_of(rule, settings) == "shadow"
-            found.append(Standing(rule=rule, wish=step.wish, shadow=shadow, undoes=undoes))
+        made = [step for step in candidate.steps if step.intent.target and not step.fault]
+        items = [step for step in made if step.intent.context.keys() & _OF_EVENT]
+        for step, one in zip(items, wishes_in_force(rule, settings, (step.wish for step in items)), strict=True):
+            undoes = UNDOES in step.intent.context
+            found.append(replace(one, undoes=frozenset(undone_by(rule))) if undoes else one)
     return found
 
 
