@@ -344,25 +344,14 @@ def _may_have_landed(outcome: NotSent, policy: Policy) -> bool:
 
 
 def _not_sent(write: Write, outcome: NotSent, now: datetime, *, denied_before: bool) -> Next:
-    denied = write.denied + 1 if outcome.cause == "denied" else 0
+    denied, uncounted = write.denied + 1 if outcome.cause == "denied" else 0, write.uncounted + 1
+    held: dict[str, object] = {}
     if denied >= DENIALS_BEFORE_HOLD or (denied and denied_before):
-        held, until = "credentials", now + CREDENTIALS_HOLD
-    elif outcome.cause == "denied":
-        held, until = None, None
-    else:
-        held, until = "backoff", now + backoff(write.uncounted + 1)
-    reason = "denied" if outcome.cause == "denied" else "not_sent"
-    back = move(
-        write,
-        "planned",
-        at=now,
-        reason=reason,
-        why=outcome.why,
-        uncounted=write.uncounted + 1,
-        denied=denied,
-        held_by=held,
-        held_until=until,
-    )
+        held = {"held_by": "credentials", "held_until": now + CREDENTIALS_HOLD}
+    elif not denied:
+        held = {"held_by": "backoff", "held_until": now + backoff(uncounted)}
+    reason = "denied" if denied else "not_sent"
+    back = move(write, "planned", at=now, reason=reason, why=outcome.why, uncounted=uncounted, denied=denied, **held)
     return Next(move=back, settling=None, then="send")
 
 
@@ -462,20 +451,17 @@ def _still_applied(
     wall clock says so, because processes come and go, an operator is asked: that clock may be wrong; and where the
     opposite write that it overtook has landed, which may stand now."""
     now, monotonic = at
-    landed, limit = read.overtook == "landed", policy.evidence_within
-    if _disagrees(read.evidence):
-        if landed:
-            return Next(move=None, settling=settling, then="read")
-        limit = policy.confirm_within
+    disagrees, landed = _disagrees(read.evidence), read.overtook == "landed"
+    limit = policy.confirm_within if disagrees else policy.evidence_within
     over = monotonic - settling.ended > limit.total_seconds()
-    if not over or landed:
-        if not over and (now - write.changed_at <= limit or not _read_for_long(settling, policy, now)):
-            return Next(move=None, settling=settling, then="read")
-        during = f"for {limit}" if over else "over several restarts"
-        why = f"the service accepted it, and {during} no read has shown it: {read.evidence.why}"
+    restarts = now - write.changed_at > limit and _read_for_long(settling, policy, now)
+    if (disagrees and landed) or not (over or restarts):
+        return Next(move=None, settling=settling, then="read")
+    during = f"for {limit}" if over else "over several restarts"
+    why = f"the service accepted it, and {during} no read has shown it: {read.evidence.why}"
+    if landed or not over:
         up = move(write, "needs_human", at=now, reason="no_evidence", why=why)
         return Next(move=up, settling=settling, then="read")
-    why = f"the service accepted it, and for {limit} no read has shown it: {read.evidence.why}"
     end = move(write, "unconfirmed", at=now, reason="never_confirmed", why=why)
     return Next(move=end, settling=None, then="rest")
 
@@ -543,17 +529,8 @@ def _verdict(write: Write, event: Verdict, policy: Policy, now: datetime) -> Nex
     if event.applied:
         done = move(write, "confirmed", at=now, reason="person", why=event.because, confirmed_by="person")
         return Next(move=done, settling=None, then="rest")
-    extra = write.counted + 1 - policy.max_attempts
-    back = move(
-        write,
-        "planned",
-        at=now,
-        reason="person",
-        why=event.because,
-        extra_attempts=extra,
-        absent_proved=False,
-        unknown_since=None,
-    )
+    anew = {"extra_attempts": write.counted + 1 - policy.max_attempts, "absent_proved": False, "unknown_since": None}
+    back = move(write, "planned", at=now, reason="person", why=event.because, **anew)
     return Next(move=back, settling=None, then="send")
 
 
