@@ -241,9 +241,7 @@ def target_value(intent: Intent, fact: Fact) -> tuple[bool, Json]:
     row = ACTIONS[intent.action]
     if row.shown == "campaign":
         return _campaign(intent, fact)
-    if not isinstance(fact, Known):
-        return False, None
-    if not isinstance(fact.value, Mapping):
+    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
         return False, None
     if row.shown == "confirm":
         return ("when" in fact.value), dict(fact.value)
@@ -501,11 +499,12 @@ def needs_event(write: Write, fact: Fact) -> bool:
     """Whether the event must have answered after this read: a setup that is not there is a 404, and that alone may
     come from a service that knows nothing of the event (API section 7). So is what a rule's own ``confirm`` found not
     to be there, and there it may be the very effect."""
-    if isinstance(fact, Known) and isinstance(fact.value, dict) and fact_name(write.intent) == CONFIRM:
-        return fact.value.get("absent") is True
-    if fact_name(write.intent) != "setup" or not isinstance(fact, Known) or not isinstance(fact.value, dict):
+    name = fact_name(write.intent)
+    if not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return False
-    return fact.value.get("state") == "NONE" and judge(write, fact).says == "not_there"
+    if name == CONFIRM:
+        return fact.value.get("absent") is True
+    return name == "setup" and fact.value.get("state") == "NONE" and judge(write, fact).says == "not_there"
 
 
 def read_of(
