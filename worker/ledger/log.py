@@ -255,10 +255,9 @@ class Journal:
         """Writes what was added."""
         if self._rows:
             self._connection.execute(_ADD, self._rows)
-            ends = [self._ends[chain] for chain in dict.fromkeys(str(row["chain"]) for row in self._rows)]
-            self._connection.execute(
-                _SAVE_END, [{"partner": end.chain, "seq": end.seq, "hash": end.hash} for end in ends]
-            )
+            ends = (self._ends[chain] for chain in dict.fromkeys(str(row["chain"]) for row in self._rows))
+            rows = [{"partner": end.chain, "seq": end.seq, "hash": end.hash} for end in ends]
+            self._connection.execute(_SAVE_END, rows)
             self._rows = []
 
 
@@ -303,14 +302,12 @@ def _text(value: Json) -> str | None:
 
 def _clean(value: object) -> Json:
     """The value as any JSON reader can take it."""
-    if value is None:
-        return None
     match value:
         case str():
             return storable(value)
         case float():
             return value if math.isfinite(value) else str(value)
-        case bool() | int():
+        case None | bool() | int():
             return value
         case Mapping():
             return {str(_clean(str(name))): _clean(item) for name, item in value.items()}

@@ -46,6 +46,7 @@ from worker.ledger.rows import (
     HOUR,
     NOT_SENT,
     OF_ATTEMPT,
+    OF_FIRING,
     OPEN_WRITES,
     WEEK,
     WITHOUT_EFFECT,
@@ -137,7 +138,7 @@ _AFTER_WAITS = (
     .where(_A.partner == _PARTNER, _A.stops.in_([false(), true()]), _A.at >= bindparam("since"), _W.target != "")
     .where(
         exists().where(
-            *(_WAIT[name] == _W[name] for name in ("partner", "event", "rule", "episode")),
+            *(_WAIT[name] == _W[name] for name in OF_FIRING),
             _WAIT.action == literal_column("'wait'"),
             _WAIT.position < _W.position,
         )
@@ -183,15 +184,10 @@ def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
         return view
     latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
     sent = connection.execute(_SENT, {"of_partner": key.partner, "since": now - HOUR, "latest": latest})
-    money = [
-        *connection.execute(_MONEY_OF_EVENT, {**values, "since": now - WEEK}).mappings(),
-        *connection.execute(_MONEY_SINCE, {**values, "since": now - WEEK}).mappings(),
-    ]
-    return replace(
-        view,
-        sent_last_hour=tuple(sent.scalars()),
-        booked=tuple(Booking(**{**row, "rules": tuple(row["rules"])}) for row in money),
-    )
+    asked = {**values, "since": now - WEEK}
+    money = (row for query in (_MONEY_OF_EVENT, _MONEY_SINCE) for row in connection.execute(query, asked).mappings())
+    booked = tuple(Booking(**{**row, "rules": tuple(row["rules"])}) for row in money)
+    return replace(view, sent_last_hour=tuple(sent.scalars()), booked=booked)
 
 
 def active_halts(connection: Connection, now: datetime) -> tuple[Halt, ...]:
@@ -457,10 +453,8 @@ class LedgerReader:
             ends = {chain: head.seq for chain, head in ends_of(connection).items()}
             longest = connection.execute(select(_L.chain, func.max(_L.seq)).group_by(_L.chain)).all()
         known = {**ends, OF_ALL: max(marked_to(self._store), ends.get(OF_ALL, 0))}
-        broken = (
-            verify_to(map(printed, self._records(LogFilter(chain=chain))), to, chain) for chain, to in known.items()
-        )
-        found = next((one for one in broken if one is not None), None)
+        each = ((map(printed, self._records(LogFilter(chain=chain))), to, chain) for chain, to in known.items())
+        found = next((broken for one in each if (broken := verify_to(*one)) is not None), None)
         longer = (one for one in longest if one[1] > ends.get(one[0], 0))
         for chain, _ in longer if found is None else ():
             why = "there is more than its partner's row says: the row was put back, or somebody added to the log"
@@ -540,10 +534,9 @@ class LedgerReader:
 
     def published(self) -> PublishedRules | None:
         """The rules in force of a fleet; None where none were ever published."""
-        rows = self._store.rows(select(rule_sets).order_by(rule_sets.c.generation.desc()).limit(1))
-        return next(
-            (PublishedRules(generation=row.generation, files=row.files, by=row.by, at=row.at) for row in rows), None
-        )
+        for row in self._store.rows(select(rule_sets).order_by(rule_sets.c.generation.desc()).limit(1)):
+            return PublishedRules(generation=row.generation, files=row.files, by=row.by, at=row.at)
+        return None
 
     def generation(self) -> int:
         """Which rules of a fleet are in force; 0 where none were ever published."""

@@ -156,14 +156,10 @@ LIFE: tuple[str, ...] = (
 _OWN = ("planned_at", "changed_seq", "sent_seq")
 _IN_ORDER = ("changed_seq", "sent_seq")
 _ADD_WRITE = insert(writes)
+_UNMOVED = ("id", "state", "attempt", "changed_at")
 _IF_UNMOVED = (
     update(writes)
-    .where(
-        writes.c.id == bindparam("was_id"),
-        writes.c.state == bindparam("was_state"),
-        writes.c.attempt == bindparam("was_attempt"),
-        writes.c.changed_at == bindparam("was_changed_at"),
-    )
+    .where(*(writes.c[name] == bindparam(f"was_{name}") for name in _UNMOVED))
     .values({name: func.coalesce(bindparam(f"new_{name}", type_=Integer), writes.c[name]) for name in _IN_ORDER})
 )
 
@@ -226,18 +222,10 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
     anew = after.intent != before.intent
     if (after.id, after.key) != (before.id, before.key) or (anew and (before.sent or _aim(after) != _aim(before))):
         raise ValueError(f"write {before.id}: a move may not change what a write is, only where it stands")
-    row = (
-        life_row(after)
-        | ({name: getattr(after.intent, name) for name in INTENT} if anew else {})
-        | {
-            "was_id": before.id,
-            "was_state": before.state,
-            "was_attempt": before.attempt,
-            "was_changed_at": before.changed_at,
-            "new_changed_seq": seq if after.state != before.state else None,
-            "new_sent_seq": seq if after.attempt != before.attempt else None,
-        }
-    )
+    row = life_row(after) | {f"was_{name}": getattr(before, name) for name in _UNMOVED}
+    row |= {name: getattr(after.intent, name) for name in INTENT} if anew else {}
+    row["new_changed_seq"] = seq if after.state != before.state else None
+    row["new_sent_seq"] = seq if after.attempt != before.attempt else None
     if after.rules == before.rules:
         del row["rules"]  # a rule may have joined since the move was decided; then it stays
     if cast("CursorResult[Any]", connection.execute(_IF_UNMOVED, row)).rowcount == 1:
@@ -268,15 +256,10 @@ OUTCOMES: Mapping[State, str] = {
 }
 """By the state that follows ``sending``; any other is ``unknown``."""
 WITHOUT_EFFECT = (NOT_SENT, REJECTED, ABSENT)
-PROVE_ABSENCE: frozenset[tuple[State, State]] = frozenset(
-    {
-        ("unknown", "sending"),
-        ("unknown", "skipped"),
-        ("unknown", "cancelled"),
-        ("needs_human", "skipped"),
-        ("needs_human", "planned"),
-    }
-)
+PROVE_ABSENCE: Mapping[State, tuple[State, ...]] = {
+    "unknown": ("sending", "skipped", "cancelled"),
+    "needs_human": ("skipped", "planned"),
+}
 """Moves that a write makes only where its unknown attempts are proved, or said by an operator, to have done nothing."""
 _A, _EARLIER = attempts.c, attempts.alias("earlier").c
 _OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outcome=bindparam("comes_to"))
@@ -287,11 +270,10 @@ _ADD_ATTEMPT = insert(attempts)
 OF_ATTEMPT = select(_A.task_reads, _A.late_s).where(
     _A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt")
 )
+OF_FIRING = ("partner", "event", "rule", "episode")
+"""What the writes and attempts of one firing have in common."""
 _BEGUN_BEFORE = exists().where(
-    writes.c.partner == _A.partner,
-    writes.c.event == _A.event,
-    writes.c.rule == _A.rule,
-    writes.c.episode == _A.episode,
+    *(writes.c[name] == _A[name] for name in OF_FIRING),
     _EARLIER.write == writes.c.id,
     _EARLIER.at < bindparam("since"),
     _EARLIER.outcome != NOT_SENT,
@@ -312,10 +294,7 @@ def record_attempt(connection: Connection, sending: Sending) -> None:
         "write": write.id,
         "attempt": write.attempt,
         "at": write.changed_at,
-        "partner": write.key.partner,
-        "event": write.key.event,
-        "rule": write.key.rule,
-        "episode": write.key.episode,
+        **{name: getattr(write.key, name) for name in OF_FIRING},
         "stops": write.intent.stops or not write.intent.target,
         "spends": write.intent.spends,
         "amount": sending.amount,
@@ -331,7 +310,7 @@ def settle_attempt(connection: Connection, move: Move) -> None:
     if before.state == "sending" and after.state != "sending":
         outcome = OUTCOMES.get(after.state, UNKNOWN)
         connection.execute(_OF_ONE, {"of_write": before.id, "of_attempt": before.attempt, "comes_to": outcome})
-    if (before.state, after.state) in PROVE_ABSENCE:
+    if after.state in PROVE_ABSENCE.get(before.state, ()):
         connection.execute(_OF_UNKNOWN, {"of_write": before.id, "comes_to": ABSENT})
     if (before.state, after.state) == ("planned", "confirmed"):  # seen after all: an absence that was no proof
         connection.execute(_OF_ABSENT, {"of_write": before.id, "comes_to": OUTCOMES["confirmed"]})

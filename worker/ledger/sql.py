@@ -243,13 +243,10 @@ class SqlLedger(LedgerReader):
 
         `StateConflict` where the daemon has decided meanwhile: what an operator saw is no longer what is there.
         """
-        with self._recording({one.after.partner for one in changes} | {one.partner for one in records}) as (
-            connection,
-            journal,
-        ):
-            for change in changes:
-                if stored_memory(connection, change.before) != change.before:
-                    one = change.before
+        of = {change.after.partner for change in changes} | {record.partner for record in records}
+        with self._recording(of) as (connection, journal):
+            for one in (change.before for change in changes):
+                if stored_memory(connection, one) != one:
                     raise StateConflict(
                         f"rule {one.rule} has looked at event {one.event} meanwhile, and its memory changed",
                         hint="look at it again with `campaign-worker writes`",
