@@ -628,10 +628,8 @@ def held_in_transaction(
 ) -> Hold | None:
     """The limits that are read in the transaction that records the attempt: nothing can slip in between."""
     situation = Situation(write=write, now=now, limits=limits, halts=view.halts, on_target=view.on_target)
-    for guard in (halted, target_free):
-        no = guard(situation)
-        if no is not None:
-            return no
+    if (no := halted(situation) or target_free(situation)) is not None:
+        return no
     if not write.intent.stops and write.intent.target and len(view.sent_last_hour) >= limits.writes_per_hour:
         until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
         why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
@@ -649,6 +647,3 @@ def held_in_transaction(
         amount=amount,
     )
     return held_by_spend(mine, view.booked, limits, now)
-
-
-__all__ = ["AFTER_READING", "BEFORE_READING", "OF_MESSAGES", "OF_WAITS", "first_no", "held_in_transaction"]

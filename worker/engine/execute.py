@@ -316,8 +316,7 @@ class Executor(Stage):
 
     async def _record_outcome(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""
-        rule = self._rules.current.get(sending.key.rule)
-        policy = policy_for(sending, rule, self._settings)
+        policy = policy_for(sending, self._rules.current.get(sending.key.rule), self._settings)
         event = Attempted(outcome=outcome, denied_before=in_a_row(state.memory, sending))
         step = advance(sending, None, event, policy, (self._clock.now(), self._clock.monotonic()))
         if step.move is None:

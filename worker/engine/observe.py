@@ -500,13 +500,11 @@ def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozense
     wanted: set[FactKey] = set()
     for name in names_read(rule):
         key = scope.keys.get(name)
-        if key is None:
-            if possible and lacks_defaults(rule, name):
-                wanted.add(FactKey(name="defaults"))
-        elif possible or (name in in_condition and _could_without(rule, scope, key)):
+        could = possible or (key is not None and name in in_condition and _could_without(rule, scope, key))
+        if could and key is not None:
             wanted.add(key)
-            if lacks_defaults(rule, name):
-                wanted.add(FactKey(name="defaults"))
+        if could and lacks_defaults(rule, name):
+            wanted.add(FactKey(name="defaults"))
     return frozenset(wanted)
 
 

@@ -179,11 +179,7 @@ def still_holds(
         return Judgement(truth=Truth.FALSE, why="its rule is gone")
     earlier = earlier_in_do(write, episode)
     judged = [_of_rule(write, rule, earlier, seen, memories, now) for rule in rules]
-    for truth in (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE):
-        for judgement in judged:
-            if judgement.truth is truth:
-                return judgement
-    return judged[0]
+    return min(judged, key=lambda one: (Truth.TRUE, Truth.UNKNOWN, Truth.FALSE).index(one.truth))
 
 
 def _of_rule(
@@ -303,7 +299,8 @@ class Preflight(Stage):
         facts = {**dict.fromkeys(keys, LEFT), **facts}
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
-        judgement = self._judge(state, write, rules, earlier, facts)
+        seen = self.seen(state, write.key.event, rules, facts)
+        judgement = still_holds(write, rules, earlier, seen, state.memories, self._clock.now())
         read = [fact for key, fact in facts.items() if key.name not in self._settings.every]
         began = [fact.trace.began for fact in read if isinstance(fact, Known) and fact.trace is not None]
         oldest = min(began, default=self._clock.monotonic())
@@ -406,18 +403,6 @@ class Preflight(Stage):
         target = fact_key(write.intent)
         same = dict(target.params).get("get") == "/events/{eid}"
         return frozenset({target.name} if same else {target.name, EVENT.name})
-
-    def _judge(
-        self,
-        state: PartnerState,
-        write: Write,
-        rules: tuple[Rule, ...],
-        earlier: tuple[Write, ...],
-        facts: Mapping[FactKey, Fact],
-    ) -> Judgement:
-        """Whether what the write stands for still holds by these facts."""
-        now, seen = self._clock.now(), self.seen(state, write.key.event, rules, facts)
-        return still_holds(write, rules, earlier, seen, state.memories, now)
 
     def seen(
         self, state: PartnerState, event: EventId, rules: tuple[Rule, ...], facts: Mapping[FactKey, Fact]
