@@ -418,10 +418,10 @@ class Play:
         """The first moment after ``now`` at which a poll may decide otherwise; ``horizon`` if none before it."""
         landings = self._stage.late_effects
         resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
-        first = min([horizon, *landings, *(self._clock.start + timedelta(seconds=until) for until in resting)])
+        rested = (self._clock.start + timedelta(seconds=until) for until in resting)
+        due = (at for at in self.state.due.values() if at > now)
+        first = min([horizon, *landings, *rested, *due, *self._readings(now)])
         stirred = self.state.stirred(self.state.known - self.state.memory.gone.keys(), now)
-        first = min([first, *(at for at in self.state.due.values() if at > now)])
-        first = min([first, *self._readings(now)])
         reach = now - sendings_reach(self._rules.rules)
         asked = stirred and asks_sendings(self._rules.rules)
         sendings = self._ledger.first_sendings(self.state.partner, reach) if asked else {}

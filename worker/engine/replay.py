@@ -39,7 +39,10 @@ class Past:
     """The world as it was recorded, up to now. ``observed``: as it was; ``facts``: as it would have been, which differs
     in the fields that are ``laid_over`` it on purpose. ``memory``: the silences, resets and events out of sight.
     ``fresh``: what has changed since the last poll. ``to_hide``: what writes that would be gone were to change.
-    ``way``: of what no rule looks at, values that stand in no write's way."""
+    ``way``: of what no rule looks at, values that stand in no write's way. ``listed``: a silence is a time without
+    polls."""
+
+    listed = True
 
     def __init__(self, partner: PartnerId, way: Mapping[str, Json], clock: VirtualClock) -> None:
         self.clock = clock
@@ -57,11 +60,6 @@ class Past:
     def events(self) -> Iterable[EventId]:
         """Every event that was met so far."""
         return {event for event, key in self.observed if key == EVENT}
-
-    @property
-    def listed(self) -> bool:
-        """A silence is a time without polls."""
-        return True
 
     def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact:
         """One fact of the event or of its partner."""
