@@ -80,7 +80,8 @@ def _found(config: Config, now: datetime) -> dict[str, Json]:
             elsewhere = ledger.refused_for(service_of(config.api.base_url)) if refused is None else None
             if elsewhere is not None:
                 refused = f"{elsewhere}; `campaign-worker run` will refuse it: {elsewhere.hint}"
-            found = {**(said_of_all(ledger) if place is None else _said(ledger, place, pid)), **_stored(ledger, now)}
+            said = said_of_all(ledger) if place is None else _said(ledger, place, pid)
+            found = {**said, "writes": plain(ledger.state_counts()), "halts": plain(ledger.halts(now))}
     except NotSafe as error:
         if pid is None or place is None or place.file.exists():
             raise
@@ -117,11 +118,6 @@ def said_of_all(ledger: LedgerReader) -> dict[str, Json]:
 def state_of(one: SeenReplica) -> str:
     """What a replica says of itself, while it is heard of."""
     return one.state if one.alive else GONE
-
-
-def _stored(ledger: LedgerReader, now: datetime) -> dict[str, Json]:
-    """What the ledger itself says."""
-    return {"writes": plain(ledger.state_counts()), "halts": plain(ledger.halts(now))}
 
 
 def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None) -> dict[str, Json]:
