@@ -11,7 +11,7 @@ import typer
 
 from worker.cli.common import config_of, moment, reader_of
 from worker.cli.explain import shown
-from worker.cli.output import Format, counted, going_on, print_json, print_table, say
+from worker.cli.output import Format, going_on, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.cli.test import bench_of
 from worker.config import Config
@@ -28,6 +28,7 @@ from worker.model.rules import Rule
 from worker.model.writes import UNSENT, Plan, State, Write
 from worker.rules.facts import windows_of
 from worker.rules.load import load_rules
+from worker.rules.spelling import counted
 from worker.system import utc_now
 from worker.web.views import writes_json
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unconfirmed_lines
-from worker.cli.output import Format, counted, print_json, say
+from worker.cli.output import Format, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
 from worker.config.models import SchemaOf
@@ -28,6 +28,7 @@ from worker.model.rules import Rule
 from worker.rules.lint import lint
 from worker.rules.load import examined, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
+from worker.rules.spelling import counted
 
 app = typer.Typer()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 import typer
 
 from worker.api.assumptions import ASSUMPTIONS, Assumptions, assumptions_from
-from worker.cli.output import counted, say
+from worker.cli.output import say
 from worker.config import Config, load_config, read_config
 from worker.engine.views import DecidingSettings, EngineSettings, unconfirmed_for
 from worker.guards import Limits
@@ -25,7 +25,7 @@ from worker.model.exchange import Clock
 from worker.model.facts import Json
 from worker.model.rules import Rule, SpendLimits, Surge
 from worker.rules.registry import BUILT_IN
-from worker.rules.spelling import duration_text, meant, parse_duration, parse_moment
+from worker.rules.spelling import counted, duration_text, meant, parse_duration, parse_moment
 from worker.system import SystemClock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.common import clock_of, config_of, ledger_url, operator, reader_of, word_of
-from worker.cli.output import Format, counted, going_on, print_json, print_table, say, when
+from worker.cli.output import Format, going_on, print_json, print_table, say, when
 from worker.cli.status import MS, replica_said, state_of
 from worker.cli.trial import try_out
 from worker.cli.wiring import fleets_ledger, require_fleet
@@ -22,6 +22,7 @@ from worker.model.commits import Owned
 from worker.model.errors import InputErrors, NotFound, UsageError
 from worker.model.facts import Json, spelled
 from worker.rules.load import examined, hash_of, texts_of
+from worker.rules.spelling import counted
 from worker.system import utc_now
 
 app = typer.Typer()

@@ -25,16 +25,7 @@ from worker.cli.common import (
     say_nothing_found,
     strangers,
 )
-from worker.cli.output import (
-    Format,
-    LogFormat,
-    counted,
-    going_on,
-    print_json,
-    print_line,
-    print_table,
-    say,
-)
+from worker.cli.output import Format, LogFormat, going_on, print_json, print_line, print_table, say
 from worker.config import Config
 from worker.engine.derived import told
 from worker.engine.explaining import wanted_of
@@ -45,7 +36,7 @@ from worker.model.commits import KINDS, WORKER, ChainBreak, LogFilter
 from worker.model.errors import UsageError, printable
 from worker.model.facts import Json, WriteId
 from worker.model.writes import State
-from worker.rules.spelling import meant
+from worker.rules.spelling import counted, meant
 from worker.system import pause
 from worker.web.views import day_and_time, writes_json
 from worker.writes.life import MOVES

@@ -149,11 +149,6 @@ def _is_told() -> bool:
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 rule``, ``2 rules``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def say(message: str) -> None:
     """A line for an operator, on stderr."""
     print(printable(message), file=sys.stderr)

@@ -20,7 +20,7 @@ from worker.cli.common import (
     unconfirmed_lines,
 )
 from worker.cli.explain import in_force, shown
-from worker.cli.output import PROGRESS_EVERY_S, Format, counted, print_json, print_table, say
+from worker.cli.output import PROGRESS_EVERY_S, Format, print_json, print_table, say
 from worker.cli.wiring import rehearsing
 from worker.config import Config
 from worker.engine.rehearsal import Rehearsal, Rehearsed, Row
@@ -29,7 +29,7 @@ from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
-from worker.rules.spelling import duration_text, meant
+from worker.rules.spelling import counted, duration_text, meant
 
 app = typer.Typer()
 

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from worker.cli.common import amiss_with, clock_of, config_of, in_force, ledger_url, say_no_ledger
-from worker.cli.output import Format, counted, print_json, print_table, say, when
+from worker.cli.output import Format, print_json, print_table, say, when
 from worker.config import Config
 from worker.config.addresses import service_of
 from worker.engine.ports import RELOAD_EVERY, unhealthy
@@ -17,6 +17,7 @@ from worker.model.commits import SeenReplica
 from worker.model.errors import NotSafe
 from worker.model.facts import Json, spelled
 from worker.rules.load import UNREADABLE, files_hash, hash_of
+from worker.rules.spelling import counted
 from worker.web.views import day_and_time, plain
 
 app = typer.Typer()

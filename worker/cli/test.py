@@ -18,7 +18,7 @@ import typer
 from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
 from worker.cli.common import assumptions_of, config_for, engine_settings
-from worker.cli.output import Format, counted, going_on, print_json, say
+from worker.cli.output import Format, going_on, print_json, say
 from worker.config import Config
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Ran, run_test
@@ -29,7 +29,7 @@ from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import TESTS, load_rules, read_files, tests_below
-from worker.rules.spelling import duration_text
+from worker.rules.spelling import counted, duration_text
 from worker.rules.tests import read_tests
 from worker.system import SystemClock
 

@@ -18,7 +18,6 @@ from worker.api.probe import Probed, probed
 from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.cli.common import assumptions_of, clock_of, engine_settings, in_force, ledger_url, no_ledger
-from worker.cli.output import counted
 from worker.cli.trial import USUAL, Bounds, try_out
 from worker.config import Config, resolve
 from worker.config.addresses import service_of
@@ -40,7 +39,7 @@ from worker.model.rules import RuleSet
 from worker.reading.gate import Gate, Pacer, Patience
 from worker.reading.pacing import LONGEST_RETRY_AFTER
 from worker.rules.load import examined, files_hash, hash_of, texts_of
-from worker.rules.spelling import duration_text
+from worker.rules.spelling import counted, duration_text
 from worker.system import SystemClock, new_random, utc_now
 
 if TYPE_CHECKING:  # what only some commands need in memory: a whole service with a web server, and figures

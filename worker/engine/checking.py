@@ -26,7 +26,7 @@ from worker.rules.facts import decides, lacks_defaults
 from worker.rules.lint import Answer, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
 from worker.rules.registry import Registry
-from worker.rules.spelling import duration_text
+from worker.rules.spelling import counted, duration_text
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of
 
@@ -91,7 +91,7 @@ class Estimate:
     @property
     def sentence(self) -> str:
         """The estimate for an operator: what these rules cost, or how often what they name is read."""
-        with_so_many = f"with {_counted(self.events, 'event')} a partner (--events N)"
+        with_so_many = f"with {counted(self.events, 'event')} a partner (--events N)"
         if self.round is None or self.needed <= self.budget:
             return f"{with_so_many}: at most {self.needed:.0f} of the {self.budget} requests a minute that are allowed"
         facts = few([one.fact for one in self.reads])
@@ -232,10 +232,6 @@ def _given(parameters: Mapping[str, object], takes: tuple[str, ...]) -> str:
     return ", ".join(f"{name} {parameters[name]}" for name in takes if name in parameters)
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
     """A warning for each target of which rules can want opposite things, at the second rule's ``do``."""
     wanting: dict[str, list[Claimed]] = {}
@@ -337,7 +333,7 @@ def _told(claims: Sequence[Claimed]) -> Problem:
             values.setdefault(_value(wish), []).append(written.rule.id)
         named = [f"{value} by {few(rules)}" for value, rules in list(values.items())[:VALUES_SHOWN]]
         left = len(values) - len(named)
-        named += [f"{_counted(left, 'other value')}"] if left else []
+        named += [f"{counted(left, 'other value')}"] if left else []
         message = f"{len(claims)} rules can want opposite things of {other.target}: {'; '.join(named)}"
         hint += "; without it what stops spending wins, and else neither acts"
     return _warning(second, message, hint=hint, code="conflict")

@@ -16,7 +16,7 @@ from worker.model.facts import EventId, Fact, Json, Observation, PartnerId, Rule
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
-from worker.rules.spelling import duration_text
+from worker.rules.spelling import counted, duration_text
 from worker.writes.intents import Planned, reads_back
 from worker.writes.life import Policy
 from worker.writes.undo import Undo
@@ -167,11 +167,7 @@ def mode_of(rule: Rule, settings: DecidingSettings) -> Mode:
 def modes_said(rules: Iterable[Rule], settings: DecidingSettings) -> str:
     """What becomes of the writes of these rules: who starts a worker sees whether it acts."""
     counts = Counter(mode_of(rule, settings) for rule in rules if rule.enabled)
-    parts = [
-        f"writes of {counts[mode]} rule{'' if counts[mode] == 1 else 's'} {does}"
-        for mode, does in BECOMES.items()
-        if counts[mode]
-    ]
+    parts = [f"writes of {counted(counts[mode], 'rule')} {does}" for mode, does in BECOMES.items() if counts[mode]]
     return f"mode {settings.mode}: {'; '.join(parts) or 'no rule is in force'}"
 
 

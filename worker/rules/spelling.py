@@ -78,6 +78,11 @@ def duration_meant(text: str) -> str:
     return f"{number}{unit}" if word else f"{number}s, {number}m or {number}h: a number needs a unit"
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def duration_text(duration: timedelta) -> str:
     """The shortest spelling of a duration: ``90s`` becomes ``1m30s``."""
     rest = round(duration.total_seconds() * 1000)
