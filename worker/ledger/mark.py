@@ -81,7 +81,7 @@ def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
     is not whole stands for one."""
     try:
         if anew or not _written_in_place(place, mark):
-            _write_anew(place, mark)
+            _write_anew(place.mark, _text(mark) * SLOTS)
     except OSError as error:
         raise LedgerUnwritable(
             f"the ledger's mark {place.mark} cannot be written: {error.strerror or error}",
@@ -150,15 +150,15 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
     return True
 
 
-def _write_anew(place: LedgerPlace, mark: Mark) -> None:
+def _write_anew(file: Path, body: bytes) -> None:
     """A new file in the place of whatever is there."""
-    fresh = place.mark.with_name(place.mark.name + ".new")
+    fresh = file.with_name(file.name + ".new")
     with fresh.open("wb") as handle:
-        handle.write(_text(mark) * SLOTS)
+        handle.write(body)
         handle.flush()
         os.fsync(handle.fileno())
-    fresh.replace(place.mark)
-    sync_folder(place.mark.parent)
+    fresh.replace(file)
+    sync_folder(file.parent)
 
 
 def _text(mark: Mark) -> bytes:
@@ -339,10 +339,8 @@ class Identity:
         no other one runs that found its own records, and something was sent."""
         since = connection.execute(select(meta.c.restored_at)).scalar_one()  # what was open then went to an operator
         sent = select(attempts.c.write).limit(1)
-        if (
-            living(connection)
-            or connection.execute(sent if since is None else sent.where(attempts.c.at > since)).first() is None
-        ):
+        asked = sent if since is None else sent.where(attempts.c.at > since)
+        if living(connection) or connection.execute(asked).first() is None:
             return
         raise NotSafe(
             f"{self._file} is missing, no other replica runs, and something was sent from the ledger: nobody can know "
@@ -364,14 +362,8 @@ class Identity:
         return None
 
     def _keep(self, kept: Kept) -> None:
-        fresh = self._file.with_name(self._file.name + ".new")
         try:
-            with fresh.open("w", encoding="utf-8") as handle:
-                json.dump(asdict(kept), handle)
-                handle.flush()
-                os.fsync(handle.fileno())
-            fresh.replace(self._file)
-            sync_folder(self._file.parent)
+            _write_anew(self._file, json.dumps(asdict(kept)).encode())
         except OSError as error:
             hint = "free some space, or make `state_dir` writable; nothing is sent meanwhile"
             raise LedgerUnwritable(f"{self._file} cannot be written: {error.strerror or error}", hint=hint) from error
