@@ -318,10 +318,11 @@ class LedgerReader:
         """What was sent for a partner by then, as it is stored."""
         return [row._asdict() for row in self._store.rows(select(attempts).where(_A.partner == partner, _A.at < until))]
 
-    def state_counts(self) -> dict[State, int]:
-        """How many writes are in each state that occurs."""
+    def state_counts(self, rule: str | None = None) -> dict[State, int]:
+        """How many writes, of all or of a rule, are in each state that occurs."""
         query = select(writes.c.state, func.count()).group_by(writes.c.state).order_by(writes.c.state)
-        return {cast(State, state): count for state, count in self._store.rows(query)}
+        found = self._store.rows(query if rule is None else query.where(writes.c.rule == rule))
+        return {cast(State, state): count for state, count in found}
 
     @readable
     def known(self, field: Literal["partner", "event", "rule"]) -> tuple[str, ...]:

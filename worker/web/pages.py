@@ -304,7 +304,7 @@ def rule_page(asking: PageRequest) -> Shown:
         "tests": _tested(asking.parts),
         "text": cut(_text_of(rule, texts, asking.parts), rule.line) if rule is not None and texts is not None else "",
         "firings": asking.ledger.newest(LogFilter(rule=name, kind="fired"), FIRINGS),
-        "counts": asking.ledger.counts_of(name),
+        "counts": asking.ledger.state_counts(name),
         "memories": memories[:MEMORIES],
         "more": len(memories) > MEMORIES,
         "halts": [halt for halt in asking.ledger.halts(asking.now) if halt.rule == name],

@@ -98,7 +98,7 @@ def test_counts_are_by_day_and_by_rule(ledger: SqlLedger, browser: LedgerBrowser
     assert browser.daily(TOMORROW, TOMORROW + timedelta(days=1)) == ()
     assert browser.daily(NOW - timedelta(days=1), NOW) == ()
     assert browser.settled(NOW, TOMORROW) == (Settled(day="2026-01-31", count=1, middle_s=9.0, slow_s=9.0),)
-    assert browser.counts_of(second.key.rule) == {"confirmed": 1, "planned": 1}
+    assert browser.state_counts(second.key.rule) == {"confirmed": 1, "planned": 1}
     assert browser.oldest("planned") == NOW
     assert browser.oldest("unknown") is None
 
