@@ -6,6 +6,7 @@ The commands store what comes of it in a short transaction of their own; a runni
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from worker.engine.derived import attributed
 from worker.engine.planning import begun, reopened, with_remembered
@@ -19,7 +20,7 @@ from worker.model.rules import Rule, Scope
 from worker.model.writes import NO_RULE, UNDOES, UNSENT, Plan, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Verdict, advance, move, restored
-from worker.writes.undo import Foreign, PutBack, Undo, last_firing, may_have_effect, undoing, undone_by
+from worker.writes.undo import PutBack, Undo, last_firing, may_have_effect, undoing, undone_by
 
 WITHOUT_EFFECT: frozenset[State] = frozenset({"rejected", "refused", "skipped", "shadowed", "cancelled"})
 """States that ``again`` reopens: the write ended, and nothing came of it."""
@@ -173,7 +174,7 @@ def undo_of(
     for (partner, event, target), writes in targets.items():
         of_target = history.target_writes(partner, event, target)
         others = [one for one in of_target if one.key.rule != own or not own or one.state not in UNSENT]
-        result = undoing(writes, others, _foreign(history))
+        result = undoing(writes, others, partial(_by_another, history))
         found.kept.extend(result.kept)
         if result.put_back is None:
             continue
@@ -195,10 +196,6 @@ def touched_meanwhile(history: ReadableLedger, undo: Write, of_target: Iterable[
     it was left, and it was somebody else that left it so. ``of_target``: every write of the target."""
     undone = undone_by(undo, of_target)
     return _by_another(history, undone[0] if undone else undo)
-
-
-def _foreign(history: ReadableLedger) -> Foreign:
-    return lambda write: _by_another(history, write)
 
 
 def _by_another(history: ReadableLedger, write: Write) -> str | None:

@@ -8,7 +8,7 @@ ledger: another process goes on with the next wait, and takes the task for runni
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -120,8 +120,7 @@ class Settler(Stage):
 
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
-        step = self._advanced(state, write, FoundSending(late_s=self._ledger.late_s(write)))
-        self._store(state, write, step)
+        self._store(state, write, self._advanced(state, write, FoundSending(late_s=self._ledger.late_s(write))))
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Next:
         policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
@@ -174,8 +173,7 @@ class Settler(Stage):
         watch.due = self._clock.monotonic() + TASK_FIRST_WAIT_S * (1 << watch.reads)
         watch.verdict = task.verdict
         if task.verdict == "failed":
-            step = self._advanced(state, write, TaskFailed(state=task.state))
-            self._store(state, write, step)
+            self._store(state, write, self._advanced(state, write, TaskFailed(state=task.state)))
 
     def _on_target(self, write: Write) -> tuple[Write, ...]:
         """Every write of its target, also itself as it stands now."""
@@ -233,6 +231,7 @@ def _spelled(fact: Fact, evidence: Evidence) -> dict[str, Json]:
 # fact like any other, whether the rule's condition is true of it, and what it was, so that "exactly as before" can be
 # told.
 
+_compiled: Callable[[str], Condition] = lru_cache(maxsize=256)(expression)
 RESPONSE = FactKey(name="response")
 KEPT_MAX = 2_000
 """Characters of an answer that are kept with a write; of a longer one, only what tells it from another."""
@@ -251,23 +250,16 @@ def confirmation(key: FactKey, fact: Fact) -> Fact:
     if not isinstance(fact, Known) or not isinstance(fact.value, Mapping) or "when" in fact.value:
         return fact  # unknown, or judged already: a rule test says what a condition would be, and not what was read
     absent, body = fact.value.get("status") == 404, fact.value.get("body")
-    seen = Observation(
-        partner=PartnerId(""), event=EventId(""), facts={RESPONSE: Known(value=body, read_at=fact.read_at)}
-    )
-    judged = _compiled(str(dict(key.params)["when"])).judge(
-        Scope(observation=seen, keys={RESPONSE.name: RESPONSE}, now=fact.read_at)
-    )
+    answered = {RESPONSE: Known(value=body, read_at=fact.read_at)}
+    seen = Observation(partner=PartnerId(""), event=EventId(""), facts=answered)
+    scope = Scope(observation=seen, keys={RESPONSE.name: RESPONSE}, now=fact.read_at)
+    judged = _compiled(str(dict(key.params)["when"])).judge(scope)
     if judged.truth is Truth.UNKNOWN and not absent:
         why = f"confirm.when could not be judged: {judged.why}"
         return Unknown(code="malformed", why=why, read_at=fact.read_at, trace=fact.trace)
     value: dict[str, Json] = {"when": judged.truth is Truth.TRUE, "response": _kept(body)}
     marks: dict[str, Json] = {"absent": absent, "full": fact.value.get("full", False)}
     return replace(fact, value={**value, **{name: True for name, so in marks.items() if so}})
-
-
-@lru_cache(maxsize=256)
-def _compiled(source: str) -> Condition:
-    return expression(source)
 
 
 def _kept(body: Json) -> Json:
