@@ -93,13 +93,7 @@ def _query_or_body(name: str, put: str, query: dict[str, Json]) -> tuple[Assumpt
 
 
 def _task_words(end: str, word: str, about: str) -> Assumption:
-    return Assumption(
-        key=f"task.{end}",
-        shape="words",
-        default=[word],
-        origin="section 3.2, open points",
-        about=about,
-    )
+    return Assumption(key=f"task.{end}", shape="words", default=[word], origin="section 3.2, open points", about=about)
 
 
 def _of_setup(name: str, shape: Shape, default: Json, about: str) -> Assumption:

@@ -54,11 +54,7 @@ STDIN = "-"
 def writes(
     context: typer.Context,
     state: Annotated[
-        str | None,
-        typer.Option(
-            help="Only this state, for instance needs_human.",
-            autocompletion=beginning(MOVES),
-        ),
+        str | None, typer.Option(help="Only this state, for instance needs_human.", autocompletion=beginning(MOVES))
     ] = None,
     event: OnlyEvent = None,
     partner: OnlyPartner = None,
@@ -104,8 +100,7 @@ def log(
     rule: OnlyRule = None,
     write: Annotated[int | None, typer.Option(help="Only this write: its whole life.")] = None,
     kind: Annotated[
-        str | None,
-        typer.Option(help="Only this kind of record, for instance fired.", autocompletion=beginning(KINDS)),
+        str | None, typer.Option(help="Only this kind of record, for instance fired.", autocompletion=beginning(KINDS))
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on printing new records until interrupted.")

@@ -22,10 +22,7 @@ from worker.web.views import day_and_time, plain
 
 app = typer.Typer()
 
-NO_RULES: Mapping[str, Json] = {
-    **dict.fromkeys(("hash", "files_hash", "loaded_at", "error", "refused_at")),
-    "ids": [],
-}
+NO_RULES: Mapping[str, Json] = {**dict.fromkeys(("hash", "files_hash", "loaded_at", "error", "refused_at")), "ids": []}
 GONE = "gone"
 """The state of a replica that was not heard of for longer than a lease."""
 MS = timedelta(milliseconds=1)

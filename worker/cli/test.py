@@ -67,8 +67,7 @@ class _Done:
 def rule_tests(
     context: typer.Context,
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Files or folders of rule tests. Default: every tests/ among the rules."),
+        list[Path] | None, typer.Argument(help="Files or folders of rule tests. Default: every tests/ among the rules.")
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML report to this file.")] = None,
     output: Format = "table",

@@ -191,9 +191,7 @@ def _secret_schema() -> dict[str, Any]:
         }
         for name, (about, example) in keys.items()
     ]
-    return {
-        "oneOf": [*branches, {"type": "string", "description": "a literal; only for the sandbox and loopback"}],
-    }
+    return {"oneOf": [*branches, {"type": "string", "description": "a literal; only for the sandbox and loopback"}]}
 
 
 class SecretPlace(Section):
@@ -428,9 +426,7 @@ class WebPage(Section):
     """The page: its address, who may come in, and the names under which it is reached."""
 
     listen: Annotated[Text, AfterValidator(_listen)] = Field(
-        description="HOST:PORT",
-        examples=["127.0.0.1:8080"],
-        json_schema_extra={"pattern": f"^{_LISTEN.pattern}$"},
+        description="HOST:PORT", examples=["127.0.0.1:8080"], json_schema_extra={"pattern": f"^{_LISTEN.pattern}$"}
     )
     users: Annotated[dict[_SignInName, WebUser], NAMED] = Field(
         default_factory=dict,

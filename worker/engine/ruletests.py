@@ -226,12 +226,7 @@ def as_under_test(rules: RuleSet, test: RuleTest) -> RuleSet:
     return replace(
         rules,
         rules=tuple(
-            replace(
-                rule,
-                enabled=rule.enabled or named,
-                partners=None,
-                parameters={**stand_ins, **rule.parameters},
-            )
+            replace(rule, enabled=rule.enabled or named, partners=None, parameters={**stand_ins, **rule.parameters})
             for rule in chosen
         ),
     )

@@ -414,11 +414,7 @@ class Stored:
             self.listed_at = now
 
     def commit(
-        self,
-        ledger: Ledger,
-        commit: Commit,
-        events: Iterable[EventId] | None,
-        looked_at: tuple[EventId, ...] = (),
+        self, ledger: Ledger, commit: Commit, events: Iterable[EventId] | None, looked_at: tuple[EventId, ...] = ()
     ) -> tuple[Write, ...]:
         """Stores the commit, and with it what was seen of these events, or of all. Raises as the ledger does.
         ``looked_at``: events of which it is noted.

@@ -9,19 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import (
-    Float,
-    Text,
-    case,
-    func,
-    literal_column,
-    or_,
-    select,
-    text,
-    tuple_,
-    type_coerce,
-    union,
-)
+from sqlalchemy import Float, Text, case, func, literal_column, or_, select, text, tuple_, type_coerce, union
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement

@@ -442,10 +442,7 @@ def load_observed(
 
 @readable
 def load_history(
-    connection: Connection,
-    partner: PartnerId,
-    since: datetime | None,
-    events: Collection[EventId] | None = None,
+    connection: Connection, partner: PartnerId, since: datetime | None, events: Collection[EventId] | None = None
 ) -> History:
     """What was so at a time, or before the first change that is still kept, and every change after it; of all events,
     or of these and of the partner as a whole."""

@@ -308,13 +308,7 @@ class SqlLedger(LedgerReader):
         return stored
 
     def resume_halts(
-        self,
-        *,
-        partner: PartnerId | None = None,
-        rule: RuleId | None = None,
-        because: str,
-        by: str,
-        at: datetime,
+        self, *, partner: PartnerId | None = None, rule: RuleId | None = None, because: str, by: str, at: datetime
     ) -> tuple[Halt, ...]:
         """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
         with self._recording([partner]) as (connection, journal):

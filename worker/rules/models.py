@@ -425,9 +425,7 @@ class RuleText(Section):
         "cooldown", "least time between two firings for the same event, from sending", "cooldown: 1h"
     )
     limit: LimitText | None = _key(
-        "limit",
-        "most firings in 24 hours, for an event or in all",
-        "limit: {per_event_per_day: 3}",
+        "limit", "most firings in 24 hours, for an event or in all", "limit: {per_event_per_day: 3}"
     )
     spend: SpendText | None = _key(
         "spend", "the most that its writes may add to budgets, beside the config's", "spend: {per_day: 500}"

@@ -12,15 +12,7 @@ from typing import Any, Final, Literal
 
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import FACT_ROWS
-from worker.model.facts import (
-    EVENT_FIELDS,
-    LISTS,
-    RECORDS,
-    CustomFact,
-    FactKind,
-    Field,
-    Json,
-)
+from worker.model.facts import EVENT_FIELDS, LISTS, RECORDS, CustomFact, FactKind, Field, Json
 
 # What a condition's parts can be, as far as the API document says: the types that static checks compare.
 #

@@ -424,9 +424,7 @@ class StepOfTest(Section):
         examples=[[{"rule": "boost-on-new-clusters", "reason": "cooldown"}]],
     )
     states: tuple[Stands, ...] | None = Field(
-        default=None,
-        description="states of the newest writes",
-        examples=[[{"action": "pause", "state": "confirmed"}]],
+        default=None, description="states of the newest writes", examples=[[{"action": "pause", "state": "confirmed"}]]
     )
     sent: Annotated[int, Field(ge=0), WHOLE] | None = Field(
         default=None, description="how many attempts have been sent so far", examples=[1]

@@ -386,9 +386,7 @@ def suggestions(found: Happening, budget: float, goal: str) -> tuple[Record, ...
     if found.suggested_tcs is not None:
         return tuple({"tc": each.get("tc"), "tc_run_id": str(each.get("tc_run_id"))} for each in found.suggested_tcs)
     best = sorted(
-        found.clusters,
-        key=lambda each: math.prod(number_of(each, name) for name in DECIDING[goal]),
-        reverse=True,
+        found.clusters, key=lambda each: math.prod(number_of(each, name) for name in DECIDING[goal]), reverse=True
     )
     many = max(1, int(budget // BUDGET_PER_CLUSTER))
     return tuple({"tc": each.get("tc"), "tc_run_id": str(found.tc_run_id)} for each in best[:many])
