@@ -340,7 +340,12 @@ _BLIND: tuple[Mutant, ...] = (
             "a boost whose answer was lost goes to needs_human (a third value, no evidence); the next"
             " one passes spend.per_day though the first has spent"
         ),
-        applied=constants(("worker.ledger.rows.PROVE_ABSENCE", rows.PROVE_ABSENCE | {("unknown", "needs_human")})),
+        applied=constants(
+            (
+                "worker.ledger.rows.PROVE_ABSENCE",
+                {**rows.PROVE_ABSENCE, "unknown": (*rows.PROVE_ABSENCE["unknown"], "needs_human")},
+            )
+        ),
         shown_by=(Try(scene="dear week", named=(("write", 0, "429 applied"),), blind_s=(10.9, 150.0)),),
     ),
     Mutant(
