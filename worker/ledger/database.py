@@ -370,25 +370,29 @@ def _opener(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
     return connect
 
 
+@contextmanager
+def on_failure(close: Callable[[], object]) -> Iterator[None]:
+    """Closes what was opened if what is to be done with it first fails; else it stays open."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
+
+
 def _probed(connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
     """A connection through which the file was read."""
     connection = connect()
-    try:
+    with on_failure(connection.close):
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
 def _writable(place: LedgerPlace, *, mode: str) -> sqlite3.Connection:
     connection = _opener(place, f"mode={mode}")()
-    try:
+    with on_failure(connection.close):
         make_durable(connection, place)
         connection.execute(f"PRAGMA busy_timeout={TRY_MS}")
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

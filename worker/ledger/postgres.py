@@ -15,7 +15,7 @@ from sqlalchemy import Connection, create_engine, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
-from worker.ledger.database import Store
+from worker.ledger.database import Store, on_failure
 from worker.ledger.places import named
 from worker.model.errors import LedgerUnwritable
 
@@ -128,14 +128,11 @@ def _connector(address: URL, name: str) -> Callable[[], Bounded]:
 
     def connect() -> Bounded:
         raw = Bounded.connect(**{"connect_timeout": CONNECT_S, **given}, autocommit=True)
-        try:
+        with on_failure(raw.close):
             raw.execute(";".join(f"SET {setting} = '{value}'" for setting, value in SETTINGS.items()).encode())
             _require_trusted(raw, name)
             raw.autocommit = False
             raw.add_notice_handler(lambda notice: _heard(raw, notice))
-        except BaseException:
-            raw.close()
-            raise
         return raw
 
     return connect

@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 
 from worker.ledger import tables
-from worker.ledger.database import SqliteStore, Store, Values, code_of, memory_store, reading_store
+from worker.ledger.database import SqliteStore, Store, Values, code_of, memory_store, on_failure, reading_store
 from worker.ledger.log import ALL_RECORDS, OF_ALL, Head, end_of_chain, ends_of, narrowed, printed, verify_to
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
@@ -643,15 +643,13 @@ def store_of(url: str) -> Store | None:
         raise lost(place)
     else:
         return None
-    try:
+    with on_failure(store.close):
         with store.reading() as connection:
             revision = revision_of(connection, store.name)
         if revision != NOTHING:
             require_current(revision, store.name, place=place)
-            return store
-    except BaseException:
-        store.close()
-        raise
+    if revision != NOTHING:
+        return store
     store.close()
     if place is not None and place.mark.exists():
         raise lost(place)

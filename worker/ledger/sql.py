@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import NullType
 
-from worker.ledger.database import Store, Values, create_file, reading_store, writing_store
+from worker.ledger.database import Store, Values, create_file, on_failure, reading_store, writing_store
 from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
 from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
@@ -170,11 +170,9 @@ class SqlLedger(LedgerReader):
                 raise lost(place)
             create(place, clock_now())
         store = writing_store(place)
-        try:
-            return cls(store, mark=check_mark(store, place))
-        except BaseException:
-            store.close()
-            raise
+        with on_failure(store.close):
+            mark = check_mark(store, place)
+        return cls(store, mark=mark)
 
     def in_a_loop(self) -> None:
         """For who must not stand while another process holds the ledger: see `Store`."""
@@ -418,14 +416,10 @@ def _mark_beside(place: LedgerPlace) -> Mark | None:
 
 def _on_a_server(url: str, now: datetime) -> Store:
     store = server_store(url)
-    try:
-        with store.writing() as connection:
-            connection.execute(select(func.pg_advisory_xact_lock(MAKING)))  # of two that make it, one waits
-            set_up(connection, now)
-            require_current(revision_of(connection, store.name), store.name)
-    except BaseException:
-        store.close()
-        raise
+    with on_failure(store.close), store.writing() as connection:
+        connection.execute(select(func.pg_advisory_xact_lock(MAKING)))  # of two that make it, one waits
+        set_up(connection, now)
+        require_current(revision_of(connection, store.name), store.name)
     return store
 
 
@@ -602,12 +596,9 @@ def draft_of(url: str, *, now: datetime, reach: timedelta) -> SqlLedger:
     draft, stored = empty_store(), store_of(url)
     if stored is None:
         return SqlLedger(draft, mark=first_mark("draft"))
-    try:
+    with on_failure(stored.close):
         _copy(stored, draft, _wanted(now - reach))
-        return DraftLedger(draft, stored)
-    except BaseException:
-        stored.close()
-        raise
+    return DraftLedger(draft, stored)
 
 
 def _copy(stored: Store, draft: Store, wanted: Mapping[Table, ColumnElement[bool]]) -> None:
