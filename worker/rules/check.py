@@ -174,9 +174,8 @@ class _Check:
             return (target.fields or {}).get(str(index.value), ANY)
         if target.kind != "any":
             hint = "a list has places, [0]; a record has fields, ['name']"
-            self.find(
-                index.start, f"{remedies.spelled(node.children[0])} is {target.words} and has no [{by.words}]", hint
-            )
+            message = f"{remedies.spelled(node.children[0])} is {target.words} and has no [{by.words}]"
+            self.find(index.start, message, hint)
         return ANY
 
     def _list(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -289,19 +288,12 @@ class _Check:
     def _mixed(self, node: Node, left: Type) -> None:
         """CEL adds a whole number to a whole number and a double to a double, and nothing else."""
         whole, other = node.children if left.kind == "int" else node.children[::-1]
-        written = (
-            f"{whole.text}.0"
-            if whole.literal == "int"
-            else f"double({remedies.spelled(whole)})"
-            if path_of(whole)
-            else "double(…) around it"
-        )
-        both = whole.literal == "int" and other.literal == "double"
-        message = (
-            f"{whole.text} is a whole number and {other.text} is not"
-            if both
-            else ("arithmetic of a number from the service with a whole number")
-        )
+        written = f"double({remedies.spelled(whole)})" if path_of(whole) else "double(…) around it"
+        message = "arithmetic of a number from the service with a whole number"
+        if whole.literal == "int":
+            written = f"{whole.text}.0"
+            if other.literal == "double":
+                message = f"{whole.text} is a whole number and {other.text} is not"
         hint = f"write {written}; every number from the service is a double, and CEL mixes none with whole numbers"
         self.find(whole.start, f"{message}: '{node.text}' takes two of a kind", hint, code="integer")
 

@@ -147,7 +147,7 @@ def _own_writes(written: Written, _registry: Registry) -> Iterator[Problem]:
 
 def _costs(written: Written, registry: Registry) -> Iterator[Problem]:
     rule = written.rule
-    costly = costly_names(rule, registry)
+    costly = costly_names(rule.names, registry)
     if costly and not narrowed(rule, registry):
         message = f"rule '{rule.id}' reads {', '.join(costly)} of every event, at a request each"
         key = "when" if rule.when is not None else "on_change"
@@ -277,20 +277,17 @@ def fixed_values(tree: Node) -> Mapping[str, frozenset[Answer]]:
     return {}
 
 
-def costly_names(rule: Rule, registry: Registry) -> tuple[str, ...]:
-    """The facts that the rule names and that cost a request for each event."""
-    return _costly(rule.names, registry)
+def costly_names(names: frozenset[str], registry: Registry) -> tuple[str, ...]:
+    """The facts among them that cost a request for each event."""
+    return tuple(sorted(one for one in names if one in registry.facts and registry.facts[one].per_event_request))
 
 
 def narrowed(rule: Rule, registry: Registry) -> bool:
     """Whether some events are spared that: the rest of the condition can be false before any such fact is read."""
     if not isinstance(rule.when, Expression):
         return False
-    return _reachable(rule.when.tree, {}, wanted=False, unknown=lambda part: bool(_costly(names_of(part), registry)))
-
-
-def _costly(names: frozenset[str], registry: Registry) -> tuple[str, ...]:
-    return tuple(sorted(one for one in names if one in registry.facts and registry.facts[one].per_event_request))
+    tree = rule.when.tree
+    return _reachable(tree, {}, wanted=False, unknown=lambda part: bool(costly_names(names_of(part), registry)))
 
 
 def _reachable(
@@ -302,14 +299,7 @@ def _reachable(
 class _Search:
     """One search for a world in which a condition is what is wanted. ``unknown``: parts that are never known."""
 
-    def __init__(
-        self,
-        tree: Node,
-        names: Mapping[str, Type],
-        *,
-        wanted: bool,
-        unknown: Callable[[Node], bool] = lambda _part: False,
-    ) -> None:
+    def __init__(self, tree: Node, names: Mapping[str, Type], *, wanted: bool, unknown: Callable[[Node], bool]) -> None:
         self._tree, self._wanted, self._unknown = tree, wanted, unknown
         self._tries = 0
         self._claims: dict[int, _Claim | bool | None] = {}

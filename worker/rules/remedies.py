@@ -11,7 +11,7 @@ from contextlib import suppress
 from worker.model.facts import CLUSTER_FIELDS, EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
 from worker.rules.cel import WRITE, Node, path_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
-from worker.rules.registry import BUILT_IN, NUMERIC, Type
+from worker.rules.registry import BUILT_IN, NUMERIC, Kind, Type
 from worker.rules.spelling import meant, nearest, parse_duration
 
 _OF_TIME = re.compile(r"day|hour|week|until|left|start|begin")
@@ -70,11 +70,9 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
     if name.endswith("_by") or name in ("actor", "author", "who", "changed_by"):
         return f"unknown fact '{name}'", "write set_by.client_campaign_status == 'external': who set the value it has"
     near = nearest(name, known)
-    hint = (
-        f"write {near}"
-        if near
-        else "a text stands in quotes; facts of your own are declared under `facts` in the config"
-    )
+    hint = "a text stands in quotes; facts of your own are declared under `facts` in the config"
+    if near:
+        hint = f"write {near}"
     return f"unknown fact '{name}'{meant(name, known)}", hint
 
 
@@ -169,11 +167,7 @@ def remedy(types: tuple[Type, ...]) -> str:
 def combined(node: Node, types: tuple[Type, Type]) -> str:
     """The same for the two sides of an arithmetic operator."""
     if node.text == "+" and {types[0].kind, types[1].kind} & NUMERIC and "string" in (types[0].kind, types[1].kind):
-        sides = (
-            spelled(one) if found.kind == "string" else f"string({spelled(one)})"
-            for one, found in zip(node.children, types, strict=True)
-        )
-        return f"to join them as texts, write {' + '.join(sides)}"
+        return f"to join them as texts, write {_as_kind(node, types, 'string')}"
     if "timestamp" in (types[0].kind, types[1].kind) and (written := _duration_among(*node.children)):
         return f"write duration('{written}')"
     return remedy(types)
@@ -181,11 +175,16 @@ def combined(node: Node, types: tuple[Type, Type]) -> str:
 
 def whole(node: Node, types: tuple[Type, Type]) -> str:
     """The same for an operator that takes whole numbers only."""
+    return f"write {_as_kind(node, types, 'int')}"
+
+
+def _as_kind(node: Node, types: tuple[Type, Type], kind: Kind) -> str:
+    """Both sides of an operator, each made one of this kind by the function of its name."""
     sides = (
-        spelled(one) if found.kind == "int" else f"int({spelled(one)})"
+        spelled(one) if found.kind == kind else f"{kind}({spelled(one)})"
         for one, found in zip(node.children, types, strict=True)
     )
-    return f"write {f' {node.text} '.join(sides)}"
+    return f" {node.text} ".join(sides)
 
 
 def remedy_of(node: Node, types: tuple[Type, Type]) -> str:

@@ -32,4 +32,4 @@ def test_what_costs_nothing_can_spare_a_request(condition: str, spares: bool, re
 def test_a_change_without_a_condition_is_looked_for_everywhere() -> None:
     rule = read_rules({"r": "rules: [{id: a, do: [pause], on_change: [suggested_tcs, event]}]"}).rules.rules[0]
     assert not narrowed(rule, BUILT_IN_REGISTRY)
-    assert costly_names(rule, BUILT_IN_REGISTRY) == ("suggested_tcs",)
+    assert costly_names(rule.names, BUILT_IN_REGISTRY) == ("suggested_tcs",)
