@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from worker.api.answers import ITEMS_MAX, NoValue
 from worker.api.assumptions import Assumptions
@@ -248,12 +249,8 @@ class ApiService:
         """One GET as it comes, through the gate, for `probe`; a refusal is no reason to sign in again. ``token``: one
         that is not ours, to see it refused."""
         target = target_of(path, query)
-
-        async def fetch() -> ReadResponse:
-            return await (
-                self._fetch(partner, target) if token is None else self._exchanges.read(partner, token, target)
-            )
-
+        ours = partial(self._fetch, partner, target)
+        fetch = ours if token is None else partial(self._exchanges.read, partner, token, target)
         return await self._gate.ask(partner, self._address(target), fetch, urgency=Urgency.FACT, max_age=max_age)
 
     def header(self, reply: ReadResponse, name: str) -> str:
@@ -270,10 +267,7 @@ class ApiService:
         await self._pacing.turn(partner, Urgency.EVIDENCE)
         began = self._clock.monotonic()
         reply = await self._fetch(partner, path_of(_TASK.path, eid=event))
-        if reply.verdict == "throttled":
-            self._pacing.throttled(partner, began=began, retry_after=reply.retry_after)
-        elif reply.verdict == "answered":
-            self._pacing.answered(partner, began=began)
+        self._pacing.heard(partner, reply, began=began)
         content: Json = None
         with suppress(NoValue):
             content = reply.json()
@@ -345,10 +339,7 @@ class ApiService:
     async def _read(self, partner: PartnerId, kind: str, target: str, manner: Manner) -> ReadResponse:
         """One resource, through the gate; once more with a new token where the old one was refused."""
         address = self._address(target)
-
-        async def fetch() -> ReadResponse:
-            return await self._fetch(partner, target, manner.bytes_max)
-
+        fetch = partial(self._fetch, partner, target, manner.bytes_max)
         reply = await self._gate.ask(
             partner, address, fetch, urgency=manner.urgency, max_age=manner.max_age, places=manner.places
         )

@@ -239,6 +239,13 @@ class Pacer:
         if not turn.granted.done():
             turn.granted.set_result(None)
 
+    def heard(self, partner: PartnerId, reply: "Reply", *, began: float) -> None:
+        """What an answer to a read says of the pace."""
+        if reply.verdict == "throttled":
+            self.throttled(partner, began=began, retry_after=reply.retry_after)
+        elif reply.verdict == "answered":
+            self.answered(partner, began=began)
+
     def throttled(self, partner: PartnerId, *, began: float, retry_after: timedelta | None) -> None:
         """A 429 came back, on a read or a write."""
         now, door = self._clock.monotonic(), self._door(partner)
@@ -360,10 +367,7 @@ class Pacer:
         """One request of the budget goes to this turn."""
         door.pace = taken(door.pace, now)
         turn.saved += 1
-        if line is door.reading:
-            door.served = 0
-        else:
-            door.served += 1
+        door.served = 0 if line is door.reading else door.served + 1
 
     def _grant(self, door: PartnerPace, turn: Waiter, now: float) -> None:
         if turn.keeps:
@@ -610,10 +614,7 @@ class Gate(Generic[ReplyT]):
             self._keep(key, reply=None, began=began)
             raise
         self._keep(key, reply=reply, began=began)
-        if reply.verdict == "throttled":
-            self._pacer.throttled(partner, began=began, retry_after=reply.retry_after)
-        elif reply.verdict == "answered":
-            self._pacer.answered(partner, began=began)
+        self._pacer.heard(partner, reply, began=began)
         return reply
 
     async def _wait_for_floor(self, key: tuple[PartnerId, str]) -> None:
