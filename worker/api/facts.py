@@ -42,6 +42,7 @@ from worker.model.facts import (
     Fact,
     FactKey,
     FactKind,
+    Field,
     Json,
     Known,
     PartnerId,
@@ -287,12 +288,8 @@ def _expected_value(answer: FactAnswer) -> tuple[Json, Gaps]:
     return number, NO_GAPS
 
 
-def _defaults(answer: FactAnswer) -> tuple[Json, Gaps]:
-    return record_from(answer.content, DEFAULTS_FIELDS, "the default parameters")
-
-
-def _budget_range(answer: FactAnswer) -> tuple[Json, Gaps]:
-    return record_from(answer.content, BUDGET_RANGE_FIELDS, "the budget range")
+def _record(fields: Mapping[str, Field], what: str) -> Decoder:
+    return lambda answer: record_from(answer.content, fields, what)
 
 
 def _array(answer: FactAnswer) -> tuple[Json, Gaps]:
@@ -356,8 +353,8 @@ _DECODERS: Mapping[str, Decoder] = {
     "suggested_tcs": _suggested_tcs,
     "clusters": _clusters,
     "expected_value": _expected_value,
-    "defaults": _defaults,
-    "budget_range": _budget_range,
+    "defaults": _record(DEFAULTS_FIELDS, "the default parameters"),
+    "budget_range": _record(BUDGET_RANGE_FIELDS, "the budget range"),
     "permissions": _array,
     "features": _array,
     "adplatform": _adplatform,
