@@ -19,7 +19,7 @@ from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup, part_of, together
 from worker.ledger.tables import REVISION
 from worker.model.commits import Owned
-from worker.model.errors import InputErrors, NotFound, UsageError
+from worker.model.errors import NotFound, UsageError
 from worker.model.facts import Json, spelled
 from worker.rules.load import examined, hash_of, texts_of
 from worker.rules.spelling import counted
@@ -173,10 +173,8 @@ def publish(
     path = folder if folder is not None else config.rules
     require_fleet(config)
     texts, unreadable = texts_of(path)
-    found = examined(texts, unreadable, config.registry)
-    if found.errors:
-        raise InputErrors(found.errors)
-    if not found.rules.rules:
+    rules = examined(texts, unreadable, config.registry).without_errors().rules.rules
+    if not rules:
         raise UsageError(f"there are no rules in {path}", hint="to stop every rule, `campaign-worker halt` is meant")
     asyncio.run(try_out(path, texts, config.registry))
     files = {str(Path(name).relative_to(path)) if path.is_dir() else path.name: text for name, text in texts.items()}
@@ -185,6 +183,6 @@ def publish(
         if before is not None and before.files == files:
             say(f"nothing to do: these rules are in force, as generation {before.generation}")
             return
-        said = f"{counted(len(found.rules.rules), 'rule')}, hash {hash_of(files)[:12]}"
+        said = f"{counted(len(rules), 'rule')}, hash {hash_of(files)[:12]}"
         generation = ledger.publish(files, why=said, by=by, at=clock_of(config).now())
     say(f"generation {generation} is in force: {said}")

@@ -32,7 +32,7 @@ from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
 from worker.model.commits import Record
-from worker.model.errors import InputErrors, LedgerUnwritable, NotFound, NotSafe, Problem, UsageError
+from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, Problem, UsageError
 from worker.model.exchange import Clock, Message, SecretValue
 from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
@@ -94,9 +94,7 @@ class FolderSource:
         if unreadable or self._loaded is None or hash_of(texts) != self._loaded.hash:
             await try_out(self._path, texts, self._registry, self._bounds)
             found = await asyncio.to_thread(examined, texts, unreadable, self._registry)
-            if found.errors:
-                raise InputErrors(found.errors)
-            self._loaded = found.rules
+            self._loaded = found.without_errors().rules
         return self._loaded
 
 

@@ -65,6 +65,12 @@ class Loaded:
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
+    def without_errors(self) -> "Loaded":
+        """The same. Raises `InputErrors` where it has any."""
+        if self.errors:
+            raise InputErrors(self.errors)
+        return self
+
 
 def load_rules(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> RuleSet:
     """The rules of a folder or a file. Raises `InputErrors` with every mistake."""
@@ -73,7 +79,7 @@ def load_rules(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> RuleSet:
 
 def load(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """The same, with the texts that the rules were read from."""
-    return _without_errors(examine(path, registry))
+    return examine(path, registry).without_errors()
 
 
 def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
@@ -83,13 +89,7 @@ def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
 
 def read_rules(texts: Mapping[str, str], registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
     """The rules of texts by file name. Raises `InputErrors` with every mistake."""
-    return _without_errors(examined(texts, (), registry))
-
-
-def _without_errors(found: Loaded) -> Loaded:
-    if found.errors:
-        raise InputErrors(found.errors)
-    return found
+    return examined(texts, (), registry).without_errors()
 
 
 def examined(texts: Mapping[str, str], unreadable: tuple[Problem, ...], registry: Registry) -> Loaded:
@@ -486,9 +486,7 @@ def files_hash(path: Path) -> str:
     """The hash that a rule set of what is on disk now would have; where it cannot be read, one of the trouble, so that
     whoever compares hashes sees a change and asks for the whole."""
     texts, unreadable = texts_of(path)
-    if unreadable:
-        return UNREADABLE + _digest(*map(str, unreadable))
-    return hash_of(texts)
+    return UNREADABLE + _digest(*map(str, unreadable)) if unreadable else hash_of(texts)
 
 
 def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
