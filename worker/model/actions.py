@@ -193,10 +193,10 @@ _TOTAL_BUDGET = Param(type="number", about="budget in the partner's currency")
 _BUDGET = Param(type="number", about="budget of the cluster in the partner's currency")
 _DRAFT = {
     "tcs": Param(type="texts", about="taste clusters"),
-    "integration_details": Param(type="any", about="as the default campaign parameters have it"),
-    "conversion_id": Param(type="any", about="as the default campaign parameters have it"),
-    "custom_event_type": Param(type="any", about="as the default campaign parameters have it"),
-    "lead_form_id": Param(type="any", about="as the default campaign parameters have it"),
+    **dict.fromkeys(
+        ("integration_details", "conversion_id", "custom_event_type", "lead_form_id"),
+        Param(type="any", about="as the default campaign parameters have it"),
+    ),
 }
 """What the document names among the default campaign parameters (section 2.5) beside goal and budget."""
 

@@ -95,8 +95,6 @@ class UsageError(WorkerError):
 class NotFound(WorkerError):
     """What was asked about does not exist or is in the wrong state. Nothing was changed."""
 
-    exit_code = 1
-
 
 class NotAllowed(WorkerError):
     """Somebody is known, and may not do this. Nothing was changed."""

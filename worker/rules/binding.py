@@ -356,10 +356,8 @@ def bind(model: type[Model], root: Value, context: object = None) -> tuple[Model
 def mistake_at(model: type[Section], root: Value, loc: Loc, slip: Slip, *, key: bool = False) -> Mistake:
     """A mistake that only the whole shows. ``key``: it is the key that is wrong."""
     last = next((part for part in reversed(loc) if isinstance(part, str)), "")
-    message, hint = (
-        str(slip).replace(WHAT, _name(model, loc)),
-        slip.hint.replace(f"{WHAT}: ", f"{last}: " if last else ""),
-    )
+    message = str(slip).replace(WHAT, _name(model, loc))
+    hint = slip.hint.replace(f"{WHAT}: ", f"{last}: " if last else "")
     place = slip.at or place_of(root, loc, key=key)
     return Mistake(loc=loc, place=place, message=message, hint=hint, code=slip.code, offset=slip.offset)
 

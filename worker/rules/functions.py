@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
 from worker.rules.facts import Run
-from worker.rules.registry import ANY, BOOL, DOUBLE, DURATION, INT, LIST, STRING, TIMESTAMP, WORDS, Kind, Type
+from worker.rules.registry import ANY, BOOL, DOUBLE, DURATION, INT, LIST, NUMERIC, STRING, TIMESTAMP, WORDS, Kind, Type
 from worker.rules.spelling import parse_duration
 
 TEXT_STEP: Final = 32
@@ -129,8 +129,6 @@ def _divided(left: int, right: int) -> int:
 
 
 def _rest(left: int, right: int) -> int:
-    if right == 0:
-        raise CannotEvaluate("it is divided by 0")
     return left - right * _divided(left, right) if right != -1 else 0
 
 
@@ -396,7 +394,7 @@ class Function:
 
 _TEXT: frozenset[Kind] = frozenset({"string"})
 _SIZED: frozenset[Kind] = frozenset({"string", "list", "object"})
-_NUMBER: frozenset[Kind] = frozenset({"int", "double", "string"})
+_NUMBER: frozenset[Kind] = NUMERIC | {"string"}
 _TIME: frozenset[Kind] = frozenset({"timestamp"})
 _MOMENT: frozenset[Kind] = frozenset({"string", "int"})
 _SPAN: frozenset[Kind] = frozenset({"timestamp", "duration"})
@@ -435,8 +433,7 @@ def _getter(name: str, about: str, part: _Parts, unit: timedelta | None = None) 
     return Function(name=name, takes=takes, gives=INT, about=about, how=how, method=True, plain=False, optional=1)
 
 
-_SOME: frozenset[Kind] = frozenset({"int", "double"})
-_SEVERAL: frozenset[Kind] = frozenset({"int", "double", "list"})
+_SEVERAL: frozenset[Kind] = NUMERIC | {"list"}
 
 
 def _of_numbers(name: str, how: Callable[[list[float]], float], about: str) -> Function:
@@ -461,8 +458,8 @@ FUNCTIONS: Mapping[str, Function] = {
         _of_numbers("min", min, "the least of numbers, or of a list: min([setup.total_budget * 1.2, 500.0])"),
         _of_numbers("max", max, "the greatest of numbers, or of a list"),
         _of_numbers("avg", _mean, "the mean of numbers, or of a list; of an empty list nothing, as min and max"),
-        _function("abs", _SOME, DOUBLE, lambda value: abs(float(value)), "a number without its sign"),
-        _function("round", _SOME, DOUBLE, _rounded, "the nearest whole number, a half away from 0"),
+        _function("abs", NUMERIC, DOUBLE, lambda value: abs(float(value)), "a number without its sign"),
+        _function("round", NUMERIC, DOUBLE, _rounded, "the nearest whole number, a half away from 0"),
         _function("dyn", _EVERY, ANY, lambda value: value, "the same value, without type checks"),
         _getter("getFullYear", "the year, in UTC or in a zone as 'Europe/Berlin' or '+02:00'", lambda at: at.year),
         _getter("getMonth", "the month, January is 0", lambda at: at.month - 1),
