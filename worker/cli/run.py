@@ -168,8 +168,7 @@ class Beside:
                 if self._subscribers:
                     self._outbox = stack.enter_context(self._messages(stack, daemon.tells))
                 if self._page is not None:
-                    page = self._page.served(daemon, pulse.silence, self.meter, self.alarm)
-                    stack.enter_context(page)
+                    stack.enter_context(self._page.served(daemon, pulse.silence, self.meter, self.alarm))
                 tell_supervisor("READY=1\nSTATUS=watching")
                 yield
                 tell_supervisor("STOPPING=1\nSTATUS=awaiting what is in flight")

@@ -75,8 +75,7 @@ class LedgerBrowser(LedgerReader):
 
     def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
         """The oldest writes that are in one of these states: who has waited longest comes first."""
-        query = ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit)
-        return self._writes(query)
+        return self._writes(ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit))
 
     def rule_ids(self) -> tuple[RuleId, ...]:
         """Every rule that is remembered or has planned a write, whether it is still in force or not."""

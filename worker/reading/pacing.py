@@ -238,11 +238,6 @@ class Want:
         return (now - self.read_at) * sqrt(self.weight * self.rate)
 
 
-def requests_in(interval: timedelta, per_minute: float) -> float:
-    """How many requests the budget gives in one interval."""
-    return per_minute * interval.total_seconds() / 60.0
-
-
 def facts_per_poll(per_minute: float, interval: timedelta, pages: int) -> float:
     """How many facts are read in a poll whose list has so many pages: what the list leaves of the interval's budget.
     Writes, evidence and pre-flights need nothing kept for them: where they wait, they go first.
@@ -250,7 +245,7 @@ def facts_per_poll(per_minute: float, interval: timedelta, pages: int) -> float:
     Where it leaves little, still one for every two pages, so that rules which need such facts see them: then a poll
     takes longer than the interval, and both share the budget. At least one.
     """
-    share = requests_in(interval, per_minute)
+    share = per_minute * interval.total_seconds() / 60.0
     return max(1.0, share - pages, pages / PAGES_PER_FACT)
 
 

@@ -16,7 +16,7 @@ from typing import Literal, assert_never
 
 from worker.model.actions import ACTIONS, BUDGETS, Action, cents
 from worker.model.commits import Says
-from worker.model.facts import SETUP_FIELDS, Fact, FactKey, Json, Known, Unknown
+from worker.model.facts import SETUP_FIELDS, Fact, FactKey, Json, Known, Unknown, record_of
 from worker.model.writes import UNSETTLED, Intent, Write
 
 # When two values are one, and when they could not be told apart. Pure.
@@ -499,12 +499,10 @@ def needs_event(write: Write, fact: Fact) -> bool:
     """Whether the event must have answered after this read: a setup that is not there is a 404, and that alone may
     come from a service that knows nothing of the event (API section 7). So is what a rule's own ``confirm`` found not
     to be there, and there it may be the very effect."""
-    name = fact_name(write.intent)
-    if not isinstance(fact, Known) or not isinstance(fact.value, dict):
-        return False
+    name, record = fact_name(write.intent), record_of(fact)
     if name == CONFIRM:
-        return fact.value.get("absent") is True
-    return name == "setup" and fact.value.get("state") == "NONE" and judge(write, fact).says == "not_there"
+        return record.get("absent") is True
+    return name == "setup" and record.get("state") == "NONE" and judge(write, fact).says == "not_there"
 
 
 def read_of(

@@ -159,8 +159,7 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
     chain = _Chain([write for write in history if may_have_effect(write) and _seen(write)], foreign)
     for write in sorted(whole, key=_sent_order, reverse=True):
         chain.take(write, {one.id for one in whole})
-    found = chain.put_back()
-    return Undoing(put_back=found, kept=(*chain.kept, *kept))
+    return Undoing(put_back=chain.put_back(), kept=(*chain.kept, *kept))
 
 
 def put_back_by(write: Write, history: Iterable[Write]) -> Write | None:
