@@ -221,15 +221,11 @@ def _asked(rule: Rule, registry: Registry) -> set[str]:
         fact = registry.facts.get(name)
         if fact is None or not fact.per_event_request:
             continue
-        given = _given(rule.parameters, fact.takes)
+        given = ", ".join(f"{one} {rule.parameters[one]}" for one in fact.takes if one in rule.parameters)
         found.add(f"{name}({given})" if given else name)
         if lacks_defaults(rule, name):
             found.add("defaults")
     return found
-
-
-def _given(parameters: Mapping[str, object], takes: tuple[str, ...]) -> str:
-    return ", ".join(f"{name} {parameters[name]}" for name in takes if name in parameters)
 
 
 def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:

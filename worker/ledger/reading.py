@@ -478,8 +478,7 @@ class LedgerReader:
 
     def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> tuple[Observed, ...]:
         """The facts of one event, and of the partner as a whole, as they were at a time."""
-        with self._store.reading() as connection:
-            return load_history(connection, partner, at, [event]).start
+        return self.history(partner, at, [event]).start
 
     def facts_begin(self, partner: PartnerId) -> datetime | None:
         """How far back `observed_at` reaches; None where nothing is recorded."""
