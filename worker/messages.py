@@ -416,9 +416,8 @@ class AppriseChannel:
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
         self._apprise = Apprise()
         if not self._apprise.add(url):
-            raise UsageError(
-                f"{key} is no address that Apprise knows", hint="see Apprise's list of notification services"
-            )
+            hint = "see Apprise's list of notification services"
+            raise UsageError(f"{key} is no address that Apprise knows", hint=hint)
 
     def send(self, notice: Notice) -> bool:
         """Whether the service took it; whatever goes wrong is a no."""

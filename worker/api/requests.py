@@ -50,10 +50,8 @@ class Hosts:
         """The base URL of a host. Raises `UsageError` where the config does not give it."""
         found = {"api": self.api, "cr": self.cr, "media": self.media}.get(host)
         if found is None:
-            raise UsageError(
-                f"the {host} host is needed, and its address is not known",
-                hint=f"write api.{host}_url in the config; the operator of the service knows the address",
-            )
+            hint = f"write api.{host}_url in the config; the operator of the service knows the address"
+            raise UsageError(f"the {host} host is needed, and its address is not known", hint=hint)
         return found
 
 
@@ -79,10 +77,8 @@ def exact_url(base: str, target: str) -> httpx.URL:
     """A URL whose target is sent as it stands. Raises `UsageError` where the library would send another one."""
     url = httpx.URL(base.rstrip("/") + target)
     if not url.raw_path.endswith(target.encode("ascii")):
-        raise UsageError(
-            f"{target} would not be sent as it is written",
-            hint="this is a fault of the program: please report it with the line above",
-        )
+        hint = "this is a fault of the program: please report it with the line above"
+        raise UsageError(f"{target} would not be sent as it is written", hint=hint)
     return url
 
 

@@ -111,10 +111,8 @@ def ready_the_kernel() -> None:
         if armed:
             return
         why = "its timer does not run"
-    raise NotSafe(
-        f"this system cannot keep a request from leaving after its attempt has ended ({why}); nothing was sent",
-        hint="run it on Linux, with setitimer and the socket option TCP_USER_TIMEOUT allowed",
-    )
+    said = f"this system cannot keep a request from leaving after its attempt has ended ({why}); nothing was sent"
+    raise NotSafe(said, hint="run it on Linux, with setitimer and the socket option TCP_USER_TIMEOUT allowed")
 
 
 @cache

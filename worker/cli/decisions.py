@@ -162,10 +162,8 @@ def _writes_in(ledger: LedgerReader, config: Config, chosen: Sequence[int] | str
         writes = _by_number(ledger, chosen)
         for write in writes:
             if write.state not in states:
-                raise NotFound(
-                    f"write {write.id} is {write.state}, not {named}; nothing was changed",
-                    hint=f"campaign-worker log --write {write.id} shows its life",
-                )
+                hint = f"campaign-worker log --write {write.id} shows its life"
+                raise NotFound(f"write {write.id} is {write.state}, not {named}; nothing was changed", hint=hint)
         return writes
     writes = [write for write in ledger.open_writes() if write.state in states and write.key.rule == chosen]
     if not writes:
@@ -227,9 +225,8 @@ def again(
     config = config_of(context)
     word = word_of(config, because)
     if bool(ids) == bool(rule) or (event is not None and not rule):
-        raise UsageError(
-            "name writes by number, or all of a rule with --rule and perhaps --event, and not both", hint=LOOK
-        )
+        why = "name writes by number, or all of a rule with --rule and perhaps --event, and not both"
+        raise UsageError(why, hint=LOOK)
     with operators_ledger(config) as ledger:
         if not rule:
             writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
@@ -306,9 +303,8 @@ def undo(
     word, sent_since = word_of(config, because), moment(config, since)
     by_number, by_rule = ids and not rule and since is None, not ids and rule and since is not None
     if not by_number and not by_rule:
-        raise UsageError(
-            "name writes by number, or all that a rule sent with --rule and --since, and not both", hint=LOOK
-        )
+        why = "name writes by number, or all that a rule sent with --rule and --since, and not both"
+        raise UsageError(why, hint=LOOK)
     with operators_ledger(config) as ledger:
         if rule and sent_since is not None:
             writes = _sent_by(ledger, config, rule, sent_since)

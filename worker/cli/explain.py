@@ -194,10 +194,8 @@ def _nothing(ledger: LedgerReader, config: Config, event: str, rule: str | None,
     """Names what the worker has never met, and nothing that it has; where it has met each, that they never met."""
     strange = strangers(ledger, config, {"event": event, "rule": rule, "partner": partner})
     pair = [f"event {event}", *([f"rule {rule}"] if rule else []), *([f"partner {partner}"] if partner else [])]
-    return NotFound(
-        "; ".join(strange) or f"nothing is known of {' and '.join(pair)} together",
-        hint="`campaign-worker log` shows what the worker has met; a new event is known after its first poll",
-    )
+    hint = "`campaign-worker log` shows what the worker has met; a new event is known after its first poll"
+    return NotFound("; ".join(strange) or f"nothing is known of {' and '.join(pair)} together", hint=hint)
 
 
 def in_force(config: Config, ledger: LedgerReader) -> RuleSet:

@@ -97,10 +97,8 @@ def moved(
     config = config_of(context)
     word, url = word_of(config, because), service_of(to)
     if url != service_of(config.api.base_url):
-        raise NotFound(
-            f"--to {to} is not the service of the config, api.base_url {config.api.base_url}; nothing was changed",
-            hint="write the new address into the config first, or name another config with --config",
-        )
+        why = f"--to {to} is not the service of the config, api.base_url {config.api.base_url}; nothing was changed"
+        raise NotFound(why, hint="write the new address into the config first, or name another config with --config")
     done = upkeep.moved(
         ledger_url(config),
         service=url,

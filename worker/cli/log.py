@@ -86,9 +86,8 @@ def writes(
 def _one_of(what: str, word: str | None, known: Collection[str]) -> None:
     """Raises `UsageError` for a word that there is not."""
     if word is not None and word not in known:
-        raise UsageError(
-            f"--{what}: there is no {what} '{word}'{meant(word, known)}", hint=f"one of: {', '.join(known)}"
-        )
+        hint = f"one of: {', '.join(known)}"
+        raise UsageError(f"--{what}: there is no {what} '{word}'{meant(word, known)}", hint=hint)
 
 
 @app.command("log")
@@ -335,9 +334,8 @@ def verify_export(file: str, against: Collection[Head]) -> None:
             first = next(lines, "")
             ends, broken = verified(read_export(chain([first] if first else [], lines)), against)
         except (ValueError, RecursionError) as error:
-            raise UsageError(
-                f"{file}: this is no export: {error}", hint="JSON lines, a JSON array or CSV, as `log` prints them"
-            ) from error
+            hint = "JSON lines, a JSON array or CSV, as `log` prints them"
+            raise UsageError(f"{file}: this is no export: {error}", hint=hint) from error
     if not first and not against:
         hint = "export the log anew; that a log was empty is shown by its head alone, as --against"
         raise UsageError(f"{file}: this is no export: it is empty", hint=hint)

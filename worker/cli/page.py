@@ -176,10 +176,8 @@ def key_of(sign_in: SignIn) -> Key:
         return Key(secret=NOBODY, may=may, up_to=sign_in.up_to)
     text = resolve(sign_in.secret, os.environ).reveal()
     if len(text) < SECRET_LENGTH_MIN:
-        raise UsageError(
-            f"{sign_in.secret.key} is shorter than {SECRET_LENGTH_MIN} characters",
-            hint="whoever reaches the page may guess: make it long and random",
-        )
+        hint = "whoever reaches the page may guess: make it long and random"
+        raise UsageError(f"{sign_in.secret.key} is shorter than {SECRET_LENGTH_MIN} characters", hint=hint)
     return Key(secret=digest(text), may=may, up_to=sign_in.up_to)
 
 

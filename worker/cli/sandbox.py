@@ -225,10 +225,8 @@ def _closing(ledger: LedgerReader, service: Twin) -> None:
     left = ledger.open_writes()
     print(f"writes sent {summary['writes_sent']}, effects {summary['effects']}, repeated {summary['repeated']}")
     if summary["repeated"] or broken is not None or left or service.violations():
-        raise WorkerError(
-            f"the demo did not end as it should: {len(left)} writes open, {summary['repeated']} repeated",
-            hint="this is a defect; the table above shows the way to it",
-        )
+        why = f"the demo did not end as it should: {len(left)} writes open, {summary['repeated']} repeated"
+        raise WorkerError(why, hint="this is a defect; the table above shows the way to it")
 
 
 def log_row(record: Mapping[str, Json]) -> list[Json]:

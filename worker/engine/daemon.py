@@ -461,10 +461,8 @@ class Daemon:
                 continue
             self._unreachable = None
             if not partners:
-                raise NotSafe(
-                    "the account belongs to no partner",
-                    hint="its token names no partner-id-<slug> group; set operator_prefix, or list partners",
-                )
+                hint = "its token names no partner-id-<slug> group; set operator_prefix, or list partners"
+                raise NotSafe("the account belongs to no partner", hint=hint)
             return partners
         return ()
 

@@ -87,10 +87,8 @@ class Store(ABC):
         for file, known in self._files.items():
             if identity(file) != known:
                 what = "" if self.name.endswith(file) else f": {file} is not the one that it opened"
-                raise LedgerUnwritable(
-                    f"{self.name} was replaced or removed while it was in use{what}",
-                    hint="stop the worker, see which file is the right one, and start again",
-                )
+                hint = "stop the worker, see which file is the right one, and start again"
+                raise LedgerUnwritable(f"{self.name} was replaced or removed while it was in use{what}", hint=hint)
 
     def rows(self, asked: Executable, values: Values | None = None) -> Sequence[Row[*tuple[Any, ...]]]:
         """Every row of the answer to one question."""
@@ -306,9 +304,8 @@ def reading_store(place: LedgerPlace) -> SqliteStore:
     so the file is read as it stands, unless committed pages still wait in the WAL.
     """
     if place.file.is_dir():
-        raise NotSafe(
-            f"{place.file} is a folder; `ledger:` names a file", hint="write for instance sqlite:///worker.db"
-        )
+        hint = "write for instance sqlite:///worker.db"
+        raise NotSafe(f"{place.file} is a folder; `ledger:` names a file", hint=hint)
     half = torn(place)
     if half is not None:
         raise half
@@ -404,7 +401,5 @@ def make_durable(connection: sqlite3.Connection, place: LedgerPlace) -> None:
     connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT_BYTES}")
     synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
     if journal != "wal" or synchronous != FULL:
-        raise NotSafe(
-            f"the ledger {place.file} cannot be made durable: journal {journal}, synchronous {synchronous}",
-            hint="put it on a local disk; network file systems cannot hold a ledger",
-        )
+        why = f"the ledger {place.file} cannot be made durable: journal {journal}, synchronous {synchronous}"
+        raise NotSafe(why, hint="put it on a local disk; network file systems cannot hold a ledger")

@@ -55,16 +55,13 @@ class SenderLock:
             missing = no_folder(place)
             if missing is not None:
                 raise NotSafe(missing, hint=FOLDER_HINT) from error
-            raise NotSafe(
-                f"the lock {place.lock} cannot be opened: {error.strerror}", hint="make the ledger's folder writable"
-            ) from error
+            hint = "make the ledger's folder writable"
+            raise NotSafe(f"the lock {place.lock} cannot be opened: {error.strerror}", hint=hint) from error
         if not _exclusive(handle):
             pid = written_pid(handle)
             os.close(handle)
-            raise NotSafe(
-                f"the ledger {place.file} is held by process {pid or '(just starting)'}",
-                hint="stop that process first; two senders on one ledger would send everything twice",
-            )
+            hint = "stop that process first; two senders on one ledger would send everything twice"
+            raise NotSafe(f"the ledger {place.file} is held by process {pid or '(just starting)'}", hint=hint)
         try:
             claimed = _claimed(place)
         except BaseException:

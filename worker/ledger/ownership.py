@@ -115,9 +115,8 @@ class Membership:
             try:
                 connection.execute(update(partners).where(_P.partner == partner).values(record=record))
             except IntegrityError as error:
-                raise StateConflict(
-                    f"another partner has just shown the record {record}", hint="it is asked again"
-                ) from error
+                hint = "it is asked again"
+                raise StateConflict(f"another partner has just shown the record {record}", hint=hint) from error
         return partner
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
@@ -140,10 +139,8 @@ class Membership:
             for partner, owner in journal.owners.items():
                 own = Owner(replica=self.replica, epoch=self.epochs.get(PartnerId(partner), -1))
                 if partner != OF_ALL and owner != own:
-                    raise OwnershipLost(
-                        f"{partner} is not this replica's any more: it belongs to {owner.replica or 'nobody'}",
-                        hint="nothing was stored; its owner goes on with it",
-                    )
+                    why = f"{partner} is not this replica's any more: it belongs to {owner.replica or 'nobody'}"
+                    raise OwnershipLost(why, hint="nothing was stored; its owner goes on with it")
             yield connection, journal
 
     def say(self, connection: Connection, body: Mapping[str, Json]) -> None:

@@ -76,10 +76,8 @@ def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
     current one)."""
     kind, place = _parts(url)
     if kind not in ("sqlite", "sqlite+pysqlite"):
-        raise UsageError(
-            f"ledger: {kind.partition('+')[0]} is not supported here, only SQLite is",
-            hint="write sqlite:///worker.db; one daemon writes, so a file beside it is enough",
-        )
+        hint = "write sqlite:///worker.db; one daemon writes, so a file beside it is enough"
+        raise UsageError(f"ledger: {kind.partition('+')[0]} is not supported here, only SQLite is", hint=hint)
     host, _, file = place.partition("/")
     if host or not file or file == ":memory:" or "?" in file:
         raise UsageError(
@@ -209,10 +207,8 @@ def torn(place: LedgerPlace) -> NotSafe | None:
     for name, path in (("wal", place.wal), ("shm", place.shm)):
         known, now = said.get(name), identity(str(path))
         if pid is not None and isinstance(known, list) and known != (None if now is None else list(now)):
-            return NotSafe(
-                f"{path} was removed or replaced beneath process {pid}, which runs on the ledger {place.file.name}",
-                hint=f"that process sends nothing more; stop it (kill {pid}), and start it again",
-            )
+            why = f"{path} was removed or replaced beneath process {pid}, which runs on the ledger {place.file.name}"
+            return NotSafe(why, hint=f"that process sends nothing more; stop it (kill {pid}), and start it again")
     return None
 
 

@@ -232,10 +232,8 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
         return
     found = connection.execute(select(writes.c.state, writes.c.attempt).where(writes.c.id == before.id)).one_or_none()
     now = "does not exist" if found is None else f"is {found.state} (attempt {found.attempt}), changed meanwhile"
-    raise StateConflict(
-        f"write {before.id} {now}; expected {before.state} (attempt {before.attempt})",
-        hint="look at it again with `campaign-worker writes` and decide on what stands there now",
-    )
+    hint = "look at it again with `campaign-worker writes` and decide on what stands there now"
+    raise StateConflict(f"write {before.id} {now}; expected {before.state} (attempt {before.attempt})", hint=hint)
 
 
 # Attempts: what was sent, when, how much money it carried, and what came of it.

@@ -245,10 +245,8 @@ class SqlLedger(LedgerReader):
         with self._recording(of) as (connection, journal):
             for one in (change.before for change in changes):
                 if stored_memory(connection, one) != one:
-                    raise StateConflict(
-                        f"rule {one.rule} has looked at event {one.event} meanwhile, and its memory changed",
-                        hint="look at it again with `campaign-worker writes`",
-                    )
+                    why = f"rule {one.rule} has looked at event {one.event} meanwhile, and its memory changed"
+                    raise StateConflict(why, hint="look at it again with `campaign-worker writes`")
             save_memories(connection, [change.after for change in changes])
             journal.add(records)
 

@@ -103,9 +103,7 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
             check_mark(store, store.place)
         said = LedgerReader(store).status()
         if said is None:
-            raise NotFound(
-                f"{store.name} belongs to no service yet", hint="`campaign-worker run` makes it the config's"
-            )
+            raise NotFound(f"{store.name} belongs to no service yet", hint=EMPTY_HINT)
         own = said.body.get(SERVICE)
         if own == service:
             raise NotFound(f"{store.name} belongs to {service} already; nothing was changed")

@@ -367,10 +367,8 @@ class Site:
             form = form_of(await _body(request))
             needed = NEEDED[form.one("what")]
             if needed not in visitor.may:
-                raise NotAllowed(
-                    f"{visitor.name or 'whoever reaches this page'} may not {needed}",
-                    hint="web.users in the config says who may: {password: …, may: [view, approve, operate]}",
-                )
+                hint = "web.users in the config says who may: {password: …, may: [view, approve, operate]}"
+                raise NotAllowed(f"{visitor.name or 'whoever reaches this page'} may not {needed}", hint=hint)
             if visitor.how != "token" and not self._forms.own(request.headers, form.one("token"), visitor):
                 why = "This form is from before the page was started anew. Go back"
                 if not cookie_of(request.headers, FORM_COOKIE):
