@@ -22,7 +22,7 @@ from worker.api.answers import Malformed, NoValue, parsed, strings_in
 from worker.api.assumptions import Assumptions
 from worker.api.requests import AuthAnswer, Hosts, exact_url, target_of
 from worker.api.transport import ANSWER_BYTES_MAX, PARTNER_HEADER, Stale, Unreadable, Whole, Wire, request_of
-from worker.model.errors import UsageError
+from worker.model.errors import UsageError, printable
 from worker.model.exchange import (
     Accepted,
     Answered,
@@ -365,8 +365,7 @@ def explanation(content: bytes, scrubbed: Scrubbed = as_it_is) -> str:
     """The beginning of an error body, on one line, for the log; nothing where there is none. Secrets are taken out of
     more than is kept, or one could be cut in two and not be known any more."""
     text = " ".join(scrubbed(content[:BODY_MAX].decode("utf-8", errors="replace")).split())
-    printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
-    return f": {printable[:WORDS_MAX]}" if printable else ""
+    return f": {printable(text)[:WORDS_MAX]}" if text else ""
 
 
 def retry_after(header: str | None, now: datetime) -> timedelta | None:
