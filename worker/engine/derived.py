@@ -170,21 +170,17 @@ def told(ledger: ReadableLedger, records: Iterable[Mapping[str, Json]]) -> Itera
     that made it or None, and in words. The records themselves, which are chained, do not say it."""
     events: dict[tuple[str, str], dict[int, WriteId | None]] = {}
     for record in records:
-        facts, partner, event = record.get("facts"), record.get("partner"), record.get("event")
-        if record.get("kind") != "observed" or event is None or not isinstance(facts, Mapping):
-            yield dict(record)
-            continue
-        place = str(partner), str(event)
-        if place not in events:
-            owner, eid = PartnerId(place[0]), EventId(place[1])
-            events[place] = attributed(ledger.doings(owner, eid), ledger.writes(event=eid, partner=owner))
-        seq = record.get("seq")
-        if not isinstance(seq, int) or seq not in events[place]:
-            yield dict(record)
-            continue
-        maker = events[place][seq]
-        whose = "" if "ours" in facts else f", {OTHERS if maker is None else OURS}"
-        yield {**record, "maker": maker, "why": f"{record.get('why')}{whose}"}
+        found, facts, event, seq = dict(record), record.get("facts"), record.get("event"), record.get("seq")
+        if record.get("kind") == "observed" and event is not None and isinstance(facts, Mapping):
+            place = str(record.get("partner")), str(event)
+            if place not in events:
+                owner, eid = PartnerId(place[0]), EventId(place[1])
+                events[place] = attributed(ledger.doings(owner, eid), ledger.writes(event=eid, partner=owner))
+            if isinstance(seq, int) and seq in events[place]:
+                maker = events[place][seq]
+                whose = "" if "ours" in facts else f", {OTHERS if maker is None else OURS}"
+                found |= {"maker": maker, "why": f"{record.get('why')}{whose}"}
+        yield found
 
 
 @dataclass(slots=True, kw_only=True)

@@ -263,11 +263,10 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
 
 
 class _Judged(NamedTuple):
-    """What `decide` makes of the event, now or in the ``past``."""
+    """What `decide` makes of the event at a moment."""
 
     asked: Question
     at: datetime
-    past: bool
     decision: Decision
 
 
@@ -276,7 +275,6 @@ def _judged(
 ) -> _Judged:
     """Of an earlier time there is no memory: what fired and was held then is told by the log."""
     partner, event, until = asked.partner, asked.event, poll.now + MILLISECOND
-    past = asked.at is not None
     facts = {one.key: _as_of(one, poll.now) for one in seen if not one.key.name.startswith("#")}
     if any(EVENTS.name in rule.names for rule in rules.rules):
         listed = {one.event: one.fact for one in ledger.history(partner, until).start if one.key == EVENT}
@@ -286,11 +284,11 @@ def _judged(
         poll,
         observations=derived({event: Observation(partner=partner, event=event, facts=facts)}, ledger, then),
         looked_at={one.event: one.looked_at for one in seen if one.looked_at is not None},
-        sendings={} if past else ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
+        sendings={} if asked.at else ledger.first_sendings(partner, poll.now - sendings_reach(rules.rules)),
         episode_writes=lambda event, rule, episode: ledger.episode_writes(partner, event, rule, episode),
         target_writes=lambda event, target: ledger.target_writes(partner, event, target),
     )
-    return _Judged(asked, poll.now, past, decide(rules, poll, asked.settings))
+    return _Judged(asked, poll.now, decide(rules, poll, asked.settings))
 
 
 def _of_last(write: Write, words: Mapping[tuple[RuleId, str], LogWord]) -> bool:
@@ -301,8 +299,7 @@ def _of_last(write: Write, words: Mapping[tuple[RuleId, str], LogWord]) -> bool:
 
 def _as_of(one: Observed, at: datetime) -> Fact:
     """The event itself is in every complete list: what the last one did not change it has shown again."""
-    shown = one.key == EVENT and isinstance(one.fact, Known)
-    return replace(one.fact, read_at=at) if shown and isinstance(one.fact, Known) else one.fact
+    return replace(one.fact, read_at=at) if one.key == EVENT and isinstance(one.fact, Known) else one.fact
 
 
 def _words(ledger: ReadableLedger, asked: Question, at: datetime) -> dict[tuple[RuleId, str], LogWord]:
@@ -370,7 +367,7 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
         return told
     if rule.on_change and not scope.extra and held is None:
         told = replace(told, standing="unchanged")
-    if judged.past:
+    if judged.asked.at is not None:
         last = max((one for one in (told.fired, told.held) if one is not None), key=lambda one: one.at, default=None)
         if told.standing == "unknown" or last is None:
             return told
