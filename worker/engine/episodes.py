@@ -355,7 +355,7 @@ def _between(view: RuleView, memory: RuleMemory) -> RuleResult:
     if view.rule.hold_for is None or truth is Truth.UNKNOWN:
         return RuleResult(memory=memory)
     if truth is Truth.FALSE:
-        return RuleResult(memory=replace(closed(memory, now)), ends=ends_of(view))
+        return RuleResult(memory=closed(memory, now), ends=ends_of(view))
     since = memory.true_since if memory.true_since is not None and view.silence is None else now
     return RuleResult(memory=replace(memory, true_since=since))
 

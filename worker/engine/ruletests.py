@@ -220,29 +220,27 @@ def as_under_test(rules: RuleSet, test: RuleTest) -> RuleSet:
 
     One that is named is tested as if it were enabled: what it says can be right long before somebody wants it.
     """
-    stand_ins = _stand_ins(test)
-    named = test.rules is not None
-    chosen = [rule for rule in rules.rules if test.rules is None or rule.id in test.rules]
-    return replace(
-        rules,
-        rules=tuple(
-            replace(rule, enabled=rule.enabled or named, partners=None, parameters={**stand_ins, **rule.parameters})
-            for rule in chosen
-        ),
+    stand_ins, named = _stand_ins(test), test.rules is not None
+    chosen = (
+        replace(rule, enabled=rule.enabled or named, partners=None, parameters={**stand_ins, **rule.parameters})
+        for rule in rules.rules
+        if test.rules is None or rule.id in test.rules
     )
+    return replace(rules, rules=tuple(chosen))
 
 
 def _stand_ins(test: RuleTest) -> dict[str, str | float | int]:
     """Parameters for which the test never gives the facts that they would come from."""
     given = [test.given, *(step.change for step in test.steps if step.change is not None)]
+    records = [record for facts in given for record in (*facts.events.values(), facts.unnamed)]
     found: dict[str, str | float | int] = {}
     if not any("defaults" in facts.others for facts in given):
         found |= {"budget": 1.0, "goal": GOALS[0], "lead_form_id": ""}
     if not any("partner" in facts.others for facts in given):
         found["currency"] = "EUR"
-    if not any("city" in record for facts in given for record in (*facts.events.values(), facts.unnamed)):
+    if not any("city" in record for record in records):
         found["location"] = "here"
-    if not any("start_date_time" in record for facts in given for record in (*facts.events.values(), facts.unnamed)):
+    if not any("start_date_time" in record for record in records):
         found["runtime_in_days"] = 1
     return found
 
