@@ -197,10 +197,8 @@ def _say_nothing(ledger: LedgerReader, config: Config, wanted: LogFilter) -> boo
     if wanted.write is not None and ledger.write(WriteId(wanted.write)) is None:
         say(f"there is no write {wanted.write}; campaign-worker writes lists them")
         return False
-    asked: dict[str, object] = {"partner": wanted.partner, "event": wanted.event, "rule": wanted.rule}
-    return say_nothing_found(
-        ledger, config, {**asked, "write": wanted.write, "since": wanted.since, "kind": wanted.kind}, "record"
-    )
+    asked = {name: getattr(wanted, name) for name in ("partner", "event", "rule", "write", "since", "kind")}
+    return say_nothing_found(ledger, config, asked, "record")
 
 
 def _title(ledger: LedgerReader, wanted: LogFilter) -> str:
