@@ -283,8 +283,7 @@ def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
 
 def _so_already(situation: Situation) -> No:
     if others_unsettled(situation):
-        why = "the target reads as wanted, but another write on it is not settled"
-        return No(reason="target_busy", why=why)
+        return No(reason="target_busy", why="the target reads as wanted, but another write on it is not settled")
     return No(way="skip", reason="already_so", why="the target already has the wanted value")
 
 

@@ -175,8 +175,7 @@ class Exchanges:
         )
         if whole.broken is not None:
             how = words_of(whole.broken, self.scrubbed)
-            why = f"the service answered {whole.status}, and the answer broke off: {how}"
-            return Uncertain(why=why, answer=answer)
+            return Uncertain(why=f"the service answered {whole.status}, and the answer broke off: {how}", answer=answer)
         return outcome_of_answer(answer, whole.content, self._assumptions, self.scrubbed)
 
     async def sign_in(self, path: str, body: Json) -> AuthAnswer:

@@ -191,7 +191,6 @@ def _rows(tested: Sequence[Tested]) -> Iterator[Json]:
 
 def _for_operator(partner: PartnerId, found: Difference) -> dict[str, Json]:
     key, intent = found.write.key, found.write.intent
-    side = found.would if found.would is not None else found.made
     return {
         "kind": found.kind,
         "partner": partner,
@@ -200,7 +199,7 @@ def _for_operator(partner: PartnerId, found: Difference) -> dict[str, Json]:
         "after": shown(after_of(intent)),
         "made": "" if found.made is None else f"{_place(found.made)}, write {found.made.id}",
         "would": "" if found.would is None else _place(found.would),
-        "why": side.why if side is not None else "",
+        "why": (found.would or found.write).why,
     }
 
 

@@ -492,8 +492,7 @@ class Planner:
         for write in self._writes.values():
             unsent = write.state == "planned" and not (write.sent or write.approved or write.message)
             if unsent and write.key.rule in surging:
-                why = surging[write.key.rule]
-                self._change(move(write, "waiting", at=self._poll.now, reason="surge", why=why))
+                self._change(move(write, "waiting", at=self._poll.now, reason="surge", why=surging[write.key.rule]))
 
     def _change(self, change: Move) -> None:
         """Keeps a change of a write, together with what this poll has changed about it already."""

@@ -576,8 +576,7 @@ class LedgerReader:
         except LedgerUnwritable as error:
             if code_of(error.__cause__) not in OF_THE_TARGET:
                 raise
-            why = f"the backup {target} cannot be written: {error.__cause__}"
-            raise WorkerError(why, hint=BACKUP_HINT) from error
+            raise WorkerError(f"the backup {target} cannot be written: {error.__cause__}", hint=BACKUP_HINT) from error
         finally:
             fresh.unlink(missing_ok=True)
 

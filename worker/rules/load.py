@@ -505,8 +505,7 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
             with file.open("rb") as opened:
                 raw = opened.read(FILE_BYTES_MAX + 1)
             if len(raw) > FILE_BYTES_MAX:
-                message = f"larger than {FILE_BYTES_MAX} bytes"
-                problems.append(_problem(file, message, "split it"))
+                problems.append(_problem(file, f"larger than {FILE_BYTES_MAX} bytes", "split it"))
             elif (left := left - len(raw)) < 0:
                 message = f"the files together are larger than {FOLDER_BYTES_MAX} bytes"
                 problems.append(_problem(path, message, "take out what is no rule"))
