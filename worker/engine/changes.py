@@ -363,14 +363,13 @@ def _consumed(watched: Watched) -> RuleMemory:
     """The memory after a change that was judged: what was pending is the baseline now."""
     memory = watched.memory
     moved = {
-        key: Baseline(value=memory.pending[key], seen_at=memory.pending_since or base.seen_at)
-        if key in memory.pending
-        else base
-        for key, base in memory.baselines.items()
+        key: Baseline(value=value, seen_at=memory.pending_since or memory.baselines[key].seen_at)
+        for key, value in memory.pending.items()
+        if key in memory.baselines
     }
     return replace(
         memory,
-        baselines=moved,
+        baselines={**memory.baselines, **moved},
         pending={},
         pending_since=None,
         pending_unheld_since=None,

@@ -473,12 +473,8 @@ class RuleText(Section):
     @property
     def asked_with(self) -> Mapping[str, str | float | int]:
         """The parameters that it gives."""
-        given = self.parameters
-        return (
-            {}
-            if given is None
-            else {name: getattr(given, name) for name in _PARAMETERS if name in given.model_fields_set}
-        )
+        given = () if self.parameters is None else self.parameters.model_fields_set
+        return {name: getattr(self.parameters, name) for name in _PARAMETERS if name in given}
 
 
 _RuleLater = Annotated[Any, WithJsonSchema(later("rule"))]

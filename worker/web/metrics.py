@@ -150,11 +150,9 @@ class _TimedLedger:
 
     def apply(self, commit: Commit) -> tuple[Write, ...]:
         """Timed, unless there is nothing to store."""
-        return (
-            self._ledger.apply(commit)
-            if commit.empty
-            else self._timed(lambda: self._ledger.apply(commit), commit.moves)
-        )
+        if commit.empty:
+            return self._ledger.apply(commit)
+        return self._timed(lambda: self._ledger.apply(commit), commit.moves)
 
     def record_sending(self, sending: Sending) -> Hold | None:
         """Timed."""
