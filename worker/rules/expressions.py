@@ -145,17 +145,18 @@ class Definitions:
             self.form.note(value, finding.message, hint=hint, code=finding.code, offset=finding.offset if at else None)
         known = type_of(tree, types)
         number = float(tree.value) if known.kind in ("int", "double") and isinstance(tree.value, int | float) else 0.0
-        alone = whole.kind in _UNBROKEN and not text.startswith("-") and not _ends_in_comment(text)
+        alone = whole.kind in _UNBROKEN and not text.startswith("-") and _last_comment(text) is None
         return Definition(text=text if alone else _bracketed(text), names=names_of(whole), type=known, number=number)
 
 
 def _bracketed(text: str) -> str:
     """As a part of another text, which a comment at its end does not swallow."""
-    return f"({text}\n)" if _ends_in_comment(text) else f"({text})"
+    return f"({text})" if _last_comment(text) is None else f"({text}\n)"
 
 
-def _ends_in_comment(text: str) -> bool:
-    return any(one[1] for one in _COMMENTS.finditer(text))
+def _last_comment(text: str) -> int | None:
+    """Where a comment begins with which a text ends; None where it ends with none."""
+    return next((one.start(1) for one in _COMMENTS.finditer(text) if one[1]), None)
 
 
 def with_names(source: str, tree: Node, defined: Defined) -> str:
@@ -224,9 +225,9 @@ _NOTHING_KNOWN = Definition(text="[event][0]", names=frozenset({"event"}), type=
 
 def _swallowing(source: str, value: Scalar, skip: int) -> int | None:
     """Where a comment begins that swallows what stands on further lines of the file; None where none does."""
-    if not _ends_in_comment(source):
+    begins = _last_comment(source)
+    if begins is None:
         return None
-    begins = next(one.start(1) for one in _COMMENTS.finditer(source) if one[1])
     rest = value.document.text[value.index_of(begins + skip) : value.end]
     return begins if "\n" in rest.rstrip() else None
 
