@@ -128,10 +128,9 @@ def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, u
         for write in _writes_in(ledger, config, chosen, "waiting"):
             wanted = wanted_of(ledger, write)
             if up_to is not None and (wanted.unknown or (wanted.amount or 0.0) > up_to):
-                raise NotAllowed(
-                    f"{word.by} may approve up to {up_to:g}, and write {write.id} {wanted.spends}",
-                    hint="ask somebody who may approve more (web.users in the config); nothing was changed",
-                )
+                why = f"{word.by} may approve up to {up_to:g}, and write {write.id} {wanted.spends}"
+                hint = "ask somebody who may approve more (web.users in the config); nothing was changed"
+                raise NotAllowed(why, hint=hint)
             moves.append(approved(write, because=word.because, by=word.by, now=word.at, amount=wanted.amount))
         return _decided(ledger, moves)
 

@@ -153,10 +153,9 @@ def mark_unattended(config: Config, now: datetime) -> None:
 def require_fleet(config: Config) -> None:
     """Raises `UsageError` for a ledger in a file, which one worker has for itself."""
     if files_of(config.ledger, config.folder) is not None:
-        raise UsageError(
-            "this is for workers that share a database, and the ledger of this config is a file",
-            hint=f"its worker needs none of it, and takes up {config.rules} by itself; see docs/fleet.md",
-        )
+        why = "this is for workers that share a database, and the ledger of this config is a file"
+        hint = f"its worker needs none of it, and takes up {config.rules} by itself; see docs/fleet.md"
+        raise UsageError(why, hint=hint)
 
 
 def fleets_ledger(config: Config) -> SqlLedger:

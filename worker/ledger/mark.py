@@ -83,10 +83,9 @@ def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
         if anew or not _written_in_place(place, mark):
             _write_anew(place.mark, _text(mark) * SLOTS)
     except OSError as error:
-        raise LedgerUnwritable(
-            f"the ledger's mark {place.mark} cannot be written: {error.strerror or error}",
-            hint="free some space, or make the ledger's folder writable; nothing is sent meanwhile",
-        ) from error
+        why = f"the ledger's mark {place.mark} cannot be written: {error.strerror or error}"
+        hint = "free some space, or make the ledger's folder writable; nothing is sent meanwhile"
+        raise LedgerUnwritable(why, hint=hint) from error
 
 
 def _newest(body: bytes) -> tuple[int, Mark] | None:

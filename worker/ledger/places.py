@@ -194,10 +194,9 @@ def exchanged(place: LedgerPlace | None) -> NotSafe | None:
     pid, file, now = holder(place), said_by_holder(place).get("file"), identity(str(place.file))
     if pid is None or not isinstance(file, list) or now is None or file == list(now):
         return None
-    return NotSafe(
-        f"the ledger {place.file} is not the file that process {pid} runs on: it was replaced beneath it",
-        hint=f"that process sends nothing more; stop it (kill {pid}), put the right file back, and start again",
-    )
+    why = f"the ledger {place.file} is not the file that process {pid} runs on: it was replaced beneath it"
+    hint = f"that process sends nothing more; stop it (kill {pid}), put the right file back, and start again"
+    return NotSafe(why, hint=hint)
 
 
 def torn(place: LedgerPlace) -> NotSafe | None:

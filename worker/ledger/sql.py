@@ -333,10 +333,9 @@ class SqlLedger(LedgerReader):
             return
         newest = newest_generation(connection)
         if newest != self._generation:
-            raise StateConflict(
-                f"generation {newest} of the rules is in force, and this was decided under {self._generation}",
-                hint="nothing was stored; it is decided anew as soon as this worker has taken them up",
-            )
+            why = f"generation {newest} of the rules is in force, and this was decided under {self._generation}"
+            hint = "nothing was stored; it is decided anew as soon as this worker has taken them up"
+            raise StateConflict(why, hint=hint)
 
     def testify(self, records: Sequence[Record]) -> bool:
         """Stores what a replica has to say of a partner that is another's by now: evidence, which moves nothing. False
@@ -378,10 +377,9 @@ class SqlLedger(LedgerReader):
     def _require_lock(self) -> None:
         place = self._store.place
         if place is not None and self._lock not in (None, identity(str(place.lock))):
-            raise LedgerUnwritable(
-                f"the ledger's lock {place.lock} was removed or replaced while this process held it",
-                hint="nothing is sent; leave that file to the worker, stop this process and start it again",
-            )
+            why = f"the ledger's lock {place.lock} was removed or replaced while this process held it"
+            hint = "nothing is sent; leave that file to the worker, stop this process and start it again"
+            raise LedgerUnwritable(why, hint=hint)
 
     def _require_marked(self, connection: Connection, place: LedgerPlace, beside: Mark | None) -> None:
         """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached this
