@@ -10,7 +10,7 @@ import json
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -42,15 +42,22 @@ def folded(text: str) -> str:
 
 def same(one: Json, other: Json) -> bool:
     """Whether a service that keeps one shows the other, to the letter."""
+    return _throughout(one, other, _to_the_letter)
+
+
+def _throughout(one: Json, other: Json, equal: Callable[[Json, Json], bool]) -> bool:
+    """Whether two values have one shape, and what stands in the same place of it is ``equal``."""
     match one, other:
-        case str(), str():
-            return plain(one) == plain(other)
         case list(), list():
-            return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+            return len(one) == len(other) and all(_throughout(*pair, equal) for pair in zip(one, other, strict=True))
         case dict(), dict():
-            return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+            return one.keys() == other.keys() and all(_throughout(one[name], other[name], equal) for name in one)
         case _:
-            return one == other
+            return equal(one, other)
+
+
+def _to_the_letter(one: Json, other: Json) -> bool:
+    return plain(one) == plain(other) if isinstance(one, str) and isinstance(other, str) else one == other
 
 
 def same_field(name: str, one: Json, other: Json) -> bool:
@@ -61,13 +68,10 @@ def same_field(name: str, one: Json, other: Json) -> bool:
 def alike(one: Json, other: Json) -> bool:
     """Whether a service that rounds, or does not keep to the letter, could show the other for the one: numbers less
     than 1 apart, also where they are spelled as texts, and texts that are the same once they are folded."""
-    match one, other:
-        case list(), list():
-            return len(one) == len(other) and all(alike(*pair) for pair in zip(one, other, strict=True))
-        case dict(), dict():
-            return one.keys() == other.keys() and all(alike(one[name], other[name]) for name in one)
-        case _:
-            pass
+    return _throughout(one, other, _nearly)
+
+
+def _nearly(one: Json, other: Json) -> bool:
     numbers = _number(one), _number(other)
     if numbers[0] is not None and numbers[1] is not None:
         return abs(numbers[0] - numbers[1]) < 1
