@@ -10,7 +10,7 @@ The only home of ``Any``: two libraries return it, and it ends at their call. No
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-from worker.model.facts import EVENT_FIELDS, NO_GAPS, Field, FieldType, Json, UnknownCode
+from worker.model.facts import EVENT_FIELDS, NO_GAPS, Field, FieldType, Json, UnknownCode, parts_of
 
 LONGEST_NUMBER = 300
 """Digits. A longer number is beyond what a double can hold, and every number is a double in conditions."""
@@ -242,7 +242,7 @@ def strings_in(value: Json) -> frozenset[str]:
     """Every text of an answer, wherever it stands: the structure of error bodies is not shown (API section 7)."""
     if isinstance(value, str):
         return frozenset({value})
-    return frozenset[str]().union(*map(strings_in, _parts(value)))
+    return frozenset[str]().union(*map(strings_in, parts_of(value)))
 
 
 _FITS: Mapping[FieldType, Callable[[Json], bool]] = {
@@ -275,12 +275,7 @@ def _int(text: str) -> int:
 
 def _deeper(value: Json, levels: int) -> bool:
     """Whether a value has more levels of objects and arrays than that."""
-    return levels < 0 or any(isinstance(part, dict | list) and _deeper(part, levels - 1) for part in _parts(value))
-
-
-def _parts(value: Json) -> Iterable[Json]:
-    """What an object or an array holds."""
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(isinstance(part, dict | list) and _deeper(part, levels - 1) for part in parts_of(value))
 
 
 def _kind(value: Json) -> str:

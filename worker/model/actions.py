@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import Any, Literal
 
 from worker.model.endpoints import Endpoint, endpoint
-from worker.model.facts import EVENT_FIELDS, GOALS, Json, number_of, whole_of
+from worker.model.facts import EVENT_FIELDS, GOALS, Json, number_of, parts_of, whole_of
 
 # The shape of one row of the table of actions: everything that tells one action from another.
 #
@@ -584,9 +584,7 @@ def _number(value: object) -> float | None:
 
 
 def _finite(value: Json) -> bool:
-    if isinstance(value, dict | list):
-        return all(_finite(part) for part in (value.values() if isinstance(value, dict) else value))
-    return not isinstance(value, float) or isfinite(value)
+    return all(map(_finite, parts_of(value))) and (not isinstance(value, float) or isfinite(value))
 
 
 def _is_text(value: Json) -> bool:

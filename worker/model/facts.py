@@ -5,7 +5,7 @@ of its own so that nothing can mistake it for "changed" or "cleared". What is *k
 without a draft has the setup ``{"state": "NONE"}``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -55,6 +55,11 @@ Scalar: TypeAlias = str | int | float
 def number_of(value: object) -> int | float | None:
     """The number that a value is; a boolean is none."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def parts_of(value: Json) -> Iterable[Json]:
+    """What an object or an array holds; nothing of anything else."""
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def whole_of(value: object) -> int | None:

@@ -24,7 +24,7 @@ from worker.model.actions import (
     money_in,
 )
 from worker.model.endpoints import Host, row_called
-from worker.model.facts import Json, Known, number_of, record_of, whole_of
+from worker.model.facts import Json, Known, number_of, parts_of, record_of, whole_of
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
 from worker.model.writes import UNSETTLED, Intent, Write
 from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, own_values, wish_of
@@ -105,11 +105,7 @@ def _listed(place: str, step: RuleStep, scope: Scope) -> list[Json]:
 
 
 def _names_client(value: Json) -> bool:
-    if isinstance(value, str):
-        return CLIENT in value
-    if isinstance(value, dict | list):
-        return any(_names_client(part) for part in (value.values() if isinstance(value, dict) else value))
-    return False
+    return CLIENT in value if isinstance(value, str) else any(map(_names_client, parts_of(value)))
 
 
 def _client_id(place: str, scope: Scope) -> str:
