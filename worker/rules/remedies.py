@@ -91,10 +91,8 @@ def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[st
         return f"{base} has no '{name}' here: a change keeps what is compared", f"write by: [tc, {name}] in on_change"
     if near is None and base == "event" and _OF_TIME.search(name):
         hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"
-    return (
-        f"{base} has no documented field '{name}'{meant(name, known)}",
-        f"write {base}.{near}; {hint}" if near else hint,
-    )
+    message = f"{base} has no documented field '{name}'{meant(name, known)}"
+    return message, f"write {base}.{near}; {hint}" if near else hint
 
 
 def without_fields(base: str, name: str, found: Type) -> str:
@@ -140,10 +138,8 @@ def other_value(field: str, known: Type, value: str) -> tuple[str, str] | None:
 
 def presence(path: str) -> tuple[str, str]:
     """A test of whether a documented field is there."""
-    return (
-        f"{path} is documented: where it is missing it is unknown, and this would take it for false",
-        "leave the test out and compare the field with a value; null is written null",
-    )
+    message = f"{path} is documented: where it is missing it is unknown, and this would take it for false"
+    return message, "leave the test out and compare the field with a value; null is written null"
 
 
 def remedy(types: tuple[Type, ...]) -> str:

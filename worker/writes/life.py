@@ -318,9 +318,8 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
         taken = move(write, "applied", at=now, reason="accepted", why=f"{said}; the next reads must show it", denied=0)
         return Next(move=taken, settling=Settling(ended=monotonic), then="read")
     if isinstance(outcome, Refused):
-        why = (
-            f"the service answered {outcome.answer.status}: nothing happened{': ' if outcome.why else ''}{outcome.why}"
-        )
+        said = f": {outcome.why}" if outcome.why else ""
+        why = f"the service answered {outcome.answer.status}: nothing happened{said}"
         done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
         return Next(move=done, settling=None, then="rest")
     if isinstance(outcome, NotSent) and _may_have_landed(outcome, policy):
@@ -402,11 +401,8 @@ def _undone(write: Write, settling: Settling, read: TargetRead, policy: Policy) 
     """The target shows something else so long after the attempt that neither a lagging read nor a late effect of our
     own explains it: the overtaken write landed last."""
     unread = (write.state, write.reason) == ("needs_human", "no_evidence")  # as long as nothing could be read
-    return (
-        (write.state == "applied" or unread)
-        and _disagrees(read.evidence)
-        and read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()
-    )
+    settled = read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()
+    return (write.state == "applied" or unread) and settled and _disagrees(read.evidence)
 
 
 def _disagrees(evidence: Evidence) -> bool:
@@ -493,10 +489,8 @@ def _given_up(
     if _proved_absent(settling, policy) and not attempts_left(write, policy):
         return "attempts", f"{write.counted} attempts are proved to have had no effect, and no more are allowed"
     if _too_long(write, settling, policy, *at):
-        return (
-            "no_evidence",
-            f"for {policy.evidence_within} reads could not settle whether it took effect: {read.evidence.why}",
-        )
+        why = f"for {policy.evidence_within} reads could not settle whether it took effect: {read.evidence.why}"
+        return "no_evidence", why
     return None
 
 
