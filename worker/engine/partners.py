@@ -155,16 +155,15 @@ class Identities(Stage):
         approval: it may have been done."""
         now = self._clock.now()
         for partner in (one for one in named if self._ledger.partner_memory(one) is None):
-            for before in (one for one in self._ledger.partners() if one not in named):
-                record, seen = self._records.get(partner), self._seen(before)
-                if seen is None or record not in (None, seen):
-                    continue
-                called = "called" if record == seen else "may have called"
+            record = self._records.get(partner)
+            gone = ((one, self._seen(one)) for one in self._ledger.partners() if one not in named)
+            before = next((one for one, seen in gone if seen is not None and record in (None, seen)), None)
+            if before is not None:
+                called = "may have called" if record is None else "called"
                 why = f"the service {called} it {before} before: what is true at its first poll waits for approval"
                 said = Record(at=now, kind="held", reason="restored", why=why, partner=partner)
                 memory = PartnerMemory(partner=partner, restored_at=now)
                 self._ledger.apply(Commit(at=now, partner=memory, records=(said,)))
-                break
 
     def _seen(self, partner: PartnerId) -> str | None:
         """The id in the partner's record as it was seen last, also by an earlier process."""
