@@ -16,7 +16,7 @@ from typing import Literal, assert_never
 
 from worker.model.actions import ACTIONS, BUDGETS, Action, cents
 from worker.model.commits import Says
-from worker.model.facts import SETUP_FIELDS, Fact, FactKey, Json, Known, Unknown, record_of
+from worker.model.facts import SETUP_FIELDS, Fact, FactKey, Json, Known, Unknown, number_of, record_of
 from worker.model.writes import UNSETTLED, Intent, Write
 
 # When two values are one, and when they could not be told apart. Pure.
@@ -83,7 +83,7 @@ def _nearly(one: Json, other: Json) -> bool:
 def _number(value: Json) -> float | None:
     if isinstance(value, str):
         return float(value) if _DECIMAL.fullmatch(value) else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return number_of(value)
 
 
 # What a rule wants a target to be, in a form that two rules can be compared by.
