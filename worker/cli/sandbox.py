@@ -213,9 +213,7 @@ def _open(config: Config) -> bool:
 def _closing(ledger: LedgerReader, service: Twin) -> None:
     """The action log, and the sandbox's own books as the last lines."""
     records = [record for record in ledger.log(LogFilter()) if record["kind"] in COLOURS]
-    print_table(
-        "the action log (2.1 is the first attempt of write 2)", LOG_NAMES, (log_row(record) for record in records)
-    )
+    print_table("the action log (2.1 is the first attempt of write 2)", LOG_NAMES, map(log_row, records))
     met = sorted({f"{seen.fault} ({seen.method} {seen.path})" for seen in service.books.requests if seen.fault})
     print("what the sandbox did to the worker: " + "; ".join(met))
     broken = ledger.verify()

@@ -216,9 +216,7 @@ def _rules_for(path: Path, config: Config) -> Path:
     for folder in (place, *place.parents):
         if folder.name == TESTS and folder.is_dir() and any(folder.parent.glob("*.yaml")):
             return folder.parent
-    if place.is_dir() and (place / TESTS).is_dir():
-        return place
-    return config.rules
+    return place if place.is_dir() and (place / TESTS).is_dir() else config.rules
 
 
 # what to say

@@ -388,9 +388,8 @@ class WebUser(Rights):
     @classmethod
     def _with_rights(cls, tree: Tree) -> Tree:
         if isinstance(tree, Scalar) or (isinstance(tree, dict) and tree and set(tree) <= {"env", "file"}):
-            raise Slip(
-                f"{WHAT} says what somebody may do, too", "write {password: {env: NAME}, may: [view, approve, operate]}"
-            )
+            hint = "write {password: {env: NAME}, may: [view, approve, operate]}"
+            raise Slip(f"{WHAT} says what somebody may do, too", hint)
         return tree
 
 

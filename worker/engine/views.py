@@ -230,9 +230,8 @@ def held_by_pace(view: RuleView, since: datetime | None) -> Hold | None:
     rule, now = view.rule, view.now
     if rule.hold_for is not None and since is not None and now < since + rule.hold_for:
         until = since + rule.hold_for
-        return Hold(
-            reason="for", why=f"true since {since:%H:%M:%S}, must hold for {duration_text(rule.hold_for)}", until=until
-        )
+        why = f"true since {since:%H:%M:%S}, must hold for {duration_text(rule.hold_for)}"
+        return Hold(reason="for", why=why, until=until)
     closed = held_by_hours(rule, now)
     if closed is not None:
         return closed
@@ -240,9 +239,8 @@ def held_by_pace(view: RuleView, since: datetime | None) -> Hold | None:
     acted = within(view.sendings, now, cooldown) if cooldown is not None else []
     if cooldown is not None and acted:
         until = acted[-1] + cooldown
-        return Hold(
-            reason="cooldown", why=f"acted at {acted[-1]:%H:%M:%S}, cooldown {duration_text(cooldown)}", until=until
-        )
+        why = f"acted at {acted[-1]:%H:%M:%S}, cooldown {duration_text(cooldown)}"
+        return Hold(reason="cooldown", why=why, until=until)
     recent = within(view.sendings, now, DAY)
     limit = rule.per_event_per_day
     if limit is not None and len(recent) >= limit:

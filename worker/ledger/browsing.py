@@ -209,10 +209,9 @@ class LedgerBrowser(LedgerReader):
 
     def oldest(self, state: State) -> datetime | None:
         """Since when the write that has been longest in a state is in it; None where there is none."""
-        since = (
-            func.coalesce(writes.c.unknown_since, writes.c.changed_at) if state == "unknown" else writes.c.changed_at
-        )
-        query = select(func.min(since)).where(writes.c.state == state)
+        w = writes.c
+        since = func.coalesce(w.unknown_since, w.changed_at) if state == "unknown" else w.changed_at
+        query = select(func.min(since)).where(w.state == state)
         found: datetime | None = self._store.rows(query)[0][0]
         return found
 

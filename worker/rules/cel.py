@@ -409,9 +409,8 @@ class _Parser:
             kind, value = "int", int(token[0], 16 if token[0].startswith("0x") else 10)
             value = value if minus is None else -value
             if not INT_MIN <= value <= INT_MAX:
-                raise BadSyntax(
-                    token.start(), "this whole number is too large", "give it a decimal point, as in 1000.0"
-                )
+                hint = "give it a decimal point, as in 1000.0"
+                raise BadSyntax(token.start(), "this whole number is too large", hint)
         elif token.lastgroup == "double":
             kind, value = "double", float(token[0]) if minus is None else -float(token[0])
         else:
@@ -446,9 +445,8 @@ class _Parser:
             return BadSyntax(token.start(), "numbers without a sign are not known here", "leave the u out")
         if glued and token.lastgroup in ("text", "raw"):
             return BadSyntax(self._ended - 1, "bytes are not known here: the service has none", "write a text, '…'")
-        return BadSyntax(
-            token.start(), f"{named(found)} is not expected here", slip(source[: token.start()], found) or _UNEXPECTED
-        )
+        hint = slip(source[: token.start()], found) or _UNEXPECTED
+        return BadSyntax(token.start(), f"{named(found)} is not expected here", hint)
 
 
 def _text_of(token: _Token) -> str:

@@ -259,9 +259,8 @@ def _timestamp(value: str | int) -> Value:
             return EPOCH + timedelta(seconds=value)
     except (ValueError, OverflowError):
         pass  # it is told below
-    raise CannotEvaluate(
-        f"'{str(value)[:40]}' is no time; write it as 2026-01-31T00:00:00Z, to the microsecond at most"
-    )
+    hint = "write it as 2026-01-31T00:00:00Z, to the microsecond at most"
+    raise CannotEvaluate(f"'{str(value)[:40]}' is no time; {hint}")
 
 
 def duration_of(text: str) -> timedelta:

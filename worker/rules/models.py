@@ -156,9 +156,8 @@ def _watchable(text: str, asked: ValidationInfo) -> str:
     if text in known:
         return text
     if text in MADE:
-        raise Slip(
-            f"'{text}' cannot be watched", f"ask for it in `when`: a condition on {text} is true or not", code="fact"
-        )
+        hint = f"ask for it in `when`: a condition on {text} is true or not"
+        raise Slip(f"'{text}' cannot be watched", hint, code="fact")
     head, _, tail = text.partition(".")
     name = f"'{text}' is no fact that can be watched"
     if text in EVENT_FIELDS:

@@ -152,9 +152,8 @@ class Door:
         if (name := name_from_proxy(keys, headers, peer)) is not None:
             known = keys.users.get(name)
             if known is None:
-                return _refused(
-                    403, "Whom the proxy names must stand under web.users in the config, and only once here."
-                )
+                words = "Whom the proxy names must stand under web.users in the config, and only once here."
+                return _refused(403, words)
             return Visitor(name=name, how="proxy", may=known.may, up_to=known.up_to)
         guess = crowded and given and digest(given) not in self._known
         overrun = guess and self._line.locked()
