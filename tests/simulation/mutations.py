@@ -265,7 +265,10 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             f"{LIFE}:advance",
             (
-                "unknown = _became_unknown(write, reason, why, policy, now, monotonic)",
+                (
+                    'unknown = _became_unknown(write, reason, f"{why}; whether it took effect is not known", '
+                    "policy, now, monotonic)"
+                ),
                 AS_IF_NOT_SENT,
             ),
         ),
@@ -1133,7 +1136,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a renamed partner begins as a new one",
         why="what was done for it under its former name is done once more, unasked",
-        applied=flaw("worker.engine.partners:Identities._note_renamed", ("record not in (None, seen)", "True")),
+        applied=flaw("worker.engine.partners:Identities._note_renamed", ("record in (None, seen)", "False")),
         tested_by="tests/engine/test_partners_change.py",
     ),
     Mutant(

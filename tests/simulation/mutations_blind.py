@@ -136,7 +136,7 @@ _BLIND: tuple[Mutant, ...] = (
         ),
         applied=flaw(
             "worker.writes.life:_not_sent",
-            ("        uncounted=write.uncounted + 1,\n        denied=denied,", "        denied=denied,"),
+            ("uncounted=uncounted, denied=denied", "denied=denied"),
         ),
         tested_by="tests/unit/writes/test_attempts.py",
     ),
@@ -307,8 +307,8 @@ _BLIND: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.writes.life:_undone",
             (
-                ("        and read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()\n    )"),
-                "        and read.began >= settling.ended\n    )",
+                "read.began - settling.ended - settling.late_s >= policy.settle.total_seconds()",
+                "read.began >= settling.ended",
             ),
         ),
         tested_by="tests/unit/writes/test_overtaking.py::test_a_read_that_may_lag_sends_nothing_anew",
@@ -318,7 +318,7 @@ _BLIND: tuple[Mutant, ...] = (
         why="halt returns while a pre-flight is under way; the write is recorded as sending after it",
         applied=flaw(
             "worker.guards:held_in_transaction",
-            ("for guard in (halted, target_free):", "for guard in (target_free,):"),
+            ("halted(situation) or target_free(situation)", "target_free(situation)"),
         ),
         shown_by=(plain("one rule halted"),),
     ),
@@ -552,7 +552,7 @@ _BLIND: tuple[Mutant, ...] = (
         why="one attempt was made, a person says --not-applied: up to three more follow by themselves",
         applied=flaw(
             "worker.writes.life:_verdict",
-            ("extra = write.counted + 1 - policy.max_attempts", "extra = write.extra_attempts + 1"),
+            ("write.counted + 1 - policy.max_attempts", "write.extra_attempts + 1"),
         ),
         tested_by="tests/unit/writes/test_people.py::test_not_applied_grants_exactly_one_more_attempt",
     ),

@@ -259,10 +259,10 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
     if isinstance(event, TargetRead):
         return _after_read(write, settling or Settling(ended=monotonic), event, policy, at)
     if isinstance(event, FoundSending):
-        reason, what = "crash", "the process ended while this write was being sent"
+        reason, why = "crash", "the process ended while this write was being sent"
         if event.late_s:
-            reason, what = "takeover", "the replica that was sending this write is gone"
-        unknown = _became_unknown(write, reason, f"{what}; whether it took effect is not known", policy, now, monotonic)
+            reason, why = "takeover", "the replica that was sending this write is gone"
+        unknown = _became_unknown(write, reason, f"{why}; whether it took effect is not known", policy, now, monotonic)
         return replace(unknown, settling=Settling(ended=monotonic, late_s=event.late_s))
     if isinstance(event, TaskFailed):
         return _task_failed(write, settling, event, now)
