@@ -1,6 +1,7 @@
 """A database that was put back, or is another server's: what a replica keeps on its disk shows it, and nobody sends."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,8 +61,12 @@ def test_what_was_sent_by_is_kept_before_the_byte_and_found_again(url: str, tmp_
 def test_nothing_is_sent_where_that_cannot_be_kept(url: str, tmp_path: Path) -> None:
     with replica(url, tmp_path / "state") as ledger:
         (tmp_path / "state").rename(tmp_path / "gone")
+        send(ledger)
+        assert (tmp_path / "state" / "ledger.json").exists(), "what it knows it knows without the folder, too"
+        shutil.rmtree(tmp_path / "state")
+        (tmp_path / "state").write_text("in its place")
         with pytest.raises(SendingUnmarked, match=r"ledger\.json cannot be written"):
-            send(ledger)
+            send(ledger, 2)
 
 
 def test_a_running_replica_sends_no_more_from_a_ledger_that_forgot_and_goes_on_once_it_is_accepted(

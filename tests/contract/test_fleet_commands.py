@@ -119,3 +119,27 @@ def test_a_probe_asks_nothing_beside_a_replica(fleet: Fleet) -> None:
 def test_a_ledger_in_a_file_has_no_fleet(tmp_path: Path) -> None:
     done = call("fleet", config=settle_in(tmp_path))
     assert (done.code, "is a file" in done.err) == (2, True)
+
+
+def test_a_published_set_that_no_replica_takes_up_is_told_of_wherever_somebody_looks(fleet: Fleet) -> None:
+    error, listed = "unknown fact 'mine'", spelled(fleet.now)
+    rules: Json = {"hash": "the one before", "ids": ["r"], "error": error, "refused_at": listed}
+    fleet.replica("a1", fleet.now, partners={ACME: {"last_ok_at": listed}, OTHER: {"last_ok_at": listed}}, rules=rules)
+    fleet.own(ACME, "a1")
+    fleet.own(OTHER, "a1")
+    fleet("rules", "publish")
+    assert f"a replica decides nothing under them: {error}" in " ".join(fleet("status").out.split())
+    healthy = fleet("status", "--healthy")
+    assert (healthy.code, error in healthy.err) == (1, True)
+
+
+def test_a_partner_is_not_made_known_by_the_name_that_somebody_resumes(fleet: Fleet) -> None:
+    assert fleet("resume", "--partner", "harbour", "--because", "go on").code == 1
+    known = [one["partner"] for one in fleet("fleet", "--format", "json").json["partners"]]
+    assert known == [ACME, OTHER]
+
+
+def test_what_is_not_amiss_is_not_accepted_beside_replicas_that_run(fleet: Fleet) -> None:
+    fleet.replica("a1", fleet.now)
+    done = fleet("ledger", "accept-restore", "--in-step")
+    assert (done.code, "stop them first" in done.err) == (3, True)

@@ -102,8 +102,9 @@ def said_of_all(ledger: LedgerReader) -> dict[str, Json]:
     said: dict[str, Json] = {} if status is None else {**status.body}
     rules = {"generation": 0, **part_of(said, "rules")}
     if published is not None:
-        loaded_at, generation = spelled(published.at), published.generation
-        rules |= {"hash": hash_of(published.files), "loaded_at": loaded_at, "generation": generation}
+        found, loaded_at, generation = hash_of(published.files), spelled(published.at), published.generation
+        ids = rules.get("ids") if rules.get("hash") in (None, found) else None
+        rules |= {"hash": found, "loaded_at": loaded_at, "generation": generation, "ids": ids}
     return {
         **{name: said.get(name) for name in ("cycle_ms", "unreachable")},
         **{name: {**part_of(said, name)} for name in ("partners", "partners_held")},
@@ -159,6 +160,9 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
         return "no replica runs"
     if not found["running"]:
         return f"no daemon holds the ledger{f', and {refused}' if refused else ''}"
+    error = _mapping(found["rules"]).get("error") if "replicas" in found else None
+    if error:
+        return f"a replica decides nothing, because the published rules do not load: {error}"
     return str(refused) if refused else unhealthy(found, now, interval)
 
 
@@ -213,9 +217,11 @@ def _daemon(found: Mapping[str, Json], now: datetime) -> str:
 def _rules(rules: Mapping[str, Json], now: datetime) -> str:
     if not rules.get("loaded_at"):
         return "none loaded yet"
-    ids = rules.get("ids")
+    ids, when = rules.get("ids"), _ago(rules["loaded_at"], now, "loaded")
     names = [str(one) for one in ids] if isinstance(ids, list) else []
-    when = _ago(rules["loaded_at"], now, "loaded")
+    if ids is None and rules.get("generation"):
+        refused = f"; a replica decides nothing under them: {rules['error']}" if rules.get("error") else ""
+        return f"generation {rules['generation']} in force, {when}, hash {str(rules.get('hash'))[:12]}{refused}"
     return f"{len(names)} in force, {when}, hash {str(rules.get('hash'))[:12]}: {', '.join(names) or 'none'}"
 
 
@@ -223,7 +229,7 @@ def _files(rules: Mapping[str, Json], now: datetime, *, running: bool) -> str:
     """How the files as they are now stand to the rules in force."""
     if rules["files_hash"] == rules["hash"]:
         return "the same"
-    if rules["error"]:
+    if rules["error"] and "generation" not in rules:
         when = _ago(rules["refused_at"], now, "since") if rules["refused_at"] else ""
         return f"do not load {when}, so the last good rules stay in force: {rules['error']}"
     found = str(rules["files_hash"])

@@ -491,6 +491,7 @@ class Daemon:
                 last = "the last good set stays in force" if self._fleet is None else "this replica decides nothing"
                 self._record("rules_refused", f"{last}: {problem}")
                 self._reporter.alarm("rules_refused", error=str(problem))
+                self._save_status()
             return
         self._take_rules(rules, files)
 

@@ -362,6 +362,7 @@ class Identity:
 
     def _keep(self, kept: Kept) -> None:
         try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have taken it away
             _write_anew(self._file, json.dumps(asdict(kept)).encode())
         except OSError as error:
             hint = "free some space, or make `state_dir` writable; nothing is sent meanwhile"

@@ -44,7 +44,9 @@ TRUSTED = {
 """What the server must answer."""
 IN_A_FILE = "give it in a file that PGPASSFILE names, or in PGPASSWORD"
 HINTS = (
-    ("password", IN_A_FILE),
+    ("password retrieved from file", "correct the password in that file"),
+    ("password authentication failed", f"the password is wrong; {IN_A_FILE}"),
+    ("password", f"there is none for this host, database and user; {IN_A_FILE}"),
     ("no pg_hba.conf entry", "let this host and user in, in the server's pg_hba.conf"),
     ("permission denied", "give this user the right to it"),
     ("does not exist", "create it, or correct `ledger:`"),

@@ -307,12 +307,16 @@ class SqlLedger(LedgerReader):
         self, *, partner: PartnerId | None = None, rule: RuleId | None = None, because: str, by: str, at: datetime
     ) -> tuple[Halt, ...]:
         """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
+
+        def meant(connection: Connection) -> tuple[Halt, ...]:
+            found = active_halts(connection, at)
+            return tuple(one for one in found if partner in (None, one.partner) and rule in (None, one.rule))
+
+        with self._store.reading() as connection:
+            if not meant(connection):  # nor is a partner made known by its name alone
+                return ()
         with self._recording([partner]) as (connection, journal):
-            ended = tuple(
-                halt
-                for halt in active_halts(connection, at)
-                if (partner is None or halt.partner == partner) and (rule is None or halt.rule == rule)
-            )
+            ended = meant(connection)
             for halt in ended:
                 connection.execute(update(halts).where(halts.c.id == halt.id).values(resumed_at=at))
                 journal.add([Record(at=at, kind="resumed", why=because, partner=halt.partner, rule=halt.rule, by=by)])

@@ -87,6 +87,9 @@ def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, in_s
             raise refused
         if refused is None and not in_step:
             raise NotFound(f"nothing is amiss with {store.name}: there is nothing to accept", hint=IN_STEP_HINT)
+        if refused is None and store.place is None:
+            with store.reading() as connection:
+                _require_nobody(connection, store.name)
         why = str(refused or f"{store.name} and what shows its age were put back together, as somebody says")
         record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
         return _gone_on_with(store, record, restored)

@@ -193,11 +193,12 @@ def cron_remedy(text: str) -> str:
 def _latest(source: str, zone: str, minute: datetime) -> datetime | None:
     # Going backwards, the library leaves out where it begins, unless that lies within a second.
     begin = (minute + _JUST_AFTER).astimezone(ZoneInfo(zone))
-    found = next(CronSim(source, begin, reverse=True), None)
-    if found is None:
-        return None
     # Nor does it go back into an hour that comes twice.
-    return max([found, *takewhile(lambda one: one <= minute, _forward(source, zone, found))]).astimezone(UTC)
+    found = (
+        max([back, *takewhile(lambda one: one <= minute, _forward(source, zone, back))]).astimezone(UTC)
+        for back in CronSim(source, begin, reverse=True)
+    )
+    return next(found, None)
 
 
 @lru_cache(maxsize=KEPT_MAX)
