@@ -483,10 +483,10 @@ _ALL: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a restart counts as waiting",
-        why="what an earlier process had sent is as old as if this one had watched it all the time",
+        why="a row found in sending is as old as if this process had watched it all the time",
         applied=flaw(
-            "worker.engine.settle:Settler.settle",
-            ("ended=self._clock.monotonic()", "ended=self._clock.monotonic() - 12.0"),
+            f"{LIFE}:advance",
+            ("Settling(ended=monotonic, late_s=event.late_s)", "Settling(ended=monotonic - 12.0)"),
         ),
         shown_by=(at("pause", "write", "killed before the first byte"),),
     ),

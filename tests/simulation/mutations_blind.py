@@ -574,8 +574,8 @@ _BLIND: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.ledger.sql:SqlLedger.resume_halts",
             (
-                "if (partner is None or halt.partner == partner) and (rule is None or halt.rule == rule)",
-                ("if (partner is None or halt.partner in (None, partner)) and (rule is None or halt.rule == rule)"),
+                "partner in (None, one.partner) and rule in (None, one.rule)",
+                "(partner in (None, one.partner) or one.partner is None) and rule in (None, one.rule)",
             ),
         ),
         tested_by="tests/unit/ledger/test_halts.py::test_resuming_ends_only_what_it_names[file]",

@@ -7,7 +7,7 @@ records nothing new and waits for what is in flight.
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,6 +26,7 @@ from worker.model.commits import Commit, DaemonStatus, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, OwnershipLost, StateConflict, WorkerError
 from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
+from worker.model.writes import Write
 
 FAILING_AFTER = timedelta(minutes=1)
 """A poll that failed is nothing: the next one comes in seconds. When none gets through for so long, nothing is decided
@@ -195,7 +196,6 @@ class Daemon:
             beside.append(asyncio.ensure_future(self._end_after(lasting)))
         try:
             self._save_status()
-            self._look_back()
             await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))
             partners = await self._signed_in()
             if partners:
@@ -218,11 +218,11 @@ class Daemon:
             if sharing is not None:
                 sharing.cancel()
 
-    def _look_back(self) -> None:
-        """What an earlier process was sending is not known to be so any more, whoever is named now, and when."""
-        with suppress(LedgerUnwritable):
-            writes = self._ledger.open_writes() if self._fleet is None else ()
-            for partner in {write.key.partner for write in writes if write.state == "sending"}:
+    def _look_back(self, writes: Iterable[Write]) -> None:
+        """What an earlier process was sending for whom nobody watches is not known to be so any more."""
+        watched = {state.partner for state in self._partners}
+        for partner in {write.key.partner for write in writes if write.state == "sending"} - watched:
+            if self._fleet is None and not self._partners.in_flight(partner):
                 self._cycle.load(partner)
 
     def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
@@ -333,6 +333,7 @@ class Daemon:
         with suppress(LedgerUnwritable, StateConflict):
             of = (None,) if self._fleet is None else sorted(self._fleet.owned.difference(self._own(named)))
             writes = [write for partner in of for write in self._ledger.open_writes(partner)]
+            self._look_back(writes)
             within = self._settings.evidence_within
             self._ledger.apply(Commit(at=now, moves=held_while_gone(writes, named, now, within, self._held)))
 
@@ -456,6 +457,8 @@ class Daemon:
                 self._unreachable = str(problem)
                 self._reporter.alarm("service_unreachable", error=str(problem), again_in=wait.total_seconds())
                 self._save_status()
+                with suppress(LedgerUnwritable):
+                    self._look_back(self._ledger.open_writes())
                 await self._or_stop(self._clock.sleep(wait.total_seconds()))
                 wait = min(SIGN_IN_AGAIN_MAX, wait * 2)
                 continue
