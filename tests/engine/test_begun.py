@@ -3,6 +3,7 @@ stronger wish, not by `again`."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,14 @@ rules:
     when: event.status == 'cancelled'
     do: [reset_setup, {notify: begun anew}]
 """
+
+
+async def begun(here: Town, what: str, *, within: float = 60, **change: Any) -> None:  # noqa: ANN401 - fields of an event
+    """A change whose first write is confirmed, and whose note, the next one, goes on failing."""
+    await here.run(6)
+    here.notebook.fails = 10_000
+    here.set("e1", **change)
+    await here.until(lambda: here.states()[:1] == ["confirmed"], what, within)
 
 
 async def an_hour(here: Town) -> None:
@@ -58,10 +67,7 @@ async def asked_again(here: Town) -> None:
 async def test_what_is_computed_from_what_it_wrote_is_not_written_once_more_unasked(
     here: Town, meanwhile: Callable[[Town], Awaitable[None]]
 ) -> None:
-    await here.run(6)
-    here.notebook.fails = 10_000
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 60)
+    await begun(here, "raised", frontend_status="FLAGGED")
     await an_hour(here)
     await meanwhile(here)
     here.notebook.fails = 0
@@ -73,10 +79,7 @@ async def test_what_is_computed_from_what_it_wrote_is_not_written_once_more_unas
 
 @in_town(world(draft("e1")), ANEW)
 async def test_what_no_read_shows_is_not_made_once_more_unasked(here: Town) -> None:
-    await here.run(6)
-    here.notebook.fails = 10_000
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states()[:1] == ["confirmed"], "reset", 60)
+    await begun(here, "reset", status="cancelled")
     here.rules.current = rule_set(ANEW.replace("begun anew", "reset"))
     await here.run(60)
     assert len(here.effects("reset_setup")) == 1
@@ -87,10 +90,7 @@ def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(tmp_path: Path) -> N
     rules = ANEW.replace("reset_setup", "pause")
 
     async def script(here: Town) -> None:
-        await here.run(6)
-        here.notebook.fails = 10_000
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states()[:1] == ["confirmed"], "paused", 60)
+        await begun(here, "paused", status="cancelled")
         here.rules.current = rule_set(rules.replace("begun anew", "paused"))
         here.notebook.fails = 0
         await here.run(60)
@@ -116,10 +116,7 @@ AT = MORE.replace("    cooldown: 1h\n", "    at: '*/30 * * * *'\n")
 
 @in_town(world(draft("e1", total_budget=100)), AT)
 async def test_each_time_of_at_is_a_firing_of_its_own_and_none_asks_for_what_another_one_did(here: Town) -> None:
-    await here.run(6)
-    here.notebook.fails = 10_000
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 3000)
+    await begun(here, "raised", within=3000, frontend_status="FLAGGED")
     here.rules.current = rule_set(AT.replace("raised", "raised by a fifth"))
     here.notebook.fails = 0
     await here.run(1900)
@@ -130,10 +127,7 @@ async def test_each_time_of_at_is_a_firing_of_its_own_and_none_asks_for_what_ano
 async def test_what_was_begun_waits_too_once_it_was_rejected_and_is_asked_for_again(
     here: Town,
 ) -> None:
-    await here.run(6)
-    here.notebook.fails = 10_000
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states()[:1] == ["confirmed"], "raised", 60)
+    await begun(here, "raised", frontend_status="FLAGGED")
     await an_hour(here)
     await edited(here)
     here.decide(rejected)

@@ -174,10 +174,10 @@ def _path_and_query(get: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 def _confirmation(answer: FactAnswer) -> tuple[Json, Gaps]:
     """What a rule's own ``confirm`` reads, as it is, with its status: what it says of the write is for the rule's
     condition to tell; of a part of a list it could tell nothing. ``full``: one may have been cut off in silence."""
-    lists = list(lists_in(answer.content))
-    for items in lists:
-        answer.whole_list(items, "a list that confirm reads")
-    cut = any(full(leaf_of(items, answer.content, answer.reply.headers)) for items in lists)
+    leaves = [leaf_of(items, answer.content, answer.reply.headers) for items in lists_in(answer.content)]
+    for leaf in leaves:
+        must_be_whole(leaf, "a list that confirm reads")
+    cut = any(map(full, leaves))
     return {"status": answer.reply.status, "body": answer.content, **({"full": True} if cut else {})}, NO_GAPS
 
 
