@@ -229,6 +229,19 @@ async def test_a_port_that_is_taken_is_named() -> None:
                 pass
 
 
+async def test_no_answer_of_a_kept_connection_waits_until_its_head_has_been_acknowledged() -> None:
+    took = []
+    async with (
+        serving(Twin(demo_world()), clock=time.monotonic, sleep=anyio.sleep) as address,
+        httpx.AsyncClient(base_url=address.base_url, trust_env=False) as client,
+    ):
+        for _ in range(30):
+            began = time.monotonic()
+            await client.get("/status/")
+            took.append(time.monotonic() - began)
+    assert min(took[10:]) < 0.035, "a reader's system acknowledges after 40 ms"
+
+
 async def test_a_hanging_client_does_not_keep_the_server_from_ending(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     async with wired("socket") as it:

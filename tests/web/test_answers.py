@@ -4,6 +4,7 @@ import asyncio
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -370,6 +371,16 @@ async def test_who_would_wait_too_long_is_turned_away() -> None:
 def test_a_port_that_is_taken_is_said_at_once() -> None:
     with listening("127.0.0.1", 0) as taken, pytest.raises(UsageError, match=r"web\.listen: 127\.0\.0\.1"):
         listening("127.0.0.1", taken.getsockname()[1])
+
+
+def test_no_answer_of_a_kept_connection_waits_until_its_head_has_been_acknowledged(shown: Scene) -> None:
+    took = []
+    with httpx.Client(base_url=shown.address, auth=("ann", PASSWORD), trust_env=False) as client:
+        for _ in range(30):
+            began = time.perf_counter()
+            client.get("/metrics")
+            took.append(time.perf_counter() - began)
+    assert min(took[10:]) < 0.035, "a reader's system acknowledges after 40 ms"
 
 
 def test_a_page_that_falls_over_is_told_of_and_ends() -> None:

@@ -316,6 +316,7 @@ async def serving(service: Twin, *, clock: Clock, sleep: Sleep, port: int = 0) -
     )
     server = InnerServer(config)
     with _listening(port) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited; else a body waits for its head
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield Address(port=listener.getsockname()[1])

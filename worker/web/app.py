@@ -183,10 +183,12 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises `UsageError` where it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=CONNECTIONS_MAX)
+        listener = socket.create_server((host, port), family=family, backlog=CONNECTIONS_MAX)
     except OSError as error:
         hint = "another program has it, or the address is not this machine's; choose another one in web.listen"
         raise UsageError(f"web.listen: {host}:{port} cannot be had: {error.strerror or error}", hint=hint) from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited; else a body waits for its head
+    return listener
 
 
 # Tells browsers that there is something new to see, so that none has to ask again and again (server-sent events).
