@@ -251,8 +251,8 @@ def own(folder: Path, tests: list[list[Test]], town: Town, interpreter: Path) ->
 
 
 TARGETS = (
-    (0, "cloud-custodian, value filters", 150.0),
-    (1, "cloud-custodian, value filters", 3.0),
+    (0, "cloud-custodian, value filters", 100.0),
+    (1, "cloud-custodian, value filters", 5.0),
     (1, "rule-engine", 9.0),
     (1, "Jinja2 conditions", 12.0),
 )

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from multiprocessing.connection import Connection
@@ -98,11 +98,12 @@ def serve(pipe: Connection) -> None:
 
 
 def cpu_s(*processes: int) -> float:
-    """Processor seconds of these so far."""
+    """Processor seconds of these so far, with what those had that they started and that have ended."""
     used = 0
     for pid in processes:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-        used += int(fields[11]) + int(fields[12])
+        with suppress(FileNotFoundError):  # it ended just now, and counts for who started it
+            fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+            used += sum(map(int, fields[11:15]))
     return used / TICKS
 
 
@@ -194,12 +195,14 @@ def main() -> None:
         met_s = time.monotonic() - began
         owners = owned(Path(name))
 
-        sides = {
-            "workers": [one.pid for one in started],
-            "PostgreSQL": of_server(server),
-            "simulator": [simulator.pid or 0],
-        }
-        used = {side: cpu_s(*processes) for side, processes in sides.items()}
+        def used() -> dict[str, float]:
+            return {
+                "workers": cpu_s(*(one.pid for one in started)),
+                "PostgreSQL": cpu_s(*of_server(server)),
+                "simulator": cpu_s(simulator.pid or 0),
+            }
+
+        before = used()
         commits, began = counted(server)
         asked()
         for turn in range(round(SECONDS * CANCELLED)):
@@ -208,7 +211,7 @@ def main() -> None:
         requests, lists, _, _ = asked()
         commits_after, ended = counted(server)
         took = ended - began
-        used = {side: cpu_s(*processes) - used[side] for side, processes in sides.items()}
+        after = used()
         memory = [megabytes(one.pid) for one in started]
 
         ends = time.monotonic() + SETTLED_WITHIN_S
@@ -226,7 +229,8 @@ def main() -> None:
     print(f"| MB of a worker | {min(memory):.0f} | {statistics.median(memory):.0f} | | {max(memory):.0f} |")
     print(f"lists a second: {len(lists) / took:.0f} of {PARTNERS / 3:.0f}; requests a second: {requests / took:.0f}")
     print(f"commits a second: {(commits_after - commits) / took:.0f}")
-    for side, seconds in used.items():
+    for side in after:
+        seconds = after[side] - before[side]
         each_ms = 1e3 * seconds / took / PARTNERS
         print(f"CPU of {side}: {100 * seconds / took:.0f}% of one core, {each_ms:.2f} ms a partner and second")
     sent, effects, repeated = (int(str(books[one])) for one in ("writes_sent", "effects", "repeated"))
