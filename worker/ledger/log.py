@@ -127,30 +127,6 @@ def _wrong(record: Mapping[str, Json], last: Head) -> str:
     return "" if record.get("hash") == _hash_or_none(record) else f"record {seq} was changed after it was written"
 
 
-def verify_to(records: Iterable[Mapping[str, Json]], known: int, chain: str = "") -> ChainBreak | None:
-    """The first place where a chain as it is read does not hold, or ends before the record that it is known to have
-    had.
-
-    A record that cannot be read at all (`ValueError`) is such a place.
-    """
-    count = 0
-
-    def counted() -> Iterator[Mapping[str, Json]]:
-        nonlocal count
-        for record in records:
-            yield record
-            count += 1
-
-    try:
-        _, found = verified(counted())
-    except ValueError as error:
-        return ChainBreak(seq=count + 1, why=f"a record after seq {count} cannot be read: {error}", chain=chain)
-    if found is None and known > count:
-        why = f"the log ends at seq {count}, and it had reached seq {known}: the end was cut off"
-        return ChainBreak(seq=count + 1, why=why, chain=chain)
-    return found
-
-
 def _hash_or_none(record: Mapping[str, Json]) -> str | None:
     try:
         return hash_of(record)
@@ -287,6 +263,14 @@ def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
             raise ValueError(f"{name} is not spelled as it was written")
         body[name] = value
     return body
+
+
+def printed_or_broken(row: Row[tuple[object, ...]]) -> Mapping[str, Json]:
+    """The same, to be verified: what cannot be read has no hash that anything could have."""
+    try:
+        return printed(row)
+    except ValueError:
+        return {"chain": row.chain, "seq": row.seq, "prev": row.prev}
 
 
 def _body(record: Record, end: Head, replica: str) -> dict[str, Json]:

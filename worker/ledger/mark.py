@@ -215,16 +215,14 @@ def refusal(store: Store) -> NotSafe | None:
     return None
 
 
-def marked_to(store: Store) -> int:
-    """The seq that the ledger's own mark had reached; 0 where there is none that says one (see `refusal`)."""
-    if store.place is None:
-        return 0
+def marked_to(store: Store) -> Head:
+    """How far the ledger's own mark says that it had come; 0 where there is none that says so (see `refusal`)."""
     try:
-        mark = read_mark(store.place)
+        mark = None if store.place is None else read_mark(store.place)
     except NotSafe:
-        return 0
-    own = mark is not None and mark.ledger_id in {str(found) for (found,) in store.rows(_ID)}
-    return mark.seq if mark is not None and own else 0
+        return Head()
+    own = mark is not None and mark.ledger_id in {found for (found,) in store.rows(_ID)}
+    return Head(seq=mark.seq, hash=mark.hash) if mark is not None and own else Head()
 
 
 def compared(connection: Connection, place: LedgerPlace, mark: Mark | None) -> str:

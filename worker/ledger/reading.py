@@ -35,7 +35,17 @@ from sqlalchemy import (
 
 from worker.ledger import tables
 from worker.ledger.database import SqliteStore, Store, Values, code_of, memory_store, on_failure, reading_store
-from worker.ledger.log import ALL_RECORDS, OF_ALL, Head, end_of_chain, ends_of, narrowed, printed, verify_to
+from worker.ledger.log import (
+    ALL_RECORDS,
+    OF_ALL,
+    Head,
+    end_of_chain,
+    ends_of,
+    narrowed,
+    printed,
+    printed_or_broken,
+    verified,
+)
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
 from worker.ledger.places import files_of, sync_folder
@@ -449,17 +459,19 @@ class LedgerReader:
         return refusal(self._store)
 
     def verify(self) -> ChainBreak | None:
-        """Recomputes every chain, up to where the ledger and its mark say that it ends, and no further."""
-        with self._store.reading() as connection:  # first: a daemon may go on meanwhile
-            ends = {chain: head.seq for chain, head in ends_of(connection).items()}
+        """Recomputes every chain up to where the ledger and its mark say that it ends, and no further."""
+        marked = marked_to(self._store)  # first: a daemon may go on meanwhile
+        with self._store.reading() as connection:
+            ends = ends_of(connection)
             longest = connection.execute(select(_L.chain, func.max(_L.seq)).group_by(_L.chain)).all()
-        known = {**ends, OF_ALL: max(marked_to(self._store), ends.get(OF_ALL, 0))}
-        each = ((map(printed, self._records(LogFilter(chain=chain))), to, chain) for chain, to in known.items())
-        found = next((broken for one in each if (broken := verify_to(*one)) is not None), None)
-        longer = (one for one in longest if one[1] > ends.get(one[0], 0))
-        for chain, _ in longer if found is None else ():
-            why = "there is more than its partner's row says: the row was put back, or somebody added to the log"
-            return ChainBreak(seq=ends.get(chain, 0) + 1, why=why, chain=chain)
+        rows = (row for end in ends.values() for row in self._records(LogFilter(chain=end.chain, limit=end.seq)))
+        beyond = [marked] if marked.seq > ends.get(OF_ALL, Head()).seq else []
+        _, found = verified(map(printed_or_broken, rows), [*ends.values(), *beyond])
+        for chain, seq in longest if found is None else ():
+            end = ends.get(chain, Head(chain=chain))
+            if seq > end.seq:
+                why = "there is more than its partner's row says: the row was put back, or somebody added to the log"
+                return ChainBreak(seq=end.seq + 1, why=why, chain=chain)
         return found
 
     # what explains

@@ -110,14 +110,14 @@ def test_a_log_that_was_cut_off_with_its_mark_taken_away_is_not_said_to_hold(con
     with open_ledger(config.parent) as ledger:
         sent(ledger, planned(ledger, plan(key(2, event="e2")))[0], after(1))
     run_sql(config, "DELETE FROM action_log WHERE seq > 2")
-    assert "the log ends at seq 2, and it had reached seq 4" in call("log", "--verify", config=config).out
+    assert "it ends at record 2 and has no record 4" in call("log", "--verify", config=config).out
     without_mark(config.parent)
 
     done = call("log", "--verify", config=config)
 
     assert done.code == 1
     assert "the chain holds: " not in done.out
-    assert "the end was cut off" in done.out, "the ledger itself says where its chain ends"
+    assert "its end was cut off" in done.out, "the ledger itself says where its chain ends"
 
 
 def test_a_backup_in_the_place_of_the_ledger_is_said_by_status_to_be_one(config: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_backup_in_the_place_of_the_ledger_is_said_by_status_to_be_one(config:
 
     assert "was restored or lost records" in call("status", "--format", "json", config=config).json["ledger_refused"]
     assert call("status", "--healthy", config=config).code == 1
-    assert "the end was cut off" in call("log", "--verify", config=config).out
+    assert "its end was cut off" in call("log", "--verify", config=config).out
 
 
 def test_a_broken_chain_is_said_to_be_broken_whatever_its_mark_says(config: Path) -> None:

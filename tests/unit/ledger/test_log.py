@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from tests.unit.ledger.examples import (
     ACME,
@@ -23,6 +24,7 @@ from tests.unit.ledger.examples import (
 from worker.ledger.log import FIELDS, hash_of, verified
 from worker.ledger.reading import PAGE_RECORDS, open_reading
 from worker.ledger.sql import SqlLedger
+from worker.ledger.tables import action_log
 from worker.model.commits import ChainBreak, Commit, LogFilter, Record
 from worker.model.facts import EventId, Json, PartnerId
 
@@ -167,6 +169,20 @@ def test_verify_names_the_first_bad_record(
         found = reader.verify()
     assert isinstance(found, ChainBreak), reason
     assert found.seq == seq, reason
+
+
+def test_a_last_record_that_was_changed_together_with_its_hash_is_found(ledger: SqlLedger) -> None:
+    story(ledger)
+    *_, last = ledger.log(LogFilter())
+    forged = hash_of({**last, "why": "nothing happened"})
+    with ledger._store.writing() as connection:
+        here = action_log.c.seq == last["seq"]
+        connection.execute(update(action_log).where(here).values(why="nothing happened", hash=forged))
+
+    found = ledger.verify()
+
+    assert found is not None, "no record follows that would show it; how the log ended is known beside it"
+    assert (found.seq, "another hash" in found.why) == (last["seq"], True)
 
 
 TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(['"\\\x00\x1f\x7f\u2028é😀', "\ud800", ""])
