@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, text, update
+from sqlalchemy import delete, insert, select, text, update
 
 from tests.calling import call, settle_in
 from tests.contract.postgres import Server, running
-from tests.unit.ledger.examples import NOW, after, become, key, plan, planned, sent
+from tests.unit.ledger.examples import ACME, NOW, after, become, key, memory, plan, planned, sent
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.ledger.tables import replicas, revision_table
-from worker.model.commits import LogFilter
+from worker.ledger.tables import metadata, replicas, revision_table
+from worker.model.commits import Commit, LogFilter
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
 from worker.model.facts import Json
 
@@ -45,6 +45,50 @@ def put_back(url: str, ledger: SqlLedger) -> None:
     with SqlLedger.open(url, clock_now=lambda: NOW) as other, other._store.writing() as connection:
         connection.execute(text("DELETE FROM action_log WHERE id > 1"))
     ledger._store.close()
+
+
+@contextmanager
+def put_back_beneath(url: str) -> Iterator[None]:
+    """What happens meanwhile is undone, as by a dump that is played back into the tables: no connection ends."""
+    with SqlLedger.open(url, clock_now=lambda: NOW) as other:
+        with other._store.writing() as connection:
+            was = {table: connection.execute(select(table)).mappings().all() for table in metadata.sorted_tables}
+        yield
+        with other._store.writing() as connection:
+            for table, rows in was.items():
+                connection.execute(delete(table))
+                if rows:
+                    connection.execute(insert(table), rows)
+
+
+def test_what_was_put_back_beneath_an_open_connection_is_noticed_by_the_next_transaction(
+    url: str, tmp_path: Path
+) -> None:
+    config = settle_in(tmp_path, CONFIG.format(url=url))
+    with replica(url, tmp_path / "one") as ledger:
+        (write,) = planned(ledger)
+        with put_back_beneath(url):
+            become(ledger, sent(ledger, write, after(1)), "applied", after(2))
+        ledger.mark_words()
+        assert ledger.open_writes() == (write,), "nothing that was read says that it was sent"
+
+        with pytest.raises(LedgerUnwritable, match="was restored: record 3 of partner-id-acme"):
+            sent(ledger, write, after(3))
+
+        planned(ledger, plan(key(2)))
+        with pytest.raises(LedgerUnwritable, match="was restored"):
+            sent(ledger, write, after(4))
+        assert "was restored" in call("status", config=config).out, "it is noted for all"
+        assert call("ledger", "accept-restore", config=config).code == 0
+        send(ledger, 3)
+
+
+def test_what_commands_add_to_a_partners_chain_keeps_no_replica_from_going_on(url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path / "one") as ledger, SqlLedger.open(url, clock_now=lambda: NOW) as other:
+        ledger.apply(Commit(at=NOW, memory=(memory(0),)))
+        for number in (1, 2):
+            other.append_halt(partner=ACME, because="a look first", by="ann", at=NOW)
+            send(ledger, number)
 
 
 def test_what_was_sent_by_is_kept_before_the_byte_and_found_again(url: str, tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ def recording(
 
 class Journal:
     """The ends of chains within one writing transaction, held so that nobody else goes on from them. Nothing is stored
-    before `flush`. ``owners``: whose the partners are, while they are held; ``added``: every record of it."""
+    before `flush`. ``ends``: of each chain; ``owners``: whose the partners are, while they are held; ``added``: every
+    record of it."""
 
     def __init__(self, connection: Connection, chains: Sequence[str], replica: str = "") -> None:
         self._connection = connection
@@ -208,14 +209,14 @@ class Journal:
         if len(held) < len(chains):
             connection.execute(_MAKE, [{"partner": chain} for chain in chains])
             held = [row for chain in chains for row in connection.execute(_HOLD, {"of": chain})]
-        self._ends = {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in held}
+        self.ends = {row.partner: Head(seq=row.seq, hash=row.hash, chain=row.partner) for row in held}
         self.owners = {row.partner: Owner(replica=row.owner, epoch=row.epoch) for row in held}
         self.added: list[Record] = []
         self._rows: list[dict[str, Json]] = []
 
     def end(self, partner: str | None) -> Head:
         """The end of the chain in which a partner's records are."""
-        return self._ends[partner if partner in self._ends else OF_ALL]
+        return self.ends[partner if partner in self.ends else OF_ALL]
 
     def add(self, records: Iterable[Record]) -> None:
         """Appends records in their order."""
@@ -224,14 +225,14 @@ class Journal:
             end = self.end(record.partner)
             body = _body(record, end, self._replica)
             now = replace(end, seq=end.seq + 1, hash=hash_of(body))
-            self._ends[end.chain] = now
+            self.ends[end.chain] = now
             self._rows.append({**body, **{name: _text(body[name]) for name in JSON_FIELDS}, "hash": now.hash})
 
     def flush(self) -> None:
         """Writes what was added."""
         if self._rows:
             self._connection.execute(_ADD, self._rows)
-            ends = (self._ends[chain] for chain in dict.fromkeys(str(row["chain"]) for row in self._rows))
+            ends = (self.ends[chain] for chain in dict.fromkeys(str(row["chain"]) for row in self._rows))
             rows = [{"partner": end.chain, "seq": end.seq, "hash": end.hash} for end in ends]
             self._connection.execute(_SAVE_END, rows)
             self._rows = []

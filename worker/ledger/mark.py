@@ -15,13 +15,14 @@ where it came first; or the file was damaged, and what is left may be the older 
 
 A ledger on a server has no file beside it. So each replica keeps on its own disk the ledger's id, the server's, and the
 last record of each chain: of its own before the byte leaves, and of all every few seconds. It looks for them at each
-connection. What is missing is noted in the ledger, and no replica sends until somebody has accepted it.
+connection, and in each transaction for what it stored last itself of the partner. What is missing is noted in the
+ledger, and no replica sends until somebody has accepted it.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -271,11 +272,11 @@ _META = select(meta.c.ledger_id, meta.c.superseded, meta.c.refused)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a replica knows. ``chains``: number and hash of the last record in each that it sent by or has seen."""
+    """What a replica knows. ``chains``: the last record in each that it sent by or has seen."""
 
     ledger_id: str
     server: str
-    chains: Mapping[str, tuple[int, str]]
+    chains: Mapping[str, Head]
 
 
 class Identity:
@@ -285,6 +286,7 @@ class Identity:
         self._file = folder / FILE
         self._kept = _read(self._file)
         self._met = False
+        self._left: dict[str, Head] = {}
 
     def meet(self, connection: Connection) -> None:
         """Looks whether the ledger behind a connection is the one that is known, and has forgotten nothing; what is
@@ -302,15 +304,33 @@ class Identity:
         if found.refused is not None:
             raise LedgerUnwritable(found.refused, hint=f"nothing is sent: {ACCEPT_HINT}")
 
+    def require_whole(self, connection: Connection, ends: Collection[Head]) -> None:
+        """Raises `LedgerUnwritable` where a chain lacks what this process `left` in it: the ledger was put back beneath
+        its connection. The next one is met, and what is missing is noted then."""
+        known = [self._left.get(end.chain, end) for end in ends]
+        moved_on = [one for one in known if one not in ends]
+        why = _missing(connection, moved_on) if moved_on else None
+        if why is not None:
+            self.reached(moved_on)
+            connection.invalidate()
+            raise LedgerUnwritable(f"the ledger was restored: {why}", hint="nothing is stored; it is looked at anew")
+
+    def left(self, ends: Iterable[Head]) -> None:
+        """Remembers, as long as the connection lasts, how this process left the chains of its partners."""
+        self._left.update({end.chain: end for end in ends if end.chain and end.seq})
+
     def reached(self, ends: Iterable[Head]) -> None:
-        """Remembers the ends of chains, durably. Raises `LedgerUnwritable` where that cannot be done."""
+        """Remembers the ends of chains, durably, where they are further than what is known. Raises `LedgerUnwritable`
+        where that cannot be done."""
         if self._kept is None:
             return
-        chains = {**self._kept.chains, **{end.chain: (end.seq, end.hash) for end in ends}}
-        if chains != self._kept.chains:
-            self._keep(replace(self._kept, chains=chains))
+        known = self._kept.chains
+        further = {end.chain: end for end in ends if end.chain not in known or end.seq > known[end.chain].seq}
+        if further:
+            self._keep(replace(self._kept, chains={**known, **further}))
 
     def _compare(self, connection: Connection) -> None:
+        self._left = {}
         found, server = connection.execute(_META).one(), str(connection.execute(_SERVER).scalar_one())
         kept = self._kept
         if kept is None:
@@ -350,28 +370,37 @@ class Identity:
         """What shows that the ledger is not what it was; None where nothing does."""
         if kept.server != server:
             return f"its server is {server}, and was {kept.server}"
-        ends = [(chain, seq, digest) for chain, (seq, digest) in kept.chains.items()]
-        columns = (action_log.c.chain, action_log.c.seq, action_log.c.hash)
-        there = {tuple(row) for row in connection.execute(select(*columns).where(tuple_(*columns).in_(ends)))}
-        for end in ends:
-            if end not in there:
-                return f"record {end[1]} of {end[0] or 'the fleet'}, which a replica has seen, is not in it"
-        return None
+        return _missing(connection, kept.chains.values())
 
     def _keep(self, kept: Kept) -> None:
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have taken it away
-            _write_anew(self._file, json.dumps(asdict(kept)).encode())
+            chains = {chain: (end.seq, end.hash) for chain, end in kept.chains.items()}
+            _write_anew(self._file, json.dumps({**asdict(kept), "chains": chains}).encode())
         except OSError as error:
             hint = "free some space, or make `state_dir` writable; nothing is sent meanwhile"
             raise LedgerUnwritable(f"{self._file} cannot be written: {error.strerror or error}", hint=hint) from error
         self._kept = kept
 
 
+def _missing(connection: Connection, ends: Iterable[Head]) -> str | None:
+    """What of these ends of chains the log lacks; None where it has them all."""
+    columns = (action_log.c.chain, action_log.c.seq, action_log.c.hash)
+    wanted = [(end.chain, end.seq, end.hash) for end in ends]
+    there = {tuple(row) for row in connection.execute(select(*columns).where(tuple_(*columns).in_(wanted)))}
+    for chain, seq, digest in wanted:
+        if (chain, seq, digest) not in there:
+            return f"record {seq} of {chain or 'the fleet'}, which a replica has seen, is not in it"
+    return None
+
+
 def _read(file: Path) -> Kept | None:
     try:
         found = json.loads(file.read_text("utf-8"))
-        chains = {str(chain): (int(seq), str(digest)) for chain, (seq, digest) in found["chains"].items()}
+        chains = {
+            str(chain): Head(seq=int(seq), hash=str(digest), chain=str(chain))
+            for chain, (seq, digest) in found["chains"].items()
+        }
         return Kept(ledger_id=str(found["ledger_id"]), server=str(found["server"]), chains=chains)
     except FileNotFoundError:
         return None

@@ -361,7 +361,11 @@ class SqlLedger(LedgerReader):
             connection, journal = held
             if place is not None and journal.end(None).hash != self._reached.hash:  # a command's record, or a loss
                 self._require_to_be_of(connection, place, [self._reached])
+            if self._identity is not None:
+                self._identity.require_whole(connection, journal.ends.values())
             yield held
+        if self._identity is not None:
+            self._identity.left(journal.ends.values())
         if place is not None:
             self._reached = replace(self._reached, seq=journal.end(None).seq, hash=journal.end(None).hash)
 
