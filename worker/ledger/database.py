@@ -138,7 +138,8 @@ class Store(ABC):
         with suppress(IndexError):
             return self._at_rest.pop()
         connection = self.engine.connect()
-        self.meet(connection)
+        with on_failure(connection.close):
+            self.meet(connection)
         return connection
 
     def give_back(self, connection: Connection) -> None:

@@ -458,15 +458,16 @@ class LedgerReader:
         """Why a start would refuse this ledger as it stands to its mark; None where it would not."""
         return refusal(self._store)
 
-    def verify(self) -> ChainBreak | None:
-        """Recomputes every chain up to where the ledger and its mark say that it ends, and no further."""
+    def verify(self, against: Collection[Head] = ()) -> ChainBreak | None:
+        """Recomputes every chain up to where the ledger and its mark say that it ends, and no further. ``against``:
+        ends that it had before."""
         marked = marked_to(self._store)  # first: a daemon may go on meanwhile
         with self._store.reading() as connection:
             ends = ends_of(connection)
             longest = connection.execute(select(_L.chain, func.max(_L.seq)).group_by(_L.chain)).all()
         rows = (row for end in ends.values() for row in self._records(LogFilter(chain=end.chain, limit=end.seq)))
         beyond = [marked] if marked.seq > ends.get(OF_ALL, Head()).seq else []
-        _, found = verified(map(printed_or_broken, rows), [*ends.values(), *beyond])
+        _, found = verified(map(printed_or_broken, rows), [*ends.values(), *beyond, *against])
         for chain, seq in longest if found is None else ():
             end = ends.get(chain, Head(chain=chain))
             if seq > end.seq:
@@ -631,7 +632,7 @@ def open_for_backup(url: str) -> LedgerReader:
     place = files_of(url)
     if place is None:
         return LedgerReader(server_store(url))
-    if not place.file.exists() and place.mark.exists():
+    if place.mark.exists() and not place.file.exists():
         raise lost(place)
     return LedgerReader(reading_store(place) if place.file.exists() else empty_store())
 
@@ -645,23 +646,17 @@ def open_reading(url: str) -> LedgerReader:
 def store_of(url: str) -> Store | None:
     """What there is of a ledger to be read, of this program's revision; None where it was never made."""
     place = files_of(url)
-    if place is None:
-        store: Store = server_store(url)
-    elif place.file.exists():
-        store = reading_store(place)
-    elif place.mark.exists():
-        raise lost(place)
-    else:
-        return None
-    with on_failure(store.close):
-        with store.reading() as connection:
-            revision = revision_of(connection, store.name)
-        if revision != NOTHING:
-            require_current(revision, store.name, place=place)
-    if revision != NOTHING:
-        return store
-    store.close()
-    if place is not None and place.mark.exists():
+    had_a_mark = place is not None and place.mark.exists()  # before anything else: a daemon may be making both
+    if place is None or place.file.exists():
+        store = server_store(url) if place is None else reading_store(place)
+        with on_failure(store.close):
+            with store.reading() as connection:
+                revision = revision_of(connection, store.name)
+            if revision != NOTHING:
+                require_current(revision, store.name, place=place)
+                return store
+        store.close()
+    if place is not None and had_a_mark:
         raise lost(place)
     return None
 

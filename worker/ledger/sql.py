@@ -165,8 +165,9 @@ class SqlLedger(LedgerReader):
         place = files_of(url)
         if place is None:
             return cls(_on_a_server(url, clock_now()), mark=first_mark(url))
+        had_a_mark = place.mark.exists()  # before anything else: another process may be making both
         if stored_revision(place, marked=True) == NOTHING:
-            if place.mark.exists():
+            if had_a_mark:
                 raise lost(place)
             create(place, clock_now())
         store = writing_store(place)

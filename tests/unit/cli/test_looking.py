@@ -113,6 +113,12 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
     assert f"there is no ledger {tmp_path / 'worker.db'} yet" in done.err
 
 
+def test_what_was_never_made_cannot_be_followed(tmp_path: Path) -> None:
+    done = call("log", "--follow", config=settle_in(tmp_path))
+
+    assert (done.code, "`campaign-worker run` makes it" in done.err) == (1, True), "it would wait for ever"
+
+
 # searching
 
 

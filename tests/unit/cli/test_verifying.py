@@ -180,6 +180,16 @@ def test_wrong_usage_says_what_to_do(
     assert (done.code, done.out, words in done.err) == (2, "", True), done.both
 
 
+def test_a_quote_that_is_never_closed_makes_no_export(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, head = exported(log, "csv", tmp_path)
+    file.write_text(file.read_text("utf-8").replace("'=look 3", '"look 3'), "utf-8")
+    monkeypatch.setattr("worker.ledger.log.CELL_MAX", 100)
+    done = log("--verify", "--from", str(file), "--against", head)
+    assert (done.code, done.out, "this is no export: field larger than" in done.err) == (2, "", True), done.both
+
+
 def test_an_export_may_come_from_a_pipe(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, head = exported(log, "csv", tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Barrier, Event, get_ident
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of, run_alone
 from worker.ledger.database import SqliteStore, Store, engine_of, memory_store
@@ -107,6 +107,18 @@ def test_a_connection_that_failed_is_not_used_again_and_nothing_of_it_stays(tmp_
             fail(ledger._store)
         assert closed(used[0])
         assert ledger.write(WriteId(1)) is not None
+
+
+def test_a_connection_of_a_ledger_that_is_another_is_closed(tmp_path: Path) -> None:
+    def another(_: Connection) -> None:
+        raise LedgerUnwritable("it is another ledger")
+
+    connect, made = connecting(tmp_path / "any.db")
+    store = SqliteStore(engine_of(connect), PLACE)
+    store.meet = another
+    with pytest.raises(LedgerUnwritable, match="another"), store.reading():
+        pass
+    assert [closed(one) for one in made] == [True], "one more a second would be all that a server lets in"
 
 
 def test_an_error_of_the_program_undoes_its_transaction_and_keeps_the_connection(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from tests.unit.ledger.examples import NOW, after, memory, open_ledger, place_in, planned, sent
-from worker.ledger.database import make_durable
+from worker.ledger import reading, sql
+from worker.ledger.database import create_file, make_durable
 from worker.ledger.mark import SLOT_BYTES, read_mark
+from worker.ledger.migrations import revision_of
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.tables import REVISION
@@ -118,6 +121,24 @@ def test_a_first_start_that_was_cut_short_is_still_a_first_start(tmp_path: Path,
     with open_ledger(tmp_path) as ledger:
         planned(ledger)
     assert read_mark(place_in(tmp_path)) is not None
+
+
+def test_a_ledger_that_another_process_makes_meanwhile_is_not_taken_for_a_lost_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked(connection: Connection, name: str) -> str:
+        """It was empty still, and is made, with its mark, before anything comes of that."""
+        revision = revision_of(connection, name)
+        monkeypatch.undo()
+        open_ledger(tmp_path).close()
+        return revision
+
+    for module, opening in zip((sql, reading), openings(tmp_path), strict=True):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        create_file(place_in(tmp_path))
+        monkeypatch.setattr(module, "revision_of", looked)
+        opening().close()
 
 
 def _no_ledger(folder: Path) -> None:
