@@ -52,7 +52,6 @@ from worker.ledger.reading import (
     view_of,
 )
 from worker.ledger.rows import (
-    ALL_WRITES,
     insert_halt,
     insert_plan,
     note_task_read,
@@ -559,7 +558,7 @@ class DraftLedger(SqlLedger):
         super().__init__(draft, mark=first_mark("draft"))
         self._stored = LedgerReader(stored)
         self._copied = self.heads()
-        self._writes_copied = frozenset(one.id for one in super()._writes(ALL_WRITES))
+        self._writes_copied = frozenset(number for (number,) in draft.rows(select(writes.c.id)))
 
     def close(self) -> None:
         """Gives the connections of both back."""
@@ -572,7 +571,9 @@ class DraftLedger(SqlLedger):
 
     def _writes(self, query: Select[tuple[object, ...]], values: Values | None = None) -> tuple[Write, ...]:
         found = self._stored._writes(query, values)  # noqa: SLF001 - of its own kind
-        old = (one for one in found if one.final and one.id not in self._writes_copied)
+        copied = self._writes_copied
+        last = max(copied, default=0)  # a daemon may plan more meanwhile, with the numbers that the draft gives its own
+        old = (one for one in found if one.final and one.id < last and one.id not in copied)
         return tuple(sorted((*old, *super()._writes(query, values)), key=attrgetter("id")))
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from tests.unit.ledger.examples import (
 from worker.ledger import reading
 from worker.ledger.places import holder
 from worker.ledger.reading import open_reading
-from worker.ledger.sql import SqlLedger
+from worker.ledger.sql import SqlLedger, draft_of
 from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound
 from worker.model.facts import Json
@@ -177,6 +178,17 @@ def test_a_backup_never_replaces_a_file(ledger: SqlLedger, tmp_path: Path) -> No
 
     assert target.read_text() == "precious"
     assert not list(tmp_path.glob(".precious*"))
+
+
+def test_a_draft_knows_the_writes_of_its_moment_and_its_own(ledger: SqlLedger, url: str) -> None:
+    over = become(ledger, planned(ledger)[0], "skipped", after(1))
+    (opened,) = planned(ledger, plan(key(2)))
+    with draft_of(url, now=after(2), reach=timedelta(0)) as draft:
+        (more,) = planned(ledger, plan(key(3)))
+        become(ledger, more, "skipped", after(3))
+        (own,) = planned(draft, plan(key(4)))
+        assert own.id == more.id
+        assert draft.writes() == [over, opened, own], "what a daemon has done meanwhile is not of its moment"
 
 
 # On a disk that nobody can write to. A test run as root may write anywhere, so another user does the reading there.
