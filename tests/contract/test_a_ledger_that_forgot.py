@@ -13,10 +13,11 @@ from sqlalchemy import delete, insert, select, text, update
 from tests.calling import call, settle_in
 from tests.contract.postgres import Server, running
 from tests.unit.ledger.examples import ACME, NOW, after, become, key, memory, plan, planned, sent
+from worker.ledger.ownership import Membership
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import metadata, replicas, revision_table
-from worker.model.commits import Commit, LogFilter
+from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
 from worker.model.facts import Json
 
@@ -203,6 +204,26 @@ def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None
     assert (done.code, "1 replicas run on" in done.err) == (3, True)
     with open_reading(url) as reader:
         assert reader.made
+
+
+def test_what_no_start_would_take_and_what_replicas_run_on_is_taken_to_no_other_service(
+    url: str, tmp_path: Path
+) -> None:
+    new = "http://127.0.0.1:2/api/v3"
+    config = settle_in(tmp_path, CONFIG.format(url=url).replace("http://127.0.0.1:1/api/v3", new))
+    arguments = ("ledger", "moved", "--to", new, "--because", "it has a new name")
+    with replica(url, tmp_path / "one") as ledger:
+        ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body={"service": "http://127.0.0.1:1/api/v3"}))
+        send(ledger)
+        fleet = Membership(ledger._store)
+        fleet.beat("running")
+        beside = call(*arguments, config=config)
+        assert (beside.code, "1 replicas run on" in beside.err) == (3, True), beside.err
+        fleet.leave()
+        put_back(url, ledger)
+        planned(ledger, plan(key(2)))
+        forgot = call(*arguments, config=config)
+        assert (forgot.code, "was restored" in forgot.err) == (3, True), forgot.err
 
 
 def test_what_to_do_before_an_upgrade_is_what_a_server_can(url: str, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from worker.ledger.migrations import NOTHING, migrate, require_current, revision
 from worker.ledger.places import LedgerPlace, files_of, named
 from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
 from worker.ledger.rows import ALL_WRITES, living, partner_memory_of, rule_memory_of, write_of
-from worker.ledger.sql import check_mark, create, make_move, new_id, stored_revision
+from worker.ledger.sql import create, make_move, new_id, stored_revision
 from worker.ledger.tables import (
     REVISIONS,
     daemon_status,
@@ -87,9 +87,6 @@ def accept_restore(url: str, *, by: str, now: datetime, restored: Restored, in_s
             raise refused
         if refused is None and not in_step:
             raise NotFound(f"nothing is amiss with {store.name}: there is nothing to accept", hint=IN_STEP_HINT)
-        if refused is None and store.place is None:
-            with store.reading() as connection:
-                _require_nobody(connection, store.name)
         why = str(refused or f"{store.name} and what shows its age were put back together, as somebody says")
         record = Record(at=now, kind="ledger_restored", reason="restored", why=why, by=by)
         return _gone_on_with(store, record, restored)
@@ -99,11 +96,9 @@ def moved(url: str, *, service: str, because: str, by: str, now: datetime, resto
     """Gives the ledger to another service, which knows nothing of what was sent: as `accept_restore`. `NotFound` where
     it is the ledger's already; `NotSafe` beside a running process, and for a ledger that no start would take."""
     with _held(url, now) as store:
-        if store.place is None:
-            with store.reading() as connection:
-                _require_nobody(connection, store.name)
-        else:
-            check_mark(store, store.place)
+        refused = refusal(store)
+        if refused is not None:
+            raise refused
         said = LedgerReader(store).status()
         if said is None:
             raise NotFound(f"{store.name} belongs to no service yet", hint=EMPTY_HINT)
@@ -129,20 +124,22 @@ def _held(url: str, now: datetime, *, lost: bool = False) -> Iterator[Store]:
         else:
             _require_there(place, place.file, *((place.mark,) if lost else ()))
             stack.enter_context(SenderLock.acquire(place, now=now))
-            if stored_revision(place) == NOTHING and lost:
+            if stored_revision(place) == NOTHING:
+                if not lost:
+                    raise NotFound(f"the ledger {place.file} is empty", hint=EMPTY_HINT)
                 create(place, now)
-            elif stored_revision(place) == NOTHING:
-                raise NotFound(f"the ledger {place.file} is empty", hint=EMPTY_HINT)
             store = writing_store(place)
         yield stack.enter_context(closing(store))
 
 
 def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update | None = None) -> RestoreAccepted:
     """The transaction that begins anew with what is there, and the mark of what comes of it. Whoever owns a partner in
-    a fleet loses it, and what it remembers of it."""
+    a fleet loses it, and what it remembers of it; nobody may run there but on a ledger from which nobody sends."""
     needs_human = []
     everybody = [None, *(name for (name,) in store.rows(select(partners.c.partner)))]
     with recording(store, everybody, begin=store.begin_halt) as (connection, journal):
+        if store.place is None and connection.execute(select(meta.c.refused)).scalar() is None:
+            _require_nobody(connection, store.name)
         journal.add([record])
         for row in connection.execute(ALL_WRITES.where(none_of(writes.c.state, FINAL))).mappings().all():
             move = restored(write_of(row))
