@@ -58,10 +58,11 @@ class SenderLock:
             hint = "make the ledger's folder writable"
             raise NotSafe(f"the lock {place.lock} cannot be opened: {error.strerror}", hint=hint) from error
         if not _exclusive(handle):
-            pid = written_pid(handle)
             os.close(handle)
             hint = "stop that process first; two senders on one ledger would send everything twice"
-            raise NotSafe(f"the ledger {place.file} is held by process {pid or '(just starting)'}", hint=hint)
+            raise NotSafe(
+                f"the ledger {place.file} is held by process {written_pid(place) or '(just starting)'}", hint=hint
+            )
         try:
             claimed = _claimed(place)
         except BaseException:

@@ -31,7 +31,7 @@ from sqlalchemy import Connection, bindparam, select, text, tuple_, update
 
 from worker.ledger.database import Store
 from worker.ledger.log import GENESIS, Head
-from worker.ledger.places import LedgerPlace, sync_folder
+from worker.ledger.places import LedgerPlace, sync
 from worker.ledger.rows import living
 from worker.ledger.tables import action_log, attempts, damaged, meta, rule_memory, writes
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
@@ -158,7 +158,7 @@ def _write_anew(file: Path, body: bytes) -> None:
         handle.flush()
         os.fsync(handle.fileno())
     fresh.replace(file)
-    sync_folder(file.parent)
+    sync(file.parent)
 
 
 def _text(mark: Mark) -> bytes:

@@ -139,9 +139,10 @@ def exposed(place: LedgerPlace | None) -> tuple[Path, ...]:
 FOLDER_HINT = "create the folder, or correct `ledger:` in the config"
 
 
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable: a new file is lost with its folder's entry, however well it was written."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Makes a file durable, or the names in a folder: a new file is lost with its folder's entry, however well it was
+    written."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -159,14 +160,7 @@ TEXT_MAX = 4096
 
 def holder(place: LedgerPlace) -> int | None:
     """The pid of the process that holds the lock, None where nobody does; 0 where it has not written its pid yet."""
-    try:
-        handle = os.open(place.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return None if tried(handle, fcntl.LOCK_SH) else written_pid(handle)
-    finally:
-        os.close(handle)
+    return None if _free(place.lock) else written_pid(place)
 
 
 def held_since(place: LedgerPlace) -> datetime | None:
@@ -217,15 +211,7 @@ def unseen(place: LedgerPlace) -> int | None:
     pid = pid_in_the_kernel(place)
     if sys.platform != "linux" or pid == os.getpid():
         return pid or None  # the page of that very process may ask
-    try:
-        handle = os.open(place.file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        free = tried(handle, fcntl.LOCK_SH)
-    finally:
-        os.close(handle)
-    return None if free or holder(place) is not None else pid
+    return None if _free(place.file) or holder(place) is not None else pid
 
 
 def unread(place: LedgerPlace | None) -> NotSafe | None:
@@ -264,9 +250,19 @@ def tried(handle: int, kind: int) -> bool:
     return True
 
 
-def written_pid(handle: int) -> int:
-    """The pid in the lock's file; 0 where there is none."""
+def _free(file: Path) -> bool:
+    """Whether nobody holds a lock on a file; also where it is not there, or not for this user to open."""
     try:
-        return int(json.loads(os.pread(handle, TEXT_MAX, 0))["pid"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return 0
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        return tried(handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
+def written_pid(place: LedgerPlace) -> int:
+    """The pid in the lock's file; 0 where there is none."""
+    pid = said_by_holder(place).get("pid")
+    return pid if isinstance(pid, int) else 0

@@ -48,7 +48,7 @@ from worker.ledger.log import (
 )
 from worker.ledger.mark import lost, marked_to, refusal
 from worker.ledger.migrations import NOTHING, require_current, revision_of
-from worker.ledger.places import files_of, sync_folder
+from worker.ledger.places import files_of, sync
 from worker.ledger.rows import (
     ALL_WRITES,
     FACTS_BEGIN,
@@ -579,9 +579,9 @@ class LedgerReader:
             # Made here first: the system says better than SQLite what is wrong.
             os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
             self._store.run_alone("VACUUM INTO ?", str(fresh))
-            _sync(fresh)
+            sync(fresh)
             os.link(fresh, target)
-            sync_folder(target.absolute().parent)
+            sync(target.absolute().parent)
         except FileExistsError as error:
             raise NotFound(f"{target} exists already", hint="name a file that does not exist yet") from error
         except OSError as error:
@@ -681,11 +681,3 @@ def empty_store() -> Store:
 
 def _facts(text: str | None) -> Mapping[str, Json] | None:
     return None if text is None else cast("Mapping[str, Json]", json_of(text))
-
-
-def _sync(file: Path) -> None:
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

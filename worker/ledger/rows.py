@@ -13,7 +13,6 @@ from typing import Any, cast, get_args
 from sqlalchemy import (
     Connection,
     CursorResult,
-    Executable,
     Integer,
     Row,
     RowMapping,
@@ -33,7 +32,6 @@ from sqlalchemy.exc import IntegrityError
 from worker.ledger.log import storable
 from worker.ledger.tables import (
     attempts,
-    halts,
     none_of,
     observations,
     observed,
@@ -49,7 +47,6 @@ from worker.ledger.tables import (
 from worker.model.commits import (
     Change,
     Changes,
-    Halt,
     History,
     Move,
     Observed,
@@ -95,7 +92,8 @@ def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> Non
         {"partner": one.partner, "event": one.event, "rule": one.rule, "episode": one.episode, "body": body_of(one)}
         for one in memories
     ]
-    if not rows or counted(connection, _SAVE_MEMORY, rows) == len(rows):
+    asked = connection.execution_options(preserve_rowcount=True)
+    if not rows or cast("CursorResult[Any]", asked.execute(_SAVE_MEMORY, rows)).rowcount == len(rows):
         return
     m = rule_memory.c
     query = select(m.partner, m.event, m.rule, m.episode).where(m.partner.in_({one.partner for one in memories}))
@@ -106,20 +104,6 @@ def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> Non
         f"{stored[behind.partner, behind.event, behind.rule]}: episode numbers never go back",
         hint="read the memory anew and decide again",
     )
-
-
-def counted(connection: Connection, statement: Executable, rows: list[dict[str, Any]]) -> int:
-    """How many rows an upsert of these has stored."""
-    asked = connection.execution_options(preserve_rowcount=True)
-    return cast("CursorResult[Any]", asked.execute(statement, rows)).rowcount
-
-
-def stored_memory(connection: Connection, like: RuleMemory) -> RuleMemory | None:
-    """The memory of that pair as it is stored."""
-    m = rule_memory.c
-    query = select(m.body).where(m.partner == like.partner, m.event == like.event, m.rule == like.rule)
-    found = connection.execute(query).first()
-    return None if found is None else rule_memory_of(found.body)
 
 
 def save_partner(connection: Connection, memory: PartnerMemory | None) -> None:
@@ -176,16 +160,11 @@ def write_row(write: Write) -> dict[str, Any]:
 
 
 @readable
-def check_state(number: object, state: object) -> None:
-    """Raises `LedgerDamaged` for a state that there is not: nobody knows whether such a write holds its target."""
-    if state not in _STATES:
-        raise ValueError(f"write {number} is in no state that there is: {state!r}")
-
-
-@readable
 def write_of(at: RowMapping) -> Write:
-    """The write in a row of `ALL_WRITES`, as a mapping."""
-    check_state(at["id"], at["state"])
+    """The write in a row of `ALL_WRITES`, as a mapping. Of one in a state that there is not nobody knows whether it
+    holds its target."""
+    if at["state"] not in _STATES:
+        raise ValueError(f"write {at['id']} is in no state that there is: {at['state']!r}")
     life = {name: at[name] for name in (*LIFE, *_OWN)}
     return Write(
         id=at["id"],
@@ -312,18 +291,6 @@ def settle_attempt(connection: Connection, move: Move) -> None:
         connection.execute(_OF_UNKNOWN, {"of_write": before.id, "comes_to": ABSENT})
     if (before.state, after.state) == ("planned", "confirmed"):  # seen after all: an absence that was no proof
         connection.execute(_OF_ABSENT, {"of_write": before.id, "comes_to": OUTCOMES["confirmed"]})
-
-
-def note_task_read(connection: Connection, write: Write) -> None:
-    """Counts one read of the service's task behind the write's last attempt."""
-    this = (_A.write == write.id, _A.attempt == write.attempt)
-    connection.execute(update(attempts).where(*this).values(task_reads=_A.task_reads + 1))
-
-
-def insert_halt(connection: Connection, halt: Halt) -> int:
-    """Stores a halt and gives it its number."""
-    row = {name: getattr(halt, name) for name in ("partner", "rule", "until", "because", "by", "at")}
-    return int(connection.execute(insert(halts).returning(halts.c.id), row).scalar_one())
 
 
 # Facts: how what is known of a partner is stored, and how the past is had back from it.

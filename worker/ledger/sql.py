@@ -40,7 +40,7 @@ from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, reco
 from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.ownership import Membership
-from worker.ledger.places import LedgerPlace, files_of, identity, sync_folder
+from worker.ledger.places import LedgerPlace, files_of, identity, sync
 from worker.ledger.reading import (
     SERVICE,
     LedgerReader,
@@ -52,15 +52,13 @@ from worker.ledger.reading import (
     view_of,
 )
 from worker.ledger.rows import (
-    insert_halt,
     insert_plan,
-    note_task_read,
     record_attempt,
+    rule_memory_of,
     save_changes,
     save_memories,
     save_partner,
     settle_attempt,
-    stored_memory,
     update_write,
     write_row,
 )
@@ -194,7 +192,20 @@ class SqlLedger(LedgerReader):
         with self._recording(commit.partners, self._store.begin_sending if decided else None) as (connection, journal):
             if decided:
                 self._require_rules(connection)
-            return _applied(connection, journal, commit)
+            journal.add(commit.records)
+            save_memories(connection, commit.memory)
+            save_partner(connection, commit.partner)
+            for move in commit.moves:
+                make_move(connection, journal, move)
+            planned: list[Write] = []
+            for plan in commit.plans:
+                write = insert_plan(connection, plan, commit.at, journal.end(plan.key.partner).seq + 1)
+                record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
+                journal.add([replace(record, by=commit.by)])
+                planned.append(write)
+            if commit.changes is not None:
+                save_changes(connection, commit.changes, commit.at)
+        return tuple(planned)
 
     def record_sending(self, sending: Sending) -> Hold | None:
         """Records the attempt durably, unless its check names a limit; then nothing is changed, and it is returned.
@@ -233,8 +244,9 @@ class SqlLedger(LedgerReader):
 
     def note_task_read(self, write: Write) -> None:
         """Counts a read of the service's task behind the write's last attempt, before it is made."""
+        this = (attempts.c.write == write.id, attempts.c.attempt == write.attempt)
         with self._store.writing() as connection:
-            note_task_read(connection, write)
+            connection.execute(update(attempts).where(*this).values(task_reads=attempts.c.task_reads + 1))
 
     def reopen(self, changes: Sequence[MemoryChange], records: Sequence[Record]) -> None:
         """Replaces memories that still are as they were read, with the records of who wanted it; all or none.
@@ -244,7 +256,9 @@ class SqlLedger(LedgerReader):
         of = {change.after.partner for change in changes} | {record.partner for record in records}
         with self._recording(of) as (connection, journal):
             for one in (change.before for change in changes):
-                if stored_memory(connection, one) != one:
+                this = (rule_memory.c[name] == getattr(one, name) for name in ("partner", "event", "rule"))
+                found = connection.execute(select(rule_memory.c.body).where(*this)).first()
+                if found is None or rule_memory_of(found.body) != one:
                     why = f"rule {one.rule} has looked at event {one.event} meanwhile, and its memory changed"
                     raise StateConflict(why, hint="look at it again with `campaign-worker writes`")
             save_memories(connection, [change.after for change in changes])
@@ -296,12 +310,12 @@ class SqlLedger(LedgerReader):
         at: datetime,
     ) -> Halt:
         """Stops new writes. Once it has returned, no write is recorded as sending against it, in any process."""
-        halt = Halt(id=0, partner=partner, rule=rule, until=until, because=because, by=by, at=at)
+        row: dict[str, Any] = {"partner": partner, "rule": rule, "until": until, "because": because, "by": by, "at": at}
         why = because if until is None else f"until {until:%Y-%m-%d %H:%M:%S} UTC: {because}"
         with self._recording([partner], self._store.begin_halt) as (connection, journal):
-            stored = replace(halt, id=insert_halt(connection, halt))
+            number = connection.execute(insert(halts).returning(halts.c.id), row).scalar_one()
             journal.add([Record(at=at, kind="halted", reason="halt", why=why, partner=partner, rule=rule, by=by)])
-        return stored
+        return Halt(id=number, **row)
 
     def resume_halts(
         self, *, partner: PartnerId | None = None, rule: RuleId | None = None, because: str, by: str, at: datetime
@@ -457,7 +471,7 @@ def create(place: LedgerPlace, now: datetime) -> None:
     with closing(writing_store(place)) as store:
         with store.writing() as connection:
             set_up(connection, now)
-        sync_folder(place.file.parent)
+        sync(place.file.parent)
 
 
 def set_up(connection: Connection, now: datetime) -> None:
@@ -489,23 +503,6 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
             mark = first_mark(ledger_id)
             write_mark(place, mark)
     return mark
-
-
-def _applied(connection: Connection, journal: Journal, commit: Commit) -> tuple[Write, ...]:
-    journal.add(commit.records)
-    save_memories(connection, commit.memory)
-    save_partner(connection, commit.partner)
-    for move in commit.moves:
-        make_move(connection, journal, move)
-    planned: list[Write] = []
-    for plan in commit.plans:
-        write = insert_plan(connection, plan, commit.at, journal.end(plan.key.partner).seq + 1)
-        record = of_write(write, at=commit.at, kind=write.state, reason=write.reason, why=write.why)
-        journal.add([replace(record, by=commit.by)])
-        planned.append(write)
-    if commit.changes is not None:
-        save_changes(connection, commit.changes, commit.at)
-    return tuple(planned)
 
 
 def make_move(connection: Connection, journal: Journal, move: Move) -> None:
