@@ -53,13 +53,13 @@ def put_back_beneath(url: str) -> Iterator[None]:
     """What happens meanwhile is undone, as by a dump that is played back into the tables: no connection ends."""
     with SqlLedger.open(url, clock_now=lambda: NOW) as other:
         with other._store.writing() as connection:
-            was = {table: connection.execute(select(table)).mappings().all() for table in metadata.sorted_tables}
+            was = {table: connection.execute(select(table)).all() for table in metadata.sorted_tables}
         yield
         with other._store.writing() as connection:
             for table, rows in was.items():
                 connection.execute(delete(table))
                 if rows:
-                    connection.execute(insert(table), rows)
+                    connection.execute(insert(table), [row._asdict() for row in rows])
 
 
 def test_what_was_put_back_beneath_an_open_connection_is_noticed_by_the_next_transaction(

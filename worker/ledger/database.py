@@ -37,6 +37,8 @@ class Store(ABC):
         self.engine = engine
         self.name = name
         self.place = place
+        self.lasting = True
+        """Whether the ledger outlives this process."""
         self.refused: LedgerUnwritable | None = None
         """Why nothing is written any more, whatever comes: the ledger is not what it was."""
         self.in_a_loop = False
@@ -52,11 +54,6 @@ class Store(ABC):
         self._at_rest: list[Connection] = []
         """The connection that the next transaction takes: to take one from SQLAlchemy's pool costs more than most
         statements."""
-
-    @property
-    def lasting(self) -> bool:
-        """Whether the ledger outlives this process."""
-        return True
 
     def chains(self, partners: Iterable[str | None]) -> Sequence[str]:  # noqa: ARG002 - those of a fleet are otherwise
         """The chains in which these partners' records are, None for what concerns all: where one process writes,
@@ -195,12 +192,8 @@ class SqliteStore(Store):
         self._files |= {str(one): identity(str(one)) for one in watched}
         self._in_vain = 0
         if place is None:
+            self.lasting = False
             self._turn = RLock()  # threads take turns on the one connection that there is
-
-    @property
-    def lasting(self) -> bool:
-        """Whether the ledger outlives this process."""
-        return self.place is not None
 
     def begin(self, connection: Connection, *, writing: bool) -> None:
         """Begins a transaction; one that writes, once no other process is in one. SQLite's own wait soon asks ten times

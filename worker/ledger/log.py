@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Self, cast
 
 from sqlalchemy import Connection, Row, Select, bindparam, select
@@ -25,6 +26,7 @@ from sqlalchemy.dialects.postgresql import insert
 from worker.ledger.database import Store
 from worker.ledger.tables import action_log, millis_text, partners, upsert
 from worker.model.commits import ChainBreak, LogFilter, Record
+from worker.model.errors import NotSafe
 from worker.model.exchange import Owner
 from worker.model.facts import Json
 
@@ -251,7 +253,23 @@ def end_of_chain(connection: Connection, chain: str = OF_ALL) -> Head:
 
 
 def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
-    """A stored record as it is printed. Raises `ValueError` for JSON that this program cannot have written."""
+    """A stored record as it is printed. Raises `NotSafe` for one that this program cannot have written."""
+    try:
+        return _read(row)
+    except ValueError as error:
+        hint = "somebody changed it: `campaign-worker log --verify` says where"
+        raise NotSafe(f"the action log cannot be read: {error}", hint=hint) from error
+
+
+def printed_or_broken(row: Row[tuple[object, ...]]) -> Mapping[str, Json]:
+    """The same, to be verified: what cannot be read has no hash that anything could have."""
+    try:
+        return _read(row)
+    except ValueError:
+        return {"chain": row.chain, "seq": row.seq, "prev": row.prev}
+
+
+def _read(row: Row[tuple[object, ...]]) -> dict[str, Json]:
     if bytes in map(type, row):
         raise ValueError("a field is not text, though it was written as text")
     body = dict(zip(FIELDS, cast("tuple[Json, ...]", tuple(row)), strict=False))
@@ -264,14 +282,6 @@ def printed(row: Row[tuple[object, ...]]) -> dict[str, Json]:
             raise ValueError(f"{name} is not spelled as it was written")
         body[name] = value
     return body
-
-
-def printed_or_broken(row: Row[tuple[object, ...]]) -> Mapping[str, Json]:
-    """The same, to be verified: what cannot be read has no hash that anything could have."""
-    try:
-        return printed(row)
-    except ValueError:
-        return {"chain": row.chain, "seq": row.seq, "prev": row.prev}
 
 
 def _body(record: Record, end: Head, replica: str) -> dict[str, Json]:
@@ -336,29 +346,33 @@ def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
     first = next(source, "")
     if not first:
         return
-    if first.lstrip("\ufeff").startswith(("chain,", "seq,")):
+    first = first.lstrip("\ufeff")
+    if first.startswith(("chain,", "seq,")):
         csv.field_size_limit(CELL_MAX)
-        columns = next(csv.reader([first.lstrip("\ufeff")]))
+        columns = next(csv.reader([first]))
         if columns not in (list(FIELDS), [name for name in FIELDS if name not in IN_A_FLEET]):
             raise ValueError(f"line 1: the columns of an export are {','.join(FIELDS)}")
         for number, cells in enumerate(csv.reader(source), start=2):
             if len(cells) != len(columns):
                 raise ValueError(f"line {number}: {len(cells)} cells instead of {len(columns)}")
             yield {name: _value(name, cell) for name, cell in zip(columns, cells, strict=True)}
-        return
-    if first.lstrip("\ufeff").startswith("["):
-        yield from _of_array("".join([first.lstrip("\ufeff"), *source]))
-        return
-    yield _record(first, 1)
-    for number, line in enumerate(source, start=2):
-        if line.strip():
-            yield _record(line, number)
+    elif first.startswith("["):
+        values = _json("".join([first, *source]), "it begins as a JSON array and is none")
+        for number, value in enumerate(cast("list[object]", values), start=1):
+            yield _known(value, f"element {number}")
+    else:
+        for number, line in enumerate(chain([first], source), start=1):
+            if number == 1 or line.strip():
+                yield _known(_json(line, f"line {number} is neither JSON nor CSV with a head line"), f"line {number}")
 
 
-def _json(text: str) -> object:
+def _json(text: str, otherwise: str) -> object:
     """A JSON value in which no name stands twice: the chain covers one of the two, and an operator may read the
-    other."""
-    return json.loads(text, object_pairs_hook=_once)
+    other. Raises `ValueError` that says so ``otherwise``."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{otherwise}: {error}") from error
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -367,23 +381,6 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         twice = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
         raise ValueError(f"'{twice}' stands twice in one object")
     return found
-
-
-def _of_array(text: str) -> Iterator[dict[str, Json]]:
-    try:
-        values = cast("list[object]", _json(text))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it begins as a JSON array and is none: {error}") from error
-    for number, value in enumerate(values, start=1):
-        yield _known(value, f"element {number}")
-
-
-def _record(line: str, number: int) -> dict[str, Json]:
-    try:
-        value = _json(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"line {number} is neither JSON nor CSV with a head line: {error}") from error
-    return _known(value, f"line {number}")
 
 
 def _known(value: object, where: str) -> dict[str, Json]:
@@ -408,7 +405,7 @@ def _cell(name: str, value: Json) -> str:
 
 def _value(name: str, cell: str) -> Json:
     if name in JSON_FIELDS or name in NUMBERS:
-        return cast(Json, _json(cell)) if cell else None
+        return cast(Json, _json(cell, f"a cell of {name} is no JSON")) if cell else None
     if not cell and name not in NEVER_NULL:
         return None
     return cell.removeprefix("'")

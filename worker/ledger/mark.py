@@ -77,6 +77,14 @@ def read_mark(place: LedgerPlace) -> Mark | None:
         raise NotSafe(f"the ledger's mark {place.mark} cannot be read: {error}", hint=ACCEPT_HINT) from error
 
 
+def mark_beside(place: LedgerPlace) -> Mark | None:
+    """The mark beside the ledger; None where it is missing or damaged."""
+    try:
+        return read_mark(place)
+    except NotSafe:
+        return None
+
+
 def write_mark(place: LedgerPlace, mark: Mark, *, anew: bool = False) -> None:
     """Replaces the mark durably: whole, or not at all. ``anew``: in both slots, for what is no ``sending``: a slot that
     is not whole stands for one."""
@@ -218,10 +226,7 @@ def refusal(store: Store) -> NotSafe | None:
 
 def marked_to(store: Store) -> Head:
     """How far the ledger's own mark says that it had come; 0 where there is none that says so (see `refusal`)."""
-    try:
-        mark = None if store.place is None else read_mark(store.place)
-    except NotSafe:
-        return Head()
+    mark = None if store.place is None else mark_beside(store.place)
     own = mark is not None and mark.ledger_id in {found for (found,) in store.rows(_ID)}
     return Head(seq=mark.seq, hash=mark.hash) if mark is not None and own else Head()
 

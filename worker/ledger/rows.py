@@ -244,9 +244,6 @@ _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
 _OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
 _OF_ABSENT = _OUTCOME.where(_A.outcome == ABSENT)
 _ADD_ATTEMPT = insert(attempts)
-OF_ATTEMPT = select(_A.task_reads, _A.late_s).where(
-    _A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt")
-)
 OF_FIRING = ("partner", "event", "rule", "episode")
 """What the writes and attempts of one firing have in common."""
 _BEGUN_BEFORE = exists().where(

@@ -37,7 +37,7 @@ from sqlalchemy.types import NullType
 
 from worker.ledger.database import Store, Values, create_file, on_failure, reading_store, writing_store
 from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
-from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, read_mark, write_mark
+from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, mark_beside, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.ownership import Membership
 from worker.ledger.places import LedgerPlace, files_of, identity, sync
@@ -224,7 +224,7 @@ class SqlLedger(LedgerReader):
             if self._identity is not None:
                 self._identity.require(connection)
             if (place := self._store.place) is not None:
-                self._require_marked(connection, place, _mark_beside(place))
+                self._require_marked(connection, place, mark_beside(place))
             held = sending.check(view_of(connection, after, after.changed_at))
             if held is not None:
                 return held
@@ -285,7 +285,7 @@ class SqlLedger(LedgerReader):
         if place is None:
             return
         self._require_lock()
-        mark, beside = self._mark, _mark_beside(place)
+        mark, beside = self._mark, mark_beside(place)
         with self._store.reading() as connection:
             end = end_of_chain(connection)
             if end == self._words_seen and beside is not None and not beside.alone and beside == mark:
@@ -422,14 +422,6 @@ class SqlLedger(LedgerReader):
         except NotSafe as error:
             self._store.refused = LedgerUnwritable(f"{error}, while process {os.getpid()} ran on it", hint=error.hint)
             raise self._store.refused from error
-
-
-def _mark_beside(place: LedgerPlace) -> Mark | None:
-    """The mark beside the ledger; None where it is missing or damaged."""
-    try:
-        return read_mark(place)
-    except NotSafe:
-        return None
 
 
 def _on_a_server(url: str, now: datetime) -> Store:
