@@ -1,6 +1,7 @@
 """One suite over every ledger: what the engine relies on holds on a disk, in memory and on a server alike."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,8 @@ def port(made: SqlLedger) -> Ledger:
 
 def test_a_new_ledger_knows_nothing(port: Ledger) -> None:
     assert port.partner_memory(ACME) is None
+    assert port.observed(ACME) == ()
+    assert port.history(ACME).changes == ()
     assert tuple(port.all_rule_memories(ACME)) == ()
     assert port.write(WriteId(1)) is None
     assert port.open_writes() == ()
@@ -98,6 +101,7 @@ def test_a_brake_lets_nothing_be_recorded_and_is_handed_back(port: Ledger) -> No
 
     assert record(port, to_sending(write, after(1)), lambda _: brake, amount=None) is brake
     assert port.write(write.id) == write
+    assert port.first_sendings(ACME, NOW) == {}
     assert record(port, to_sending(write, after(2)), no_brake, amount=None) is None
     assert list(port.first_sendings(ACME, NOW)[E1, RULE]) == [after(2)]
 
@@ -116,7 +120,8 @@ def test_a_write_can_go_through_its_whole_life(made: SqlLedger) -> None:
 def test_the_daemons_word_is_kept(made: SqlLedger) -> None:
     status = DaemonStatus(pid=4, since=NOW, seen_at=after(1), body={"a": [1, 1.0, None]})
 
-    made.save_status(status)
+    for said in (replace(status, pid=3, body={"cycle_ms": 5}), status):
+        made.save_status(said)
 
     assert repr(made.status()) == repr(status)
 

@@ -116,15 +116,6 @@ def test_an_episode_number_that_would_go_back_undoes_the_whole_commit(ledger: Sq
     assert ledger.last_seq(ACME) == 0
 
 
-def test_memory_of_the_same_episode_is_replaced(ledger: SqlLedger) -> None:
-    ledger.apply(Commit(at=NOW, memory=(memory(5),)))
-    newer = replace(memory(5), open=True, fired=True)
-
-    ledger.apply(Commit(at=after(1), memory=(newer,)))
-
-    assert ledger.rule_memories(ACME) == (newer,)
-
-
 def test_apply_is_no_door_to_sending(ledger: SqlLedger) -> None:
     (write,) = planned(ledger)
 

@@ -62,19 +62,6 @@ def test_on_a_full_disk_nothing_is_recorded_as_sending_and_the_mark_stays(ledger
     sent(ledger, write, after(2))
 
 
-def test_an_error_raised_by_the_check_leaves_nothing_behind(ledger: SqlLedger) -> None:
-    (write,) = planned(ledger)
-
-    def broken(_: object) -> None:
-        raise RuntimeError("a defect in a brake")
-
-    with pytest.raises(RuntimeError):
-        record(ledger, to_sending(write, after(1)), broken, amount=None)
-
-    assert ledger.write(write.id) == write
-    sent(ledger, write, after(2))
-
-
 def tries_of(ledger: SqlLedger, at: int, then: Callable[[], object]) -> list[str]:
     """Each BEGIN IMMEDIATE of the ledger's from now on. Something happens at the one of that number."""
     tries: list[str] = []

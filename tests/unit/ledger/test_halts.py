@@ -72,19 +72,6 @@ def test_resuming_ends_only_what_it_names(ledger: SqlLedger) -> None:
     assert [halt.id for halt in (whole, partner, rule)] == [1, 2, 3]
 
 
-def test_a_ledger_that_is_put_back_to_before_a_halt_is_refused_though_nothing_was_sent_since(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as daemon:
-        planned(daemon)
-        daemon.backup(tmp_path / "backup.db")
-        with open_ledger(tmp_path) as operator:
-            operator.append_halt(because="prices are wrong", by="ann", at=after(1))
-        daemon.mark_words()
-    (tmp_path / "backup.db").replace(tmp_path / "worker.db")
-
-    with pytest.raises(NotSafe, match="was restored or lost records"):
-        open_ledger(tmp_path)
-
-
 def test_the_mark_moves_with_what_a_person_says_and_with_nothing_else(tmp_path: Path) -> None:
     place = place_in(tmp_path)
     with open_ledger(tmp_path) as ledger:

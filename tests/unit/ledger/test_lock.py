@@ -92,16 +92,6 @@ def test_a_recycled_pid_fools_nobody(tmp_path: Path) -> None:
     SenderLock.acquire(place, now=NOW).release()
 
 
-def test_a_look_at_the_lock_never_turns_a_sender_away(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-    with SenderLock.acquire(place, now=NOW):
-        assert [holder(place) for _ in range(20)] == [os.getpid()] * 20
-
-    for _ in range(20):
-        assert holder(place) is None
-        SenderLock.acquire(place, now=NOW).release()
-
-
 def test_a_lock_whose_text_is_not_written_yet_is_held_all_the_same(tmp_path: Path) -> None:
     place = place_in(tmp_path)
     with SenderLock.acquire(place, now=NOW):

@@ -93,14 +93,6 @@ def test_a_mark_that_does_not_follow_is_a_new_file_without_the_one_before(
     assert NEW.hash.encode() not in place.mark.read_bytes()
 
 
-def test_without_a_whole_slot_it_cannot_be_read(tmp_path: Path) -> None:
-    place = place_with(tmp_path, OLD)
-    place.mark.write_bytes(bytes(SLOTS * SLOT_BYTES))
-
-    with pytest.raises(NotSafe, match="cannot be read"):
-        read_mark(place)
-
-
 def test_the_mark_of_an_older_program_is_read_and_then_replaced(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
@@ -194,6 +186,7 @@ def test_a_mark_whose_only_line_was_changed_is_not_taken_for_one_of_an_older_pro
         b'{"ledger":"x","seq":1e999,"hash":"y"}',
         b'{"ledger":"x","seq":9223372036854775808,"hash":"y"}',
         b"[" * 9000,
+        bytes(SLOTS * SLOT_BYTES),
     ],
 )
 def test_a_mark_that_no_program_wrote_is_refused_in_words(tmp_path: Path, body: bytes) -> None:

@@ -32,7 +32,7 @@ from worker.ledger import reading
 from worker.ledger.places import holder
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger, draft_of
-from worker.model.commits import Commit, DaemonStatus, LogFilter
+from worker.model.commits import Commit, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound
 from worker.model.facts import Json
 from worker.web.views import writes_json
@@ -65,14 +65,6 @@ def test_the_memories_of_a_partner_come_a_page_at_a_time_and_each_once(
     found = list(ledger.all_rule_memories(ACME))
     assert found == list(ledger.rule_memories(ACME))
     assert len(found) == len(stored)
-
-
-def test_a_reader_sees_what_a_daemon_commits_while_it_reads(ledger: SqlLedger, tmp_path: Path) -> None:
-    with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
-        (write,) = planned(ledger)
-        assert reader.writes() == [write]
-        become(ledger, write, "skipped", after(1))
-        assert reader.state_counts() == {"skipped": 1}
 
 
 def test_a_reader_in_mid_transaction_holds_up_no_sending(ledger: SqlLedger, tmp_path: Path) -> None:
@@ -144,15 +136,6 @@ def test_writes_can_be_narrowed_and_come_oldest_first(ledger: SqlLedger) -> None
     assert ledger.writes() == [one, two, three]
     assert ledger.writes(state="waiting") == ledger.writes(event="e2") == ledger.writes(rule="other") == [two]
     assert ledger.writes(partner=ACME, state="planned") == [one]
-
-
-def test_the_daemons_word_of_itself_replaces_the_one_before(ledger: SqlLedger) -> None:
-    ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body={"cycle_ms": 5}))
-    last = DaemonStatus(pid=2, since=NOW, seen_at=after(3), body={"cycle_ms": 7, "partners": {"p": {"n": 1.0}}})
-
-    ledger.save_status(last)
-
-    assert ledger.status() == last
 
 
 def test_a_backup_is_one_moment_and_opens_as_a_ledger(ledger: SqlLedger, tmp_path: Path) -> None:

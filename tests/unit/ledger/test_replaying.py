@@ -93,16 +93,3 @@ def test_replaying_the_log_gives_the_state_and_the_attempts_of_every_write(
         stored = as_stored(ledger, life.write)
         assert stored.changed_seq == told_last(rows, life.write, STATES)
         assert stored.sent_seq == told_last(rows, life.write, {"sending"})
-
-
-def test_a_record_that_is_missing_is_noticed() -> None:
-    ledger = one_ledger()
-    began = ledger.last_seq()
-    (write,) = ledger.apply(Commit(at=NOW, plans=(plan(key(event="missing")),)))
-    life = Kept(ledger, write, POLICY)
-    life.meets(Happening(what="answer", wait=0.0))
-
-    rows = list(ledger.log(LogFilter(after_seq=began)))
-    assert replayed(rows) == {write.id: ("unknown", 1)}
-    for index, row in enumerate(rows[1:], 1):
-        assert replayed(rows[:index] + rows[index + 1 :]) != replayed(rows), row["kind"]

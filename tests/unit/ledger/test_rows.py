@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.ledger.rows import rule_memory_of
 from worker.ledger.tables import json_of, json_text, millis_text, time_of, time_text
-from worker.model.errors import LedgerDamaged
 
 pytestmark = pytest.mark.timeout(20)  # a hundred examples each: slow under load and coverage, and never waiting
 
@@ -45,8 +43,3 @@ def test_half_a_surrogate_pair_from_a_service_can_be_stored_and_comes_back() -> 
 
     assert text.isascii()
     assert json_of(text) == {"title": "\ud83d broken"}
-
-
-def test_what_is_no_object_is_refused_and_not_taken_for_empty_memory() -> None:
-    with pytest.raises(LedgerDamaged, match="cannot be read"):
-        rule_memory_of([])

@@ -34,8 +34,8 @@ from tests.unit.ledger.examples import plan as on_one_target
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark, write_mark
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Hold, LogFilter, Move, SendingView
-from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked, StateConflict
+from worker.model.commits import LogFilter, Move, SendingView
+from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
 
@@ -57,27 +57,6 @@ def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedge
     assert ledger.write(write.id) == row
     assert (mark.seq, mark.hash) == (last["seq"], last["hash"])
     assert last["kind"] == "sending"
-
-
-def test_a_brake_changes_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
-    (write,) = planned(ledger)
-    before = read_mark(place_in(tmp_path))
-    brake = Hold(reason="halt", why="a person halted writes")
-
-    assert record(ledger, to_sending(write, after(1)), lambda _: brake, amount=None) == brake
-
-    assert ledger.write(write.id) == write
-    assert ledger.last_seq() == 1
-    assert read_mark(place_in(tmp_path)) == before
-    assert ledger.first_sendings(ACME, NOW) == {}
-
-
-def test_a_write_that_changed_meanwhile_is_not_recorded_as_sending(ledger: SqlLedger) -> None:
-    (write,) = planned(ledger)
-    become(ledger, write, "cancelled", after(1))
-
-    with pytest.raises(StateConflict):
-        record(ledger, to_sending(write, after(2)), no_brake, amount=None)
 
 
 @pytest.mark.parametrize(
@@ -201,14 +180,6 @@ def test_money_counts_as_sent_unless_it_is_known_not_to_be(
         row = become(ledger, row, state, after(step))
 
     assert booked(ledger, mine, after(9)) == ([(first.id, 300.0)] if counts else []), reason
-
-
-def test_what_was_compared_is_what_is_booked(ledger: SqlLedger) -> None:
-    boost, mine = planned(ledger, plan(key(1), intent("boost")), plan(key(2, event="e2"), intent("create_draft")))
-    found = become(ledger, boost, "planned", after(1), before={"state": "DRAFT", "total_budget": 250})
-    sent(ledger, found, after(2), amount=900.0)
-
-    assert booked(ledger, mine, after(3)) == [(boost.id, 900.0)], "not what the target read before the first attempt"
 
 
 def test_no_write_counts_against_itself(ledger: SqlLedger) -> None:
