@@ -110,12 +110,11 @@ def verified(
         ends[chain] = here
     for chain, (*_, head) in heads.items():
         reached = ends[chain].seq if chain in ends else 0
+        why = "what stands after the head came later, or from somebody else: this is not what the head was taken of"
         if reached < head.seq:
             why = f"it ends at record {reached} and has no record {head.seq}: its end was cut off"
-            return ends, ChainBreak(seq=reached + 1, why=why, chain=chain)
-        if reached > head.seq:
-            why = "what stands after the head came later, or from somebody else: this is not what the head was taken of"
-            return ends, ChainBreak(seq=head.seq + 1, why=why, chain=chain)
+        if reached != head.seq:
+            return ends, ChainBreak(seq=min(reached, head.seq) + 1, why=why, chain=chain)
     return ends, None
 
 

@@ -89,7 +89,6 @@ from worker.ledger.tables import (
 )
 from worker.model.commits import (
     DOINGS,
-    OF_PARTNER,
     Booking,
     ChainBreak,
     DaemonStatus,
@@ -341,21 +340,16 @@ class LedgerReader:
     @readable
     def known(self, field: Literal["partner", "event", "rule"]) -> tuple[str, ...]:
         """Every partner, event or rule that the worker has dealt with, in order. A halt alone makes none known."""
-        tables = [rule_memory, writes, action_log, *([partners] if field == "partner" else [])]
-        found: set[str] = set()
+        asked = [select(table.c[field]) for table in (rule_memory, writes)]
+        asked.append(select(_L[field]).where(_L.kind.not_in(["halted", "resumed"])))
+        if field == "partner":
+            asked.append(select(partners.c.partner).where(partners.c.body.is_not(None)))
+        if field == "event":
+            asked.append(select(observed.c.event))
         with self._store.reading() as connection:
-            for table in tables:
-                query = select(table.c[field]).where(table.c[field].is_not(None), table.c[field] != "").distinct()
-                if table is partners:
-                    query = query.where(partners.c.body.is_not(None))
-                if table is action_log:
-                    query = query.where(table.c.kind.not_in(["halted", "resumed"]))
-                found.update(connection.execute(query).scalars())
-            if field == "event":
-                seen = select(observed.c.event).where(observed.c.event != OF_PARTNER)
-                found.update(connection.execute(seen.distinct()).scalars())
+            found = {name for name in connection.execute(union(*asked)).scalars() if name}
             if field == "rule":
-                found.update(rules_that_looked(connection))
+                found |= rules_that_looked(connection)
         return tuple(sorted(found))
 
     # pace
@@ -386,20 +380,19 @@ class LedgerReader:
         yield from map(printed, islice(merge(*rows, key=lambda row: (row.at, row.id)), wanted.limit))
 
     def _records(self, wanted: LogFilter) -> Iterator[Row[Any]]:
-        query, left = narrowed(ALL_RECORDS, wanted), wanted.limit
+        query, left = narrowed(ALL_RECORDS, wanted), LARGEST if wanted.limit is None else wanted.limit
         if wanted.after_seq > LARGEST or (wanted.write is not None and not 0 < wanted.write <= LARGEST):
             return
         place, after = _L.id if wanted.chain is None else _L.seq, 0
         query = query.order_by(None).order_by(place)
-        while left is None or left > 0:
-            size = PAGE_RECORDS if left is None else min(left, PAGE_RECORDS)
-            with self._store.reading() as connection:
-                page = connection.execute(query.where(place > after).limit(size)).all()
+        while left > 0:
+            size = min(left, PAGE_RECORDS)
+            page = self._store.rows(query.where(place > after).limit(size))
             yield from page
             if len(page) < size:
                 return
             after = page[-1].id if wanted.chain is None else page[-1].seq
-            left = None if left is None else left - size
+            left -= size
 
     def last_seq(self, partner: PartnerId | None = None) -> int:
         """The number of the newest record of the chain in which the partner's are; 0 for an empty one."""

@@ -21,7 +21,15 @@ from worker.ledger.mark import Mark, refusal, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.places import LedgerPlace, files_of, named
 from worker.ledger.reading import SERVICE, LedgerReader, server_store, store_of
-from worker.ledger.rows import ALL_WRITES, living, partner_memory_of, rule_memory_of, write_of
+from worker.ledger.rows import (
+    ALL_WRITES,
+    living,
+    partner_memory_of,
+    rule_memory_of,
+    save_memories,
+    save_partner,
+    write_of,
+)
 from worker.ledger.sql import create, make_move, new_id, stored_revision
 from worker.ledger.tables import (
     REVISIONS,
@@ -34,7 +42,7 @@ from worker.ledger.tables import (
     rule_memory,
     writes,
 )
-from worker.model.commits import EPISODE_JUMP, Move, Record, RuleMemory, body_of
+from worker.model.commits import EPISODE_JUMP, Move, Record, RuleMemory
 from worker.model.errors import LedgerDamaged, NotFound, NotSafe
 from worker.model.facts import WriteId
 from worker.model.writes import FINAL, Write
@@ -42,6 +50,8 @@ from worker.model.writes import FINAL, Write
 Restored = Callable[[Write], Move]
 NO_LEDGER_HINT = "check the path in `ledger:`"
 EMPTY_HINT = "`campaign-worker run` makes it the config's"
+KEPT = ("partner", "event", "rule", "do_hash", "stopped", "cleared")
+"""What a memory keeps of itself where a ledger was restored."""
 IN_STEP_HINT = "if it was put back together with what shows that, as by a snapshot of everything, add --in-step"
 
 
@@ -170,27 +180,19 @@ def _require_there(place: LedgerPlace, *files: Path) -> None:
 
 
 def _forget(connection: Connection) -> int:
-    """Memory keeps its episode number, raised, and nothing else that a poll could be compared with."""
-    rows = connection.execute(select(rule_memory)).all()
-    for row in rows:
-        old = rule_memory_of(row.body)
-        new = replace(
-            RuleMemory(partner=old.partner, event=old.event, rule=old.rule),
-            do_hash=old.do_hash,
-            episode=old.episode + EPISODE_JUMP,
-            stopped=old.stopped,
-            cleared=old.cleared,
-        )
-        this = (rule_memory.c.partner == row.partner, rule_memory.c.event == row.event, rule_memory.c.rule == row.rule)
-        connection.execute(update(rule_memory).where(*this).values(episode=new.episode, body=body_of(new)))
+    """Memory keeps its episode number, raised, and nothing that a poll could be compared with."""
+    stored = [rule_memory_of(body) for (body,) in connection.execute(select(rule_memory.c.body))]
+    anew = [
+        RuleMemory(episode=old.episode + EPISODE_JUMP, **{name: getattr(old, name) for name in KEPT}) for old in stored
+    ]
+    save_memories(connection, anew)
     connection.execute(update(observed).values(looked_at=None))
-    return len(rows)
+    return len(anew)
 
 
 def _remember_restoring(connection: Connection, now: datetime) -> None:
-    for row in connection.execute(select(partners).where(partners.c.body.is_not(None))).all():
-        memory = replace(partner_memory_of(row.body), restored_at=now)
-        connection.execute(update(partners).where(partners.c.partner == row.partner).values(body=body_of(memory)))
+    for (body,) in connection.execute(select(partners.c.body).where(partners.c.body.is_not(None))).all():
+        save_partner(connection, replace(partner_memory_of(body), restored_at=now))
     was = connection.execute(select(meta.c.ledger_id, meta.c.superseded)).one()
     superseded = [*(was.superseded or ()), was.ledger_id]
     values = {"ledger_id": new_id(connection), "restored_at": now, "superseded": superseded, "refused": None}
