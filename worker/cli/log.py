@@ -146,8 +146,6 @@ def log(
     wanted = replace(wanted, since=moment(config, since))
     with reader_of(config) as ledger:
         if follow:
-            if not ledger.made:  # which was said; what is made later is another than what is open here
-                raise typer.Exit(1)
             for line in strangers(ledger, config, {"partner": partner, "event": event, "rule": rule}):
                 say(line)
             _follow(ledger, wanted, output)
@@ -249,6 +247,8 @@ def _request_id(answer: Mapping[str, Json]) -> str:
 
 def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
     """Records for ever. The next poll starts after the newest records of the last, whether they matched or not."""
+    if not ledger.made:  # which was said; what is made later is another than what is open here
+        raise typer.Exit(1)
     if output in ("json", "csv"):
         say(f"--follow prints records as they come: {output} has an end, so jsonl is printed")
         output = "jsonl"

@@ -18,9 +18,11 @@ def test_a_daemon_that_sends_while_the_mark_is_looked_at_makes_no_ledger_look_re
 
     def sending(place: LedgerPlace) -> Mark | None:
         """Reads the mark, and the daemon has sent before and after that."""
-        send()
-        mark = read_mark(place)
-        send()
+        with monkeypatch.context() as daemons_own:
+            daemons_own.setattr(standing, "read_mark", read_mark)
+            send()
+            mark = read_mark(place)
+            send()
         return mark
 
     with open_ledger(tmp_path) as daemon, open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
