@@ -59,7 +59,9 @@ def test_whatever_is_done_to_a_log_is_found_where_it_is(records: Records, data: 
         records[at : at + 2] = records[at + 1], records[at]
     else:
         del records[at]
-        records[at] = {**records[at], **({"seq": at + 1} if done == "and renumbered" else {})}
+        if done == "and renumbered":  # with a right hash of its own: only the link shows it
+            renumbered: dict[str, Json] = {**records[at], "seq": at + 1}
+            records[at] = {**renumbered, "hash": hash_of(renumbered)}
 
     _, found = verified(records)
 
