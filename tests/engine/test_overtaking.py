@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, happening, in_town, world
+from tests.worlds import PARTNER, Town, draft, happening, in_town, world
 
 RULES = """
 rules:
@@ -31,6 +31,37 @@ async def test_a_late_run_that_lands_after_the_pause_is_paused_again(here: Town,
     values = [one.after for one in here.effects()]
     assert values[-1] in ("PAUSED", {"client_campaign_status": "PAUSED"}), here.story()
     assert {write.state for write in here.writes()} <= {"confirmed", "skipped"}, here.story()
+
+
+BOOSTED = """
+rules:
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
+  - {id: boost-drafts, when: "event.status == 'active' && setup.state == 'DRAFT'", do: [boost]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "held"), [(None, ["target_busy"]), ("PAUSED", ["target_busy"]), ("RUNNING", [])], ids=str
+)
+@in_town(world(draft("e1")), BOOSTED)
+async def test_a_late_boost_runs_no_campaign_of_a_cancelled_event(
+    here: Town, before: str | None, held: list[str]
+) -> None:
+    """A boost runs the event's campaigns: while one may still land, nothing is paused already, nor for good."""
+    here.set("e1", client_campaign_status=before)
+    here.fault("late_effect", "POST", "/boost$", status=429, after_s=15.0)
+    await here.until(lambda: here.states() == ["unknown"], "the boost is unknown")
+    here.set("e1", status="cancelled")
+    await here.run(120)
+    record = here.twin.world.at(PARTNER, "e1")
+    assert record is not None
+    assert record.record["client_campaign_status"] == "PAUSED", here.story()
+    assert here.states() == ["confirmed", "confirmed"], here.story()
+    assert [one["reason"] for one in here.log("held")] == held, here.story()
+    assert len(here.effects("boost")) == 1
+    if held:
+        landed, paused = here.log("confirmed")[0], here.log("sending")[1]
+        assert seconds_between(landed, paused) <= here.settings.interval.total_seconds(), "it goes at once"
 
 
 def seconds_between(first: dict[str, Any], then: dict[str, Any]) -> float:

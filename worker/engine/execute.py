@@ -458,7 +458,7 @@ class Executor(Stage):
 
     def _on_target(self, write: Write) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
         """Every write of its target, and those of them that hold it back."""
-        others = self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+        others = self._settler.on_target(write)
         busy = tuple(one for one in others if holds_back(one, write))
         return others, busy
 

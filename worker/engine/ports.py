@@ -332,8 +332,8 @@ class ReadableLedger(Protocol):
 
     def episode_writes(self, partner: PartnerId, event: EventId, rule: RuleId, episode: int) -> tuple[Write, ...]: ...
 
-    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
-        """Every write of a target, final ones too, oldest first."""
+    def target_writes(self, partner: PartnerId, event: EventId, *targets: str) -> tuple[Write, ...]:
+        """Every write of a target, or of several, final ones too, oldest first."""
 
     def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> Sequence[Write]:
         """The confirmed writes of these events, oldest first, without messages."""

@@ -24,6 +24,7 @@ from worker.model.rules import Condition, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.evaluate import expression
 from worker.writes.evidence import CONFIRM, HASHED, Evidence, fact_key, judge, needs_event, read_of
+from worker.writes.intents import set_beside
 from worker.writes.life import FoundSending, Input, Next, Policy, Settling, TaskFailed, Then, advance
 
 SAID_AGAIN_S = 60.0
@@ -73,7 +74,7 @@ class Settler(Stage):
 
         ``event``: the event itself, as read in the same round; it counts where it was begun after ``fact``.
         """
-        settling, others = state.settling.get(write.id), self._on_target(write)
+        settling, others = state.settling.get(write.id), self.on_target(write)
         if settling is None or write.state not in (one.state for one in others if one.id == write.id):
             return "rest"
         shown = state.shown.get(write.id)
@@ -161,7 +162,7 @@ class Settler(Stage):
         over = watch.reads >= TASK_READS or watch.verdict not in ("unread", "running", "unreadable")
         if over or self._clock.monotonic() < watch.due:
             return
-        others, own = self._on_target(write), write.sending_order
+        others, own = self.on_target(write), write.sending_order
         if write.state not in (one.state for one in others if one.id == write.id):
             return
         if own is not None and any(one.sending_order is not None and one.sending_order > own for one in others):
@@ -175,9 +176,11 @@ class Settler(Stage):
         if task.verdict == "failed":
             self._store(state, write, self._advanced(state, write, TaskFailed(state=task.state)))
 
-    def _on_target(self, write: Write) -> tuple[Write, ...]:
-        """Every write of its target, also itself as it stands now."""
-        return self._ledger.target_writes(write.key.partner, write.key.event, write.intent.target)
+    def on_target(self, write: Write) -> tuple[Write, ...]:
+        """Every write of its target, also itself as it stands now, and those that may bring something else onto it."""
+        own = write.intent.target
+        found = self._ledger.target_writes(write.key.partner, write.key.event, own, *set_beside(write.intent))
+        return tuple(one for one in found if one.intent.target == own or ACTIONS[one.intent.action].brings)
 
     def _evidence_record(
         self, state: PartnerState, write: Write, fact: Fact, evidence: Evidence, step: Next

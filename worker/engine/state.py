@@ -194,9 +194,11 @@ class PartnerState:
         self.rests[write.id] = RetryAt(until=now + wait_s, times=times, life=life_of(write), place=place)
 
     def wake_beside(self, write: Write) -> None:
-        """A write has moved on: what rests on the same target, which it may have held, is looked at again at once."""
+        """A write has moved on: what rests on a target that it sets, which it may have held, is looked at again at
+        once."""
         place = (write.key.event, write.intent.target)
-        for held in [one for one, rest in self.rests.items() if rest.place == place and one != write.id]:
+        places = {place, *((write.key.event, name) for name, _ in ACTIONS[write.intent.action].brings)}
+        for held in [one for one, rest in self.rests.items() if rest.place in places and one != write.id]:
             del self.rests[held]
 
     def resting(self, write: Write, now: float) -> bool:

@@ -126,14 +126,16 @@ _OF_EVENT = ALL_WRITES.where(_W.partner == _PARTNER, _W.event == _EVENT)
 _WRITE = ALL_WRITES.where(_W.id == bindparam("this"))
 _PARTNERS_OPEN = OPEN_WRITES.where(_W.partner == _PARTNER)
 _EPISODE = _OF_EVENT.where(_W.rule == bindparam("of_rule"), _W.episode == bindparam("of_episode"))
-_TARGET = _OF_EVENT.where(_W.target == bindparam("of_target"))
+_TARGETS = _OF_EVENT.where(_W.target.in_(bindparam("of_targets", expanding=True)))
 _CONFIRMED = ALL_WRITES.where(
     _W.partner == _PARTNER,
     _W.event.in_(bindparam("of_events", expanding=True)),
     _W.state == literal_column("'confirmed'"),
     _W.target != literal_column("''"),
 )
-_HOLDING = _TARGET.where(none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but"))
+_HOLDING = _OF_EVENT.where(
+    _W.target == bindparam("of_target"), none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but")
+)
 _REOPENED = select(_L.partner).where(_L.chain == bindparam("of"), _L.seq > bindparam("after"), _L.kind == "again")
 _FIRINGS = (
     select(_L.rule, _L.event, type_coerce(_L.at, UtcTime))
@@ -293,9 +295,9 @@ class LedgerReader:
         of = {"of_partner": partner, "of_event": event}
         return self._writes(_EPISODE, {**of, "of_rule": rule, "of_episode": episode})
 
-    def target_writes(self, partner: PartnerId, event: EventId, target: str) -> tuple[Write, ...]:
-        """Every write of a target, final ones too, oldest first."""
-        return self._writes(_TARGET, {"of_partner": partner, "of_event": event, "of_target": target})
+    def target_writes(self, partner: PartnerId, event: EventId, *targets: str) -> tuple[Write, ...]:
+        """Every write of a target, or of several, final ones too, oldest first."""
+        return self._writes(_TARGETS, {"of_partner": partner, "of_event": event, "of_targets": [*targets]})
 
     def confirmed(self, partner: PartnerId, events: Collection[EventId]) -> tuple[Write, ...]:
         """The confirmed writes of these events, oldest first, without messages."""

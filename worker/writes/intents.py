@@ -253,14 +253,19 @@ def _sent(intent: Intent) -> list[Json]:
     return [intent.params.get("query"), intent.params.get("body")]
 
 
+def set_beside(intent: Intent) -> Iterator[str]:
+    """The targets whose writes may bring something else onto this one's than it wants (API section 3.2): a boost runs
+    the campaigns that a pause stops."""
+    for row in ACTIONS.values():
+        if any(intent.wanted.get(name, value) != value for name, value in row.brings):
+            yield row.target
+
+
 def holds_back(other: Write, write: Write) -> bool:
-    """Whether another write must be settled, or gone, before this one of the same target may be sent: it may have an
-    effect, or it is an older one of an action whose writes keep their order (API section 3.2: drafts)."""
-    if (
-        other.id == write.id
-        or not write.intent.target
-        or (other.key.event, other.intent.target) != (write.key.event, write.intent.target)
-    ):
+    """Whether another write of its target, or one that may bring something else onto it, must be settled, or gone,
+    before this one may be sent: it may have an effect, or it is an older one of an action whose writes keep their order
+    (API section 3.2: drafts)."""
+    if other.id == write.id or not write.intent.target:
         return False
     older = other.state == "planned" and other.id < write.id and other.intent.action == write.intent.action
     return other.state in UNSETTLED or (older and ACTIONS[write.intent.action].in_order)

@@ -10,6 +10,7 @@ from tests.builders import NOW, a_policy, a_write, event_fact
 from worker.model.facts import WriteId
 from worker.model.writes import State, Write
 from worker.writes.evidence import Evidence, TargetRead, judge, overtaken
+from worker.writes.intents import set_beside
 from worker.writes.life import Settling, advance
 
 AFTER = NOW + timedelta(seconds=5)
@@ -110,3 +111,9 @@ def the_run(state: State, **changes: object) -> Write:
 )
 def test_what_was_overtaken(other: Write, expected: str | None, reason: str) -> None:
     assert overtaken(a_write("pause", "applied"), [other]) == expected, reason
+
+
+def test_a_boost_runs_what_a_pause_stops() -> None:
+    assert [*set_beside(a_write("pause").intent)] == ["setup"]
+    assert [*set_beside(a_write("run").intent)] == [], "it wants the very same"
+    assert [*set_beside(a_write("optimisation", params={"value": "OFF"}).intent)] == []
