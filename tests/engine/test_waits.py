@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.worlds import PARTNER, QUICK, Town, happening, in_town, plays, world
+from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, world
 from worker.engine.operators import approved
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
@@ -253,3 +253,25 @@ async def test_steps_after_waits_that_end_together_are_counted_for_a_surge(here:
     runs = [one for one in here.writes() if one.intent.action == "run"]
     assert sum(one.sent for one in runs) <= 4, here.story()
     assert {(one.state, one.reason) for one in runs if not one.sent} == {("waiting", "surge")}
+
+
+LAUNCH = """
+rules:
+  - id: launch
+    when: setup.state == 'DRAFT' && event.client_campaign_status == 'STATUS'
+    do: [boost, {wait: 10m}, {ad_optimisation: "OFF"}]
+"""
+
+
+@in_town(world(draft("e1", client_campaign_status="PAUSED")), LAUNCH.replace("STATUS", "PAUSED"))
+async def test_what_a_boost_brings_along_ends_no_sequence_of_its_own(here: Town) -> None:
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "a boost runs the campaigns: that was its own doing")
+
+
+@in_town(world(draft("e1")), LAUNCH.replace("STATUS", "RUNNING"))
+async def test_what_a_person_takes_back_of_what_a_boost_brings_along_ends_the_wait_after_it(here: Town) -> None:
+    await here.until(lambda: "confirmed" in here.states(), "boosted")
+    here.set("e1", by="person", client_campaign_status="PAUSED")
+    await here.run(1200)
+    assert [one.state for one in here.writes() if one.intent.action != "boost"] == ["skipped"], here.story()
+    assert here.effects("set_ad_campaign_optimisation_status") == []

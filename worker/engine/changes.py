@@ -88,8 +88,8 @@ def left_so(observation: Observation, fields: Iterable[tuple[str, str]], done: S
 
 def _left_so(observation: Observation, name: str, field: str, done: Sequence[Write]) -> bool:
     record = record_of(observation.get(FactKey(name=name)))
-    made = [one.intent.wanted for one in done if (name, field) in fields_of(one) and field in one.intent.wanted]
-    return not made or (field in record and any(same_field(field, record[field], one[field]) for one in made))
+    made = [_made(one)[field] for one in done if (name, field) in fields_of(one) and field in _made(one)]
+    return not made or (field in record and any(same_field(field, record[field], one) for one in made))
 
 
 def with_fields(observation: Observation, fields: Iterable[tuple[str, str]], values: Mapping[str, Json]) -> Observation:
@@ -122,6 +122,11 @@ def _fields_before(rule: Rule, writes: Sequence[Write], pending: int) -> set[tup
 def fields_of(write: Write) -> tuple[tuple[str, str], ...]:
     """The (fact, field) pairs that a write changes."""
     return ACTIONS[write.intent.action].written(write.intent.params)
+
+
+def _made(write: Write) -> dict[str, Json]:
+    """What it makes of its fields, as far as that is told."""
+    return {**ACTIONS[write.intent.action].brings, **write.intent.wanted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,9 +330,8 @@ def _with_own(base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> J
         return base
     own: dict[str, Json] = {}
     for write in sent:
-        wanted = write.intent.wanted
         for fact, name in fields_of(write):
-            landed = fact == watch.fact and name in value and value[name] == wanted.get(name, value[name])
+            landed = fact == watch.fact and name in value and value[name] == _made(write).get(name, value[name])
             if landed and value[name] != base.get(name):
                 own[name] = value[name]
     return value if own and not watch.by else {**base, **own}

@@ -286,9 +286,7 @@ def _written_by(rule: Rule) -> tuple[tuple[str, str, RuleStep], ...]:
     """Each fact and field that a rule writes, and by which step."""
     found = []
     for step in rule.do:
-        row = ACTIONS[step.action]
-        places = (*row.written(step.params), *(("event", name) for name, _ in row.brings))
-        found += [(fact, field, step) for fact, field in places]
+        found += [(fact, field, step) for fact, field in ACTIONS[step.action].written(step.params)]
     return tuple(found)
 
 

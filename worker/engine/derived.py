@@ -231,7 +231,7 @@ class _Course:
 
 def makes(write: Write, change: FieldChange) -> bool:
     """Whether the write's effect makes the field what it has become."""
-    brought = dict(ACTIONS[write.intent.action].brings)
+    brought = ACTIONS[write.intent.action].brings
     if change.fact == "event" and change.field in brought:
         return brought[change.field] == change.now_is
     effect = effect_of(write.intent, lambda fact: {change.field: change.was} if fact == change.fact else None)

@@ -197,7 +197,7 @@ class PartnerState:
         """A write has moved on: what rests on a target that it sets, which it may have held, is looked at again at
         once."""
         place = (write.key.event, write.intent.target)
-        places = {place, *((write.key.event, name) for name, _ in ACTIONS[write.intent.action].brings)}
+        places = {place, *((write.key.event, name) for name in ACTIONS[write.intent.action].brings)}
         for held in [one for one, rest in self.rests.items() if rest.place in places and one != write.id]:
             del self.rests[held]
 

@@ -100,7 +100,7 @@ class Action:
     ``needs``: states of the setup in which the service takes it; empty for any.
     ``task``: the service works on it in a task whose state can be read afterwards.
     ``semantics``: the assumption that says whether it sets its value or flips it.
-    ``brings``: fields of the event that the document says it sets beside its target.
+    ``brings``: fields of the event that the document says it sets beside its target, and to what.
     ``writes``: (fact, field) that it changes; an empty field is the whole fact. ``assumptions``: keys of the register
     that its request or its evidence depend on. ``calls``: the rows that it writes to, which no rule writes to by hand.
     ``for_good``: why no undo puts back what it does; empty where one may.
@@ -127,7 +127,7 @@ class Action:
     task: bool = False
     semantics: str | None = None
     writes: tuple[tuple[str, str], ...] = ()
-    brings: tuple[tuple[str, str], ...] = ()
+    brings: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     calls: tuple[Endpoint, ...] = ()
     for_good: str = ""
@@ -176,9 +176,9 @@ class Action:
 
     def written(self, params: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         """What a write with these parameters changes: of a setup also the fields that the document does not name."""
-        if self.shown != "setup" or not self.extra_params:
-            return self.writes
-        return tuple(dict.fromkeys((*self.writes, *(("setup", name) for name in params))))
+        named = params if self.shown == "setup" and self.extra_params else ()
+        places = (*self.writes, *(("setup", name) for name in named), *(("event", name) for name in self.brings))
+        return tuple(dict.fromkeys(places))
 
 
 EVERY_WRITE = ("auth.denied",)
@@ -315,7 +315,7 @@ _SETUP = (
         budget="draft",
         needs=("DRAFT", "PUBLISHED"),
         writes=(("setup", "state"),),
-        brings=(("client_campaign_status", "RUNNING"),),
+        brings={"client_campaign_status": "RUNNING"},
         assumptions=("setup.state_field", "setup.draft", "setup.published", "setup.after_publish", "boost.body"),
         calls=(endpoint("POST", "/setup_processes/{eid}/boost"),),
         for_good="what is published cannot be unpublished",

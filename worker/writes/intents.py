@@ -257,7 +257,7 @@ def set_beside(intent: Intent) -> Iterator[str]:
     """The targets whose writes may bring something else onto this one's than it wants (API section 3.2): a boost runs
     the campaigns that a pause stops."""
     for row in ACTIONS.values():
-        if any(intent.wanted.get(name, value) != value for name, value in row.brings):
+        if any(intent.wanted.get(name, value) != value for name, value in row.brings.items()):
             yield row.target
 
 

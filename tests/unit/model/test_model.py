@@ -147,7 +147,7 @@ def test_only_what_always_carries_a_budget_says_so() -> None:
 def test_of_a_draft_also_fields_that_the_document_does_not_name_are_written() -> None:
     assert ACTIONS["update_draft"].written({"name": "x"}) == (("setup", "name"),)
     assert ACTIONS["create_draft"].written({"goal": "ROAS", "name": "x"})[-1] == ("setup", "name")
-    assert ACTIONS["boost"].written({"name": "x"}) == (("setup", "state"),)
+    assert ACTIONS["boost"].written({"name": "x"}) == (("setup", "state"), ("event", "client_campaign_status"))
     assert ACTIONS["edit_cluster"].written({"budget": 5}) == (("campaigns", ""),)
 
 
