@@ -19,14 +19,13 @@ from worker.writes.evidence import (
     alike,
     already_so,
     fact_name,
+    judge,
     named_so,
     own_values,
     same,
     same_field,
     target_value,
-    there,
     unclear,
-    was_so,
 )
 from worker.writes.intents import ADDED, COMPUTED_FROM, EACH, amount_of, amount_of_draft, budgets_of, reads_back
 from worker.writes.life import CREDENTIALS_HOLD
@@ -198,12 +197,17 @@ def added_by(situation: Situation, booked: Iterable[Booking], sent: Json = None)
 # Guards that look at what the write would change: the target itself, the setup it needs, and the money it commits.
 
 
+def _unread(fact: Fact, lacks: str) -> str:
+    """Why a fact does not say what is asked of it: it is unknown, or it lacks that."""
+    return lacks if isinstance(fact, Known) else fact.why
+
+
 def seen_after_all(situation: Situation) -> No | None:
     """The effect of an earlier attempt of this very write is there: presence confirms, wanted still or not."""
     write = situation.write
     if not write.sent or not reads_back(write.intent, write.key.item) or others_unsettled(situation):
         return None
-    if was_so(write) or not there(write.intent, situation.fact(fact_name(write.intent))):
+    if judge(write, situation.fact(fact_name(write.intent))).says != "there":
         return None
     return No(way="confirm", reason="read", why="the target reads as wanted after all")
 
@@ -224,8 +228,7 @@ def setup_state(situation: Situation) -> No | None:
     fact = situation.fact("setup")
     state = record_of(fact).get("state")
     if state is None:
-        why = fact.why if not isinstance(fact, Known) else "the answer lacks the setup's state"
-        return No(reason="target_unreadable", why=f"setup: {why}")
+        return No(reason="target_unreadable", why=f"setup: {_unread(fact, 'the answer lacks its state')}")
     if state in needs:
         return None
     if "DRAFT" in needs:
@@ -242,8 +245,7 @@ def item_there(situation: Situation) -> No | None:
         return None
     fact = situation.fact(str(of))
     if not isinstance(fact, Known) or not isinstance(fact.value, list):
-        why = fact.why if not isinstance(fact, Known) else "it is no list"
-        return No(reason="target_unreadable", why=f"{of}: {why}")
+        return No(reason="target_unreadable", why=f"{of}: {_unread(fact, 'it is no list')}")
     name = write.intent.params.get("tc")
     if of == ACTIONS[write.intent.action].own_fact:
         there = bool(named_so(write.intent, fact.value))
@@ -266,12 +268,12 @@ def target_says(situation: Situation) -> No | None:
     value = target_value(write.intent, fact)[1]
     of_fields = value if isinstance(value, Mapping) else {}
     if so and not any(_may_be_as_left(situation, *field) for field in of_fields.items()):
-        return _so_already(situation)
-    if ACTIONS[write.intent.action].null_is_so and value is None:
+        reason, why = "already_so", "the target already has the wanted value"
+        if value is None:
+            reason, why = "nothing_to_pause", "the event has no campaign status: nothing to pause"
         if others_unsettled(situation):
-            why = "there is nothing to pause yet, but another write on the target is not settled"
-            return No(reason="target_busy", why=why)
-        return No(way="skip", reason="nothing_to_pause", why="the event has no campaign status: nothing to pause")
+            return No(reason="target_busy", why=f"{why}; but another write that sets it is not settled")
+        return No(way="skip", reason=reason, why=why)
     return None
 
 
@@ -279,12 +281,6 @@ def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
     """Whether what stands there may be what an undo undoes, shown rounded: no read has told the two apart."""
     left = (situation.left or {}).get(name)
     return situation.left_unread and alike(shown, left) and not same_field(name, shown, left)
-
-
-def _so_already(situation: Situation) -> No:
-    if others_unsettled(situation):
-        return No(reason="target_busy", why="the target reads as wanted, but another write on it is not settled")
-    return No(way="skip", reason="already_so", why="the target already has the wanted value")
 
 
 def as_computed_from(situation: Situation) -> No | None:
@@ -346,31 +342,23 @@ def created_here(situation: Situation) -> No | None:
     """
     if ACTIONS[situation.write.intent.action].budget != "draft":
         return None
-    made = _made_here(situation)
-    fact = situation.fact("setup")
-    if not made or not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
+    drafts = [one.intent for one in situation.earlier if ACTIONS[one.intent.action].shown == "setup"]
+    if not any(ACTIONS[one.action].creates for one in drafts):
         return None
+    by_order = sorted(drafts, key=lambda one: one.order)
+    made, draft = (
+        {name: value for one in by_order for name, value in one.wanted.items()},
+        record_of(situation.fact("setup")),
+    )
     for name, wanted in made.items():
-        if name in fact.value and not same_field(name, fact.value[name], wanted):
-            why = f"the draft's {name} is {fact.value[name]!r}, not {wanted!r} as created: somebody changed it"
+        if name in draft and not same_field(name, draft[name], wanted):
+            why = f"the draft's {name} is {draft[name]!r}, not {wanted!r} as created: somebody changed it"
             return No(way="refuse", reason="other_value", why=why)
-    missing = [name for name in made if name not in fact.value]
+    missing = [name for name in made if name not in draft]
     if missing:
         why = f"the draft's {' and '.join(missing)} cannot be read: it may be another than the one created"
         return No(reason="target_unreadable", why=why)
     return None
-
-
-def _made_here(situation: Situation) -> dict[str, Json]:
-    """What the steps before made of the draft; nothing where none of them created it."""
-    drafts = [
-        one
-        for one in sorted(situation.earlier, key=lambda one: one.intent.order)
-        if ACTIONS[one.intent.action].shown == "setup"
-    ]
-    if not any(ACTIONS[one.intent.action].creates for one in drafts):
-        return {}
-    return {name: value for one in drafts for name, value in one.intent.wanted.items()}
 
 
 def budget_in_range(situation: Situation) -> No | None:
@@ -383,12 +371,9 @@ def budget_in_range(situation: Situation) -> No | None:
             return No(reason="target_unreadable", why="the budget it would commit cannot be read")
         return None
     fact = situation.fact("budget_range")
-    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
-        why = fact.why if not isinstance(fact, Known) else "the budget range has no usable form"
-        return No(reason="fact_unknown", why=f"budget_range: {why}")
-    low, high = fact.value.get("lower_limit"), fact.value.get("upper_limit")
-    if not isinstance(low, int | float) or not isinstance(high, int | float):
-        return No(reason="fact_unknown", why="budget_range lacks a limit")
+    low, high = (number_of(record_of(fact).get(name)) for name in ("lower_limit", "upper_limit"))
+    if low is None or high is None:
+        return No(reason="fact_unknown", why=f"budget_range: {_unread(fact, 'the answer lacks a limit')}")
     outside = next((budget for budget in budgets if not low <= budget <= high), None)
     if outside is None:
         return None
@@ -500,15 +485,12 @@ def put_back(situation: Situation) -> No | None:
 def product_on(situation: Situation) -> No | None:
     """The partner's campaign product is on; unknown holds as well, because nothing is sent on a guess."""
     fact = situation.fact("partner")
-    if not isinstance(fact, Known) or not isinstance(fact.value, Mapping):
-        why = fact.why if not isinstance(fact, Known) else "the partner record has no usable form"
-        return No(reason="fact_unknown", why=f"partner: {why}")
-    flag = fact.value.get("campaign_recommendations")
+    flag = record_of(fact).get("campaign_recommendations")
     if flag is True:
         return None
     if flag is False:
         return No(reason="product_off", why="the partner's campaign_recommendations is off")
-    return No(reason="fact_unknown", why="the partner record lacks campaign_recommendations")
+    return No(reason="fact_unknown", why=f"partner: {_unread(fact, 'the answer lacks campaign_recommendations')}")
 
 
 def condition_holds(situation: Situation) -> No | None:

@@ -330,8 +330,9 @@ def _with_own(base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> J
         return base
     own: dict[str, Json] = {}
     for write in sent:
+        wanted = _made(write)
         for fact, name in fields_of(write):
-            landed = fact == watch.fact and name in value and value[name] == _made(write).get(name, value[name])
+            landed = fact == watch.fact and name in value and value[name] == wanted.get(name, value[name])
             if landed and value[name] != base.get(name):
                 own[name] = value[name]
     return value if own and not watch.by else {**base, **own}

@@ -22,14 +22,13 @@ from worker.engine.views import (
     waits_again,
     within,
 )
-from worker.model.actions import ACTIONS
 from worker.model.commits import Hold, RuleMemory
 from worker.model.facts import Known
 from worker.model.rules import Judgement, Rule, Truth
-from worker.model.writes import ENDED, UNSENT, Intent, Write
+from worker.model.writes import ENDED, UNSENT, Write
 from worker.rules.cel import WRITE
 from worker.rules.spelling import duration_text
-from worker.writes.evidence import already_so, fact_name, target_value
+from worker.writes.evidence import already_so, fact_name
 from worker.writes.intents import NotComputable, plan_steps, reads_back
 
 BAD_ENDS = frozenset({"rejected", "refused", "unconfirmed"})
@@ -182,18 +181,11 @@ def _as_wanted(view: RuleView) -> bool | None:
         return None
     if any(one.fault for one in planned):
         return None
-    answers = [_so(view, one.intent) for one in planned if reads_back(one.intent, one.item)]
+    shown = [one.intent for one in planned if reads_back(one.intent, one.item)]
+    answers = [already_so(intent, view.scope.fact(fact_name(intent))) for intent in shown]
     if any(answer is False for answer in answers):
         return False
     return None if any(answer is None for answer in answers) else True
-
-
-def _so(view: RuleView, intent: Intent) -> bool | None:
-    """An event without campaigns has nothing to pause, so that is no drift."""
-    fact = view.scope.fact(fact_name(intent))
-    if ACTIONS[intent.action].null_is_so and target_value(intent, fact) == (True, None):
-        return True
-    return already_so(intent, fact)
 
 
 # Rules with `at`: looked at only at their times, and each time is an episode of its own. Pure.

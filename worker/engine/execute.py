@@ -219,7 +219,7 @@ class Executor(Stage):
                 raise _Stopped(no, again if met_429(fresh.facts) else HELD_AGAIN)
             if held is not None:
                 raise _Stopped(rest=LIMITED_AGAIN)
-            if fresh.in_time:
+            if self._preflight.still(fresh.facts):
                 await self._service.ready_to_write(write.key.partner, places, by=fresh.young_until)
             if not self._preflight.still(fresh.facts):
                 why = "the facts it needs could not be read within one interval"

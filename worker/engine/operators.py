@@ -146,15 +146,13 @@ def undo_by_rule(
     """What the step ``undo`` of a rule becomes: of the last firing of another one, or of that which the rule comes
     after, which is one of the confirmed."""
     partner, event = place
-    sent = (one for one in history.writes(event=event, partner=partner) if one.intent.target)
-    writes = [one for one in sent if may_have_effect(one)]
+    every = history.writes(event=event, partner=partner)
+    writes = [one for one in every if one.intent.target and may_have_effect(one)]
     ground = [one for one in writes if one.state == "confirmed"] if undone == AFTER else writes
     found = last_firing(ground, str(rule.after) if undone == AFTER else undone)
     of = {(one.key.rule, one.key.episode) for one in found.standing}
     undos = {number for one in ground if one.undo for number in one.undoes}
-    chosen = [
-        one for one in writes if (one.key.rule, one.key.episode) in of and one.intent.target and one.id not in undos
-    ]
+    chosen = [one for one in writes if (one.key.rule, one.key.episode) in of and one.id not in undos]
     return undo_of(history, chosen, Word(because=f"rule {rule.id}", by=WORKER, at=now), shadow=False, own=rule.id)
 
 
@@ -178,16 +176,14 @@ def undo_of(
         found.kept.extend(result.kept)
         if result.put_back is None:
             continue
-        last = episodes.get((partner, event)) or _last_undo(history, partner, event)
+        last = episodes.get((partner, event)) or max(
+            (one.key.episode for one in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0
+        )
         episodes[partner, event] = last + 1
         found.undone.append((result.put_back, len(found.plans)))
         found.plans.extend(_plans(result.put_back, word, episode=last + 1, shadow=shadow))
         found.records.extend(spoken(write, "undone", word) for write in result.put_back.undoes)
     return found
-
-
-def _last_undo(history: ReadableLedger, partner: PartnerId, event: EventId) -> int:
-    return max((write.key.episode for write in history.writes(rule=NO_RULE, partner=partner, event=event)), default=0)
 
 
 def touched_meanwhile(history: ReadableLedger, undo: Write, of_target: Iterable[Write]) -> str | None:

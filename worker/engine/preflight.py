@@ -238,7 +238,6 @@ class Fresh:
     facts: Mapping[FactKey, Fact]
     named: Mapping[str, Fact]
     judgement: Judgement
-    in_time: bool
     young_until: float
 
 
@@ -253,7 +252,6 @@ UNASKED = Fresh(
     facts={},
     named={},
     judgement=Judgement(truth=Truth.TRUE, why="a message asks nothing of the service"),
-    in_time=True,
     young_until=inf,
 )
 """What a message is handed over with."""
@@ -308,7 +306,6 @@ class Preflight(Stage):
             facts=facts,
             named=named,
             judgement=judgement,
-            in_time=self.still(facts),
             young_until=oldest + SENT_WITHIN * self._settings.interval.total_seconds(),
         )
 

@@ -269,14 +269,15 @@ def own_values(intent: Intent, fact: Fact, names: Iterable[str]) -> Mapping[str,
 
 
 def already_so(intent: Intent, fact: Fact) -> bool | None:
-    """Whether the target has the wanted value, or, for what is to be created, whether there is one; None where that
-    cannot be told."""
+    """Whether the target has the wanted value, or, for what is to be created, whether there is one; an event without
+    campaigns has nothing to pause. None where that cannot be told."""
     readable, value = target_value(intent, fact)
     if not readable or _hidden(intent, fact, value, sent=False):
         return None
-    if ACTIONS[intent.action].creates and isinstance(value, Mapping):
+    row = ACTIONS[intent.action]
+    if row.creates and isinstance(value, Mapping):
         return _exists(value)
-    return _present(intent, value)
+    return _present(intent, value) or (row.null_is_so and value is None)
 
 
 def unclear(intent: Intent, fact: Fact) -> str:
@@ -284,12 +285,6 @@ def unclear(intent: Intent, fact: Fact) -> str:
     if not isinstance(fact, Known):
         return fact.why
     return _hidden(intent, fact, target_value(intent, fact)[1], sent=False) or LACKS
-
-
-def there(intent: Intent, fact: Fact) -> bool:
-    """Whether the very effect of the write is read."""
-    readable, value = target_value(intent, fact)
-    return readable and _present(intent, value)
 
 
 def was_so(write: Write) -> bool:

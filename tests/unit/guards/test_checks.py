@@ -406,8 +406,8 @@ def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
             ("refuse", "other_value"),
             "its budget alone shows that it is another",
         ),
-        (unreadable(), None, "an unreadable target is another guard's no"),
-        (a_fact("x"), None, "so is one of no usable form"),
+        (unreadable(), ("hold", "target_unreadable"), "nothing is boosted that cannot be read"),
+        (a_fact("x"), ("hold", "target_unreadable"), "so is one of no usable form"),
     ],
 )
 def test_after_create_draft_only_the_created_draft_is_boosted(

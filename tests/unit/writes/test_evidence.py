@@ -91,8 +91,9 @@ def test_a_null_campaign_status_is_a_value(
 
 def test_a_null_campaign_status_is_neither_paused_nor_running() -> None:
     fact = event_fact(gaps={"client_campaign_status": NULL_GAP})
-    for action in ("pause", "run"):
-        assert already_so(a_write(action).intent, fact) is False
+    assert already_so(a_write("run").intent, fact) is False
+    assert already_so(a_write("pause").intent, fact) is True, "there is nothing to pause"
+    assert judge(a_write("pause"), fact).says != "there"
 
 
 # --- the setup -----------------------------------------------------------------------------------------------------

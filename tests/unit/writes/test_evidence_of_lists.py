@@ -9,7 +9,7 @@ from tests.builders import MISSING_GAP, a_fact, a_write, event_fact, setup_fact,
 from worker.model.commits import Says
 from worker.model.facts import Fact, Json, Known, Trace, Unknown
 from worker.model.writes import UNDOES
-from worker.writes.evidence import already_so, fact_key, judge, target_value, there, unclear
+from worker.writes.evidence import already_so, fact_key, judge, target_value, unclear
 
 DRAFT: Mapping[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
 ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
@@ -260,17 +260,16 @@ def test_what_the_event_says_of_a_series(
 def test_when_a_target_is_already_so(
     action: str, params: Mapping[str, Json], fact: Fact, so: bool, reason: str
 ) -> None:
-    intent = a_write(action, params=params).intent
-    assert already_so(intent, fact) is so, reason
-    assert there(intent, fact) is so, reason
+    write = a_write(action, params=params)
+    assert already_so(write.intent, fact) is so, reason
+    assert (judge(write, fact).says == "there") is so, reason
 
 
 def test_a_setup_of_somebody_else_is_so_and_is_not_ours() -> None:
-    intent = a_write("create_draft").intent
-    assert already_so(intent, setup_fact(total_budget=900.0)) is True
-    assert not there(intent, setup_fact(total_budget=900.0))
-    assert there(intent, setup_fact())
-    assert not there(intent, unreadable())
+    write = a_write("create_draft")
+    assert already_so(write.intent, setup_fact(total_budget=900.0)) is True
+    facts = setup_fact(total_budget=900.0), setup_fact(), unreadable()
+    assert [judge(write, fact).says == "there" for fact in facts] == [False, True, False]
 
 
 CALL: Mapping[str, Json] = {"method": "PUT", "path": "/x", "client_id": "7", "confirm": {"get": "/y", "when": "z"}}
