@@ -247,6 +247,21 @@ def test_a_clusters_budget_that_is_shown_rounded_is_sent_once(tmp_path: Path) ->
 # --- a refusal after the effect ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("answer", [200, 429])
+@in_town(
+    world(replace(draft("e1"), published=True, campaigns=({"tc": "jazz", "tc_run_id": 7, "budget": 100},))),
+    rule("[{edit_cluster: {tc: jazz, tc_run_id: 7, budget: 120}}]"),
+)
+async def test_a_clusters_budget_that_is_shown_as_a_text_is_confirmed(here: Town, answer: int) -> None:
+    await here.run(6)
+    here.fault("answer_after", "POST", "/campaigns_setup$", status=answer)
+    fires(here)
+    await here.until(lambda: here.effects() != [], "sent")
+    here.fault("wrong_types", "GET", "/campaigns$", times=1000, fields={"budget": "120.00"})
+    await here.until(lambda: here.only.final, "settled")
+    assert (here.only.state, here.only.attempt) == ("confirmed", 1), here.story()
+
+
 @pytest.mark.parametrize("status", [401, 403])
 @in_town(world(many(2)), create())
 async def test_a_refusal_of_what_spends_proves_nothing_where_reads_lag(here: Town, status: int) -> None:
