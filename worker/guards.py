@@ -294,7 +294,9 @@ def as_computed_from(situation: Situation) -> No | None:
     now = own_values(write.intent, situation.fact(own), computed_from)
     if now is None:
         return No(reason="target_unreadable", why=f"{own}: what the value is computed from cannot be read")
-    steps = [one.intent.wanted for one in situation.earlier if one.intent.target == write.intent.target]
+    since = max((one.intent.order for one in situation.earlier if one.waits), default=-1)
+    done = (one.intent for one in situation.earlier if one.intent.target == write.intent.target)
+    steps = [one.wanted for one in done if one.order > since]
     expected = {name: value for wanted in (computed_from, *steps) for name, value in wanted.items()}
     moved = [name for name in computed_from if not same_field(name, now[name], expected[name])]
     if not moved:

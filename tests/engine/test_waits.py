@@ -275,3 +275,42 @@ async def test_what_a_person_takes_back_of_what_a_boost_brings_along_ends_the_wa
     await here.run(1200)
     assert [one.state for one in here.writes() if one.intent.action != "boost"] == ["skipped"], here.story()
     assert here.effects("set_ad_campaign_optimisation_status") == []
+
+
+def of_clusters(*steps: str) -> str:
+    head = "rules:\n  - id: more\n    cooldown: 1h\n    when: event.frontend_status == 'FLAGGED'\n    do:\n"
+    return head + "".join(f"      - {step}\n" for step in steps)
+
+
+CREATE = "create_campaign: {tc: jazz, tc_run_id: 7}"
+EACH = "edit_cluster: {each: campaigns, budget: 50}"
+RAISE = 'edit_cluster: {each: campaigns, budget: "=each.budget * 1.2"}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by_hand", "ends"),
+    [
+        (CREATE, EACH, None, {"rock": 50, "jazz": 50}),
+        (RAISE, RAISE, None, {"rock": 144}),
+        (RAISE, RAISE, 200, {"rock": 240}),
+    ],
+)
+def test_what_comes_after_a_wait_is_computed_from_what_is_there_then(
+    tmp_path: Path, before: str, after: str, by_hand: float | None, ends: dict[str, float]
+) -> None:
+    rock = {"tc": "rock", "tc_run_id": 7, "budget": 100}
+
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: "confirmed" in here.states(), "the first step")
+        if by_hand is not None:
+            changed = [{**rock, "budget": by_hand}]
+            here.twin.change(EventChange(event="e1", partner=PARTNER, campaigns=changed), here.loop.time())
+        await here.run(900)
+        event = here.twin.world.at(PARTNER, "e1")
+        assert event is not None
+        assert {one["tc"]: one.get("budget") for one in event.campaigns} == ends, here.story()
+
+    place = replace(draft("e1"), published=True, tc_run_id=7, campaigns=(rock,))
+    plays(script, tmp_path, world(place), of_clusters(before, "wait: 10m", after))

@@ -244,7 +244,9 @@ class _Pass:
         candidate, held = result.candidate, result.held
         if candidate is not None or held is None:
             try:
-                candidate = after_wait(view, result.memory, over) if candidate is None else computed(candidate)
+                seen = replace(view.scope, observation=self._poll.observations[event])
+                later = after_wait(replace(view, scope=seen), result.memory, over)
+                candidate = later if candidate is None else computed(candidate)
             except NotComputable as error:
                 candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:
