@@ -8,12 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from tests.builders import (
-    LIMITS,
     MISSING_GAP,
     NOW,
     NULL_GAP,
-    PARTNER,
-    RULE,
     a_fact,
     a_situation,
     a_write,
@@ -36,10 +33,8 @@ from worker.guards import (
     budget_of,
     condition_holds,
     created_here,
-    credentials,
     defaults_confirmed,
     first_no,
-    halted,
     held_back_off,
     held_over,
     item_there,
@@ -55,7 +50,7 @@ from worker.guards import (
 from worker.model.commits import REASONS, Halt, Hold
 from worker.model.facts import Fact, Json, PartnerId, RuleId, UnknownCode, WriteId
 from worker.model.rules import Judgement, Truth
-from worker.model.writes import UNSETTLED, State, Write
+from worker.model.writes import State, Write
 from worker.writes.intents import wanted
 
 Way = Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
@@ -138,18 +133,6 @@ def test_a_step_starts_when_the_ones_before_are_done(
     assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected, reason
 
 
-def test_a_step_on_the_target_of_one_that_a_person_puts_back_is_not_made() -> None:
-    earlier = another("update_draft", "cancelled", reason="undo")
-    assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == ("skip", "sequence")
-
-
-def test_every_step_before_counts() -> None:
-    done, open_one = another("pause", "confirmed", 2), another("run", "applied", 3)
-    assert said(sequence(a_situation(a_write("boost"), earlier=(done, open_one)))) == ("hold", "sequence")
-    assert sequence(a_situation(a_write("boost"), earlier=(done, done))) is None
-    assert sequence(a_situation(a_write("boost"))) is None
-
-
 def a_halt(partner: str | None = None, rule: str | None = None) -> Halt:
     return Halt(
         id=1,
@@ -160,28 +143,6 @@ def a_halt(partner: str | None = None, rule: str | None = None) -> Halt:
         by="ann",
         at=NOW,
     )
-
-
-@pytest.mark.parametrize(
-    ("halt", "objects", "reason"),
-    [
-        (a_halt(), True, "everything is halted"),
-        (a_halt(partner=PARTNER), True, "this partner"),
-        (a_halt(rule=RULE), True, "this rule"),
-        (a_halt(partner=PARTNER, rule=RULE), True, "this rule of this partner"),
-        (a_halt(partner="other"), False, "another partner"),
-        (a_halt(rule="other"), False, "another rule"),
-        (a_halt(partner=PARTNER, rule="other"), False, "another rule of this partner"),
-        (a_halt(partner="other", rule=RULE), False, "this rule of another partner"),
-    ],
-)
-def test_a_halt_holds_what_it_covers(halt: Halt, objects: bool, reason: str) -> None:
-    no = halted(a_situation(a_write(), halts=(a_halt(partner="elsewhere"), halt)))
-    assert said(no) == (("hold", "halt") if objects else None), reason
-    if no is not None:
-        assert no.until == SOON
-        assert "ann" in no.why
-        assert "budget review" in no.why
 
 
 @pytest.mark.parametrize(
@@ -213,42 +174,7 @@ def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
     assert defaults_confirmed(a_situation(a_write())) is None
 
 
-@pytest.mark.parametrize(("until", "objects"), [(None, False), (NOW, False), (SOON, True)])
-def test_refused_credentials_hold_the_partners_writes_until_then(until: datetime | None, objects: bool) -> None:
-    no = credentials(a_situation(a_write(), credentials_until=until))
-    assert said(no) == (("hold", "credentials") if objects else None)
-    if no is not None:
-        assert no.until == SOON
-
-
 # --- one target ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("state", sorted(UNSETTLED))
-@pytest.mark.parametrize(
-    ("write", "other", "goes", "reason"),
-    [
-        ("pause", "run", True, "what only stops spending overtakes its opposite"),
-        ("pause", "pause", False, "one attempt at the same thing is enough"),
-        ("run", "pause", False, "what spends never overtakes"),
-        ("run", "run", False, "what spends never overtakes"),
-        ("optimisation:OFF", "optimisation:ON", True, "what only stops spending overtakes its opposite"),
-        ("optimisation:ON", "optimisation:OFF", False, "what spends never overtakes"),
-        ("ad_optimisation:OFF", "ad_optimisation:ON", True, "what only stops spending overtakes its opposite"),
-        ("frontend_status:HIDDEN", "frontend_status:FLAGGED", False, "it stops no spending"),
-        ("boost", "create_draft", False, "it spends"),
-    ],
-)
-def test_only_what_stops_spending_overtakes(state: State, write: str, other: str, goes: bool, reason: str) -> None:
-    situation = a_situation(another(write, "planned", 1), on_target=(another(other, state, 7),))
-    assert said(target_free(situation)) == (None if goes else ("hold", "target_busy")), reason
-
-
-def test_one_that_may_be_overtaken_does_not_hide_one_that_may_not() -> None:
-    situation = a_situation(
-        another("pause", "planned", 1), on_target=(another("run", "unknown"), another("pause", "applied", 8))
-    )
-    assert said(target_free(situation)) == ("hold", "target_busy")
 
 
 @pytest.mark.parametrize(
@@ -311,10 +237,6 @@ def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: Unkno
     assert said(condition_holds(a_situation(a_write(), facts=facts))) == ("hold", reason)
 
 
-def test_a_condition_that_was_not_judged_is_unknown() -> None:
-    assert said(condition_holds(Situation(write=a_write(), now=NOW, limits=LIMITS))) == ("hold", "fact_unknown")
-
-
 NULL_STATUS = event_fact(gaps={"client_campaign_status": NULL_GAP})
 
 
@@ -346,12 +268,6 @@ def test_what_the_target_says_before_a_write(
     action: str, facts: Mapping[str, Fact], expected: tuple[Way, str] | None, reason: str
 ) -> None:
     assert said(target_says(a_situation(a_write(action), facts=facts))) == expected, reason
-
-
-def test_what_cannot_be_read_back_is_never_already_so() -> None:
-    write = a_write("frontend_status", params={"value": "HIDDEN"}, item="cr")
-    situation = a_situation(write, facts={"event": event_fact(frontend_status="HIDDEN")})
-    assert target_says(situation) is None
 
 
 def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> None:
@@ -418,47 +334,10 @@ def test_after_create_draft_only_the_created_draft_is_boosted(
     assert said(created_here(situation)) == expected, reason
 
 
-@pytest.mark.parametrize(
-    ("setup", "expected", "reason"),
-    [
-        (setup_fact("DRAFT"), None, "the draft that was there already is as it would have been created"),
-        (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "nobody asked to publish this one"),
-    ],
-)
-def test_where_create_draft_was_skipped_the_draft_that_was_there_must_be_the_same(
-    setup: Fact, expected: tuple[Way, str] | None, reason: str
-) -> None:
-    skipped = another("create_draft", "skipped", reason="already_so")
-    situation = a_situation(a_write("boost"), earlier=(skipped,), facts={"setup": setup})
-    assert said(created_here(situation)) == expected, reason
-
-
-def test_a_boost_without_create_draft_takes_any_draft() -> None:
-    facts = {"setup": setup_fact("DRAFT", total_budget=900.0)}
-    assert created_here(a_situation(a_write("boost"), facts=facts)) is None
-    assert created_here(a_situation(a_write("boost"), facts=facts, earlier=(another("pause", "confirmed"),))) is None
-
-
 def test_only_a_boost_needs_the_draft_that_was_created() -> None:
     made = another("create_draft", "confirmed")
     facts = {"setup": setup_fact("DRAFT", total_budget=900.0)}
     assert created_here(a_situation(a_write("pause"), facts=facts, earlier=(made,))) is None
-
-
-@pytest.mark.parametrize(
-    ("budget", "expected", "reason"),
-    [
-        (100.0, None, "the lowest is in range"),
-        (1000.0, None, "the highest is in range"),
-        (99.9, ("refuse", "budget_range"), "too low"),
-        (1000.1, ("refuse", "budget_range"), "too high"),
-    ],
-)
-def test_a_budget_outside_the_range_is_refused(budget: float, expected: tuple[Way, str] | None, reason: str) -> None:
-    own = a_write("create_draft", params={"total_budget": budget})
-    assert said(budget_in_range(a_situation(own))) == expected, reason
-    drafts = {"setup": setup_fact("DRAFT", total_budget=budget)}
-    assert said(budget_in_range(a_situation(a_write("boost"), facts=drafts))) == expected, reason
 
 
 def test_every_total_budget_of_a_write_must_be_in_the_range_however_it_is_spelled() -> None:
@@ -467,14 +346,6 @@ def test_every_total_budget_of_a_write_must_be_in_the_range_however_it_is_spelle
     cap = a_write("edit_cluster", params={"tc": "a", "tc_run_id": 1, "bid_cap": 5000})
     assert budget_in_range(a_situation(cap)) is None, "other money has no range"
     assert budget_of(a_situation(cap)) == 5000
-
-
-def test_money_that_goes_out_counts_though_the_rule_does_not_name_it() -> None:
-    sent: list[Json] = [{"tc": "a"}, {"daily_budget": "70"}, None]
-    assert budget_of(a_situation(a_write("pause")), sent) == 70
-    assert budget_of(a_situation(a_write("create_draft", params={"total_budget": 500})), sent) == 500
-    drafts = {"setup": setup_fact("DRAFT", total_budget=60.0)}
-    assert budget_of(a_situation(a_write("boost"), facts=drafts), sent) == 70
 
 
 def test_a_boost_spends_all_the_money_of_the_draft_and_the_range_is_for_its_total_budget() -> None:
@@ -517,10 +388,6 @@ def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact, reason: str
     situation = a_situation(write, facts={"setup": setup})
     assert said(budget_in_range(situation)) == ("hold", "target_unreadable"), reason
     assert budget_of(situation) is None
-
-
-def test_what_commits_no_budget_has_no_range() -> None:
-    assert budget_in_range(a_situation(a_write("pause"), facts={"budget_range": unreadable()})) is None
 
 
 # --- order ---------------------------------------------------------------------------------------------------------
@@ -649,40 +516,6 @@ def test_what_waits_for_approval_says_what_held_it() -> None:
 
 def test_an_old_write_that_nothing_holds_any_more_waits_as_well() -> None:
     assert said(first_no(BEFORE_READING, a_situation(a_write(due_since=NOW - 2 * LIMIT)))) == ("ask", "gap")
-
-
-def test_what_changed_meanwhile_makes_a_held_write_no_younger() -> None:
-    write = a_write(due_since=NOW - 2 * LIMIT, changed_at=NOW, attempt=1, uncounted=1)
-    assert said(first_no(BEFORE_READING, a_situation(write, halts=(a_halt(),)))) == ("ask", "gap")
-
-
-@pytest.mark.parametrize(
-    ("write", "reason"),
-    [
-        (a_write(attempt=1, uncounted=1), "its only attempt was not sent"),
-        (a_write(attempt=2, uncounted=1), "its last attempt was not sent, the one before is proved absent"),
-        (a_write(attempt=1, extra_attempts=-1), "a person granted one more attempt, and it was held since"),
-    ],
-)
-def test_a_planned_write_that_was_attempted_before_waits_as_well(write: Write, reason: str) -> None:
-    situation = a_situation(replace(write, due_since=NOW - 2 * LIMIT), halts=(a_halt(),))
-    assert said(first_no(BEFORE_READING, situation)) == ("ask", "gap"), reason
-
-
-@pytest.mark.parametrize(
-    ("held_by", "age", "expected", "reason"),
-    [
-        ("halt", 2 * LIMIT, ("ask", "gap"), "the halt is over, and it is an odd hour"),
-        ("halt", LIMIT / 2, None, "it was held for a short time"),
-        (None, 2 * LIMIT, ("ask", "gap"), "nothing held it, but nobody sent it either: the process was not there"),
-        (None, LIMIT / 2, None, "it is due, and young"),
-    ],
-)
-def test_what_was_held_for_too_long_asks_also_when_nothing_holds_it_any_more(
-    held_by: str | None, age: timedelta, expected: tuple[Way, str] | None, reason: str
-) -> None:
-    situation = a_situation(a_write(held_by=held_by, due_since=NOW - age))
-    assert said(held_over(situation)) == expected, reason
 
 
 def test_an_unknown_write_never_waits_for_approval() -> None:

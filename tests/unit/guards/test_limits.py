@@ -9,16 +9,10 @@ from tests.unit.guards.test_spending import booking
 from worker.guards import HOUR, Limits, held_in_transaction
 from worker.model.commits import Halt, SendingView
 from worker.model.facts import EventId, RuleId, WriteId
-from worker.model.writes import Write
 
 LATER = NOW + timedelta(minutes=5)
 HALT = Halt(id=1, partner=PARTNER, rule=None, until=LATER, because="review", by="ann", at=NOW)
 BUSY = a_write("pause", "applied", id=WriteId(9))
-
-
-def test_nothing_brakes_an_ordinary_write() -> None:
-    assert held_in_transaction(a_write(), None, Limits(), NOW, SendingView()) is None
-    assert held_in_transaction(a_write("boost"), 500.0, Limits(), NOW, SendingView()) is None
 
 
 @pytest.mark.parametrize(
@@ -35,38 +29,11 @@ def test_halts_and_busy_targets_are_read_again_in_the_transaction(view: SendingV
     assert hold.reason == code, reason
 
 
-def test_a_halt_says_until_when() -> None:
-    hold = held_in_transaction(a_write(), None, Limits(), NOW, SendingView(halts=(HALT,)))
-    assert hold is not None
-    assert hold.until == LATER
-
-
 def test_a_halt_of_another_rule_and_an_overtaken_write_brake_nothing() -> None:
     other = Halt(id=2, partner=None, rule=RuleId("other"), until=None, because="x", by="ann", at=NOW)
     view = SendingView(halts=(other,), on_target=(a_write("run", "unknown", id=WriteId(9)),))
     assert other.rule != RULE
     assert held_in_transaction(a_write("pause"), None, Limits(), NOW, view) is None
-
-
-@pytest.mark.parametrize(
-    ("write", "sent", "held", "reason"),
-    [
-        (a_write("run"), 1, False, "one of two"),
-        (a_write("run"), 2, True, "two of two"),
-        (a_write("run"), 3, True, "more than allowed, as after an edit of the config"),
-        (a_write("frontend_status", params={"value": "HIDDEN"}), 2, True, "what does not spend counts as well"),
-        (a_write("run", "unknown"), 2, True, "an attempt is an attempt"),
-        (a_write("pause"), 2, False, "what only stops spending is exempt"),
-        (a_write("optimisation", params={"value": "OFF"}), 2, False, "what only stops spending is exempt"),
-        (a_write("optimisation", params={"value": "ON"}), 2, True, "ON does not stop spending"),
-    ],
-)
-def test_writes_per_hour(write: Write, sent: int, held: bool, reason: str) -> None:
-    view = SendingView(sent_last_hour=tuple(NOW - timedelta(minutes=10 + one) for one in range(sent)))
-    hold = held_in_transaction(write, None, Limits(writes_per_hour=2), NOW, view)
-    assert (hold is not None) is held, reason
-    if hold is not None:
-        assert hold.reason == "writes_per_hour"
 
 
 def test_no_writes_per_hour_at_all_holds_everything_that_does_not_stop_spending() -> None:
@@ -109,11 +76,3 @@ def test_spend(
     hold = held_in_transaction(a_write("boost"), amount, limits, NOW, view)
     assert (hold is not None) is held, reason
     assert hold is None or hold.reason == "spend"
-
-
-def test_the_hour_is_asked_before_the_budget() -> None:
-    booked = booking(7, "boost", EVENT, NOW, 9.0)
-    view = SendingView(sent_last_hour=(NOW,), booked=(booked,))
-    hold = held_in_transaction(a_write("boost"), 1.0, spending(writes_per_hour=1, per_day=1.0), NOW, view)
-    assert hold is not None
-    assert hold.reason == "writes_per_hour"

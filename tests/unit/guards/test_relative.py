@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import NULL_GAP, a_fact, a_situation, a_write, event_fact, setup_fact, unreadable
-from worker.guards import No, Situation, as_approved, as_computed_from
+from worker.guards import No, Situation, as_computed_from
 from worker.model.facts import Fact, Json
 from worker.model.writes import Write
 
@@ -75,17 +75,3 @@ def test_the_words_say_what_it_reads_what_it_was_and_that_somebody_had_approved_
     approved = judged(replace(MORE, approved=True), setup=moved)
     assert approved is not None
     assert approved.why.endswith("it had been approved as it was")
-
-
-@pytest.mark.parametrize(
-    ("shown", "draft", "asks"),
-    [(500.0, 500, False), (500.0, 499.5, False), (500.0, 500.01, True), (None, 9999, False), (500.0, None, False)],
-    ids=["as it was shown", "less", "more", "nobody was shown an amount", "the range guard speaks of it"],
-)
-def test_a_boost_that_spends_more_than_was_approved_is_asked_again(
-    shown: float | None, draft: float | None, asks: bool
-) -> None:
-    setup = setup_fact() if draft is None else setup_fact(total_budget=draft)
-    situation = a_situation(a_write("boost", approved=True), facts={"setup": setup})
-    no = as_approved(replace(situation, approved_amount=shown))
-    assert (no is not None and (no.way, no.reason) == ("ask", "moved")) == asks

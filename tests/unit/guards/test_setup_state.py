@@ -4,7 +4,6 @@ import pytest
 
 from tests.builders import LIMITS, MISSING_GAP, NOW, a_fact, a_situation, a_write, setup_fact, unreadable
 from worker.guards import (
-    budget_in_range,
     created_here,
     held_in_transaction,
     seen_after_all,
@@ -65,25 +64,6 @@ def test_a_draft_may_have_become_what_later_steps_made_of_it() -> None:
     assert created_here(alone) is None, "a draft that the rule did not create may be as it is"
 
 
-@pytest.mark.parametrize(
-    ("action", "params", "expected"),
-    [
-        ("update_draft", {"total_budget": 5000.0}, ("refuse", "budget_range")),
-        ("update_draft", {"total_budget": 500.0}, None),
-        ("update_draft", {"goal": "ROAS"}, None),
-        ("edit_cluster", {**CLUSTER, "budget": 5000.0}, ("refuse", "budget_range")),
-        ("edit_cluster", CLUSTER, None),
-        ("create_campaign", {**CLUSTER, "total_budget": 5.0}, ("refuse", "budget_range")),
-        ("reset_setup", {}, None),
-    ],
-)
-def test_whatever_carries_a_budget_must_be_in_range(
-    action: str, params: dict[str, Json], expected: tuple[str, str] | None
-) -> None:
-    no = budget_in_range(a_situation(a_write(action, params=params)))
-    assert (None if no is None else (no.way, no.reason)) == expected
-
-
 def test_what_cannot_be_read_back_is_never_already_so() -> None:
     assert target_says(a_situation(a_write("reset_setup"))) is None
     assert seen_after_all(a_situation(a_write("reset_setup", attempt=1))) is None
@@ -97,14 +77,6 @@ def test_a_message_waits_for_no_other_and_counts_among_no_writes_of_an_hour() ->
     many = SendingView(sent_last_hour=(NOW,) * 120)
     assert held_in_transaction(message, None, LIMITS, NOW, many) is None
     assert held_in_transaction(a_write("run"), None, LIMITS, NOW, many) is not None
-
-
-def test_a_setup_that_somebody_else_made_does_not_confirm_ours() -> None:
-    write = a_write("create_draft", attempt=1, before_known=True)
-    assert seen_after_all(a_situation(write, facts={"setup": setup_fact(total_budget=900.0)})) is None
-    ours = seen_after_all(a_situation(write, facts={"setup": setup_fact()}))
-    assert ours is not None
-    assert ours.way == "confirm"
 
 
 def test_changes_of_a_draft_keep_their_order_also_while_one_is_held() -> None:

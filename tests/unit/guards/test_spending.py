@@ -91,12 +91,6 @@ def test_a_rule_has_limits_of_its_own(before: str, held: bool, reason: str) -> N
     assert found is None or found.why == "500 sent in 24 hours by rule r; with 500 it would be 1000, and 999 is allowed"
 
 
-def test_a_shared_write_counts_for_every_rule_that_shares_it() -> None:
-    (mine,), (theirs,) = money("2 boost e1 500"), money("1 boost e2 500 other 1h")
-    shared = Booking(**{**{name: getattr(theirs, name) for name in theirs.__slots__}, "rules": (RuleId("other"), RULE)})
-    assert held_by_spend(mine, [shared], Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW) is not None
-
-
 def test_the_brake_says_what_it_compared() -> None:
     (mine,) = money("2 boost e1 700")
     hold = held_by_spend(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW)

@@ -84,14 +84,6 @@ def test_a_run_that_is_computed_and_is_none_is_a_fault(run: Json) -> None:
     assert "must be a whole number" in planned.fault
 
 
-def test_each_added_cluster_is_a_write_with_its_own_values() -> None:
-    made = each_of("p", edit(budget=OfItem(name="tc_run_id")), after(ROCK, JAZZ))
-    assert made == {
-        "rock:7": {"budget": 7, "tc": "rock", "tc_run_id": 7},
-        "jazz & soul:8": {"budget": "8", "tc": "jazz & soul", "tc_run_id": 8},
-    }
-
-
 def test_twenty_added_clusters_are_twenty_writes_that_wait_for_none_of_each_other() -> None:
     added: list[Json] = [{"tc": f"cluster {number}", "tc_run_id": number} for number in range(20)]
     rule = a_rule(RuleStep(action="pause"), edit(budget=5), RuleStep(action="boost"))
@@ -101,10 +93,6 @@ def test_twenty_added_clusters_are_twenty_writes_that_wait_for_none_of_each_othe
     assert planned[1].intent.target == "campaign:cluster 0:0"
     assert planned[1].intent.wanted == {"exists": True, "budget": 5}
     assert all(one.intent.spends for one in planned if one.position == 1)
-
-
-def test_nothing_added_is_nothing_to_write() -> None:
-    assert plan_steps(a_rule(edit(budget=5)), after(), {}) == ()
 
 
 def test_a_rule_that_goes_through_what_was_added_stands_for_no_wish_by_its_text() -> None:
@@ -167,10 +155,6 @@ def test_the_partners_internal_id_is_kept_with_a_write_that_names_it(
 
 def test_what_the_rule_writes_goes_before_what_the_item_says() -> None:
     assert list(each_of("p", edit(tc="pop"), after(ROCK))) == ["pop:7"]
-
-
-def test_one_cluster_added_twice_is_one_write() -> None:
-    assert list(each_of("p", edit(), after(ROCK, {**ROCK, "label": "x"}))) == ["rock:7"]
 
 
 def listed(*items: Json) -> Scope:

@@ -62,22 +62,10 @@ def test_a_write_that_was_never_sent_is_second_to_nothing() -> None:
     assert not in_a_row(replace(NEW, denied_at=NOW), a_write())
 
 
-def test_what_was_never_refused_before_is_first() -> None:
-    assert not in_a_row(NEW, sent_at(1))
-
-
 def test_the_second_refusal_in_a_row_of_the_partner_holds_a_write_that_was_refused_once() -> None:
     course = Course(a_write()).send()
     course.take(Attempted(outcome=DENIED, denied_before=True))
     assert (course.write.held_by, course.write.denied) == ("credentials", 1)
-
-
-def test_a_write_that_alone_is_forbidden_is_held_though_others_are_let_in() -> None:
-    course = Course(a_write())
-    course.attempt(DENIED)
-    assert course.write.held_by is None, "sent anew, once"
-    course.attempt(DENIED)
-    assert course.write.held_by == "credentials"
 
 
 def test_no_other_outcome_is_held_for_the_credentials() -> None:

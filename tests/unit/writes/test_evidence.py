@@ -15,7 +15,7 @@ from tests.builders import (
 )
 from worker.model.commits import Says
 from worker.model.facts import Fact, Json
-from worker.writes.evidence import already_so, fact_name, judge, target_value
+from worker.writes.evidence import fact_name, judge
 
 TOGGLES = [
     ("pause", None, "client_campaign_status", "RUNNING", "PAUSED"),
@@ -35,24 +35,6 @@ def params_of(value: str | None) -> Mapping[str, Json]:
 
 
 @pytest.mark.parametrize(("action", "value", "field", "before", "wanted"), TOGGLES)
-def test_a_field_that_reads_as_wanted_is_there(
-    action: str, value: str | None, field: str, before: str, wanted: str
-) -> None:
-    write = a_write(action, "unknown", params=params_of(value), before=before)
-    evidence = judge(write, event_fact({field: wanted}))
-    assert (evidence.says, evidence.value, evidence.third) == ("there", wanted, None)
-
-
-@pytest.mark.parametrize(("action", "value", "field", "before", "wanted"), TOGGLES)
-def test_a_field_that_reads_as_before_is_not_there(
-    action: str, value: str | None, field: str, before: str, wanted: str
-) -> None:
-    write = a_write(action, "unknown", params=params_of(value), before=before)
-    evidence = judge(write, event_fact({field: before}))
-    assert (evidence.says, evidence.value, evidence.third) == ("not_there", before, None), wanted
-
-
-@pytest.mark.parametrize(("action", "value", "field", "before", "wanted"), TOGGLES)
 def test_a_field_that_reads_as_neither_is_for_a_person(
     action: str, value: str | None, field: str, before: str, wanted: str
 ) -> None:
@@ -60,40 +42,6 @@ def test_a_field_that_reads_as_neither_is_for_a_person(
     evidence = judge(write, event_fact({field: "FLAGGED"}))
     assert (evidence.says, evidence.value, evidence.third) == ("cannot_tell", "FLAGGED", "third_value"), wanted
     assert repr(before) in evidence.why
-
-
-@pytest.mark.parametrize(("action", "value", "field", "before", "wanted"), TOGGLES)
-@pytest.mark.parametrize("gap", [MISSING_GAP, "number, where the document says string"])
-def test_a_field_that_cannot_be_read_cannot_tell(
-    action: str, value: str | None, field: str, before: str, wanted: str, gap: str
-) -> None:
-    write = a_write(action, "unknown", params=params_of(value), before=before)
-    evidence = judge(write, event_fact(gaps={field: gap}))
-    assert (evidence.says, evidence.third) == ("cannot_tell", None), f"it is not known to be {wanted} or not"
-    assert already_so(write.intent, event_fact(gaps={field: gap})) is None
-
-
-@pytest.mark.parametrize(
-    ("action", "before", "says", "third", "reason"),
-    [
-        ("run", None, "not_there", None, "null before and null now: exactly as before"),
-        ("run", "PAUSED", "cannot_tell", "third_value", "it had a status and lost it: a third value"),
-        ("pause", "RUNNING", "cannot_tell", "third_value", "it had a status and lost it: a third value"),
-    ],
-)
-def test_a_null_campaign_status_is_a_value(
-    action: str, before: Json, says: Says, third: str | None, reason: str
-) -> None:
-    fact = event_fact(gaps={"client_campaign_status": NULL_GAP})
-    evidence = judge(a_write(action, "unknown", before=before), fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
-
-
-def test_a_null_campaign_status_is_neither_paused_nor_running() -> None:
-    fact = event_fact(gaps={"client_campaign_status": NULL_GAP})
-    assert already_so(a_write("run").intent, fact) is False
-    assert already_so(a_write("pause").intent, fact) is True, "there is nothing to pause"
-    assert judge(a_write("pause"), fact).says != "there"
 
 
 # --- the setup -----------------------------------------------------------------------------------------------------
@@ -137,59 +85,6 @@ def test_what_a_setup_says_of_create_draft(fact: Fact, says: Says, third: str | 
     assert evidence.why
 
 
-@pytest.mark.parametrize(
-    ("fact", "says", "third", "reason"),
-    [
-        (setup_fact("PUBLISHED"), "there", None, "it is published"),
-        (setup_fact("PUBLISHED", total_budget=900.0), "there", None, "published is what a boost wants"),
-        (a_fact({"state": "PUBLISHED"}), "there", None, "published, told from the campaigns: no record to compare"),
-        (setup_fact("DRAFT"), "not_there", None, "the draft is as before"),
-        (setup_fact("DRAFT", name="renamed"), "not_there", None, "only what the document names is compared"),
-        (setup_fact("DRAFT", total_budget=900.0), "cannot_tell", "third_value", "somebody changed the draft"),
-        (setup_fact("NONE"), "cannot_tell", "third_value", "the draft is gone"),
-        (
-            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
-            "cannot_tell",
-            None,
-            "a missing field is no new value",
-        ),
-        (setup_fact("DRAFT", gaps={"total_budget": NULL_GAP}), "cannot_tell", None, "nor is one of a wrong type"),
-        (
-            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
-            "cannot_tell",
-            "third_value",
-            "somebody changed what can be read of the draft",
-        ),
-        (setup_fact(gaps={"state": MISSING_GAP}), "cannot_tell", None, "a setup in no known state"),
-        (unreadable(), "cannot_tell", None, "it could not be read"),
-    ],
-)
-def test_what_a_setup_says_of_boost(fact: Fact, says: Says, third: str | None, reason: str) -> None:
-    evidence = judge(a_write("boost", "unknown", before=dict(DRAFT)), fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
-
-
-@pytest.mark.parametrize(
-    ("action", "state", "so"),
-    [
-        ("create_draft", "NONE", False),
-        ("create_draft", "DRAFT", True),
-        ("create_draft", "PUBLISHED", True),
-        ("boost", "NONE", False),
-        ("boost", "DRAFT", False),
-        ("boost", "PUBLISHED", True),
-    ],
-)
-def test_when_a_setup_is_already_so(action: str, state: str, so: bool) -> None:
-    assert already_so(a_write(action).intent, setup_fact(state)) is so
-
-
-@pytest.mark.parametrize("action", ["pause", "optimisation", "create_draft", "boost"])
-@pytest.mark.parametrize("fact", [unreadable(), a_fact([]), a_fact({})])
-def test_what_cannot_be_read_is_not_taken_for_so(action: str, fact: Fact) -> None:
-    assert already_so(a_write(action, params=params_of("OFF")).intent, fact) is None
-
-
 def test_a_draft_that_was_read_in_part_before_is_as_before_only_in_the_same_part() -> None:
     write = a_write("boost", "unknown", before={"state": "DRAFT", "goal": "ROAS"})
     same = judge(write, setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}))
@@ -199,13 +94,6 @@ def test_a_draft_that_was_read_in_part_before_is_as_before_only_in_the_same_part
 
 
 # --- in general ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("action", "value", "field", "before", "wanted"), TOGGLES)
-def test_already_so_is_the_fields_value(action: str, value: str | None, field: str, before: str, wanted: str) -> None:
-    intent = a_write(action, params=params_of(value)).intent
-    assert already_so(intent, event_fact({field: wanted})) is True
-    assert already_so(intent, event_fact({field: before})) is False
 
 
 def test_without_a_before_nothing_is_proved_absent() -> None:
@@ -229,18 +117,6 @@ def test_without_a_before_nothing_is_proved_absent() -> None:
 )
 def test_each_action_is_shown_by_its_fact(action: str, fact: str) -> None:
     assert fact_name(a_write(action, params=params_of("OFF")).intent) == fact
-
-
-def test_the_value_kept_of_a_setup_is_what_the_document_names() -> None:
-    intent = a_write("boost").intent
-    assert target_value(intent, setup_fact("DRAFT", name="x")) == (True, dict(DRAFT))
-    assert target_value(intent, setup_fact("NONE")) == (True, dict(NO_SETUP))
-
-
-def test_what_cannot_tell_says_why() -> None:
-    assert judge(a_write("pause", "unknown"), unreadable("the service answered 503")).why == "the service answered 503"
-    lacking = event_fact(gaps={"client_campaign_status": MISSING_GAP})
-    assert judge(a_write("pause", "unknown"), lacking).why == "the answer lacks the target's field"
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,6 @@ def test_what_a_setup_says_of_update_draft(fact: Fact, says: Says, third: str | 
     assert (evidence.says, evidence.third) == (says, third), reason
 
 
-def test_a_field_that_the_draft_never_shows_proves_nothing() -> None:
-    write = a_write("update_draft", "unknown", params={"name": "x"}, before=dict(DRAFT))
-    assert judge(write, setup_fact()).says == "cannot_tell", "as before, but the effect would not show either"
-    assert judge(write, setup_fact(name="x")).says == "there"
-
-
 def test_a_draft_that_somebody_else_created_otherwise_is_another_one() -> None:
     write = a_write("create_draft", "unknown", params={"name": "mine"}, before={"state": "NONE"})
     assert judge(write, setup_fact(name="theirs")).third == "other_value"
@@ -196,25 +190,6 @@ def test_an_undo_of_what_read_as_wanted_before_it_is_never_proved_by_reading_so_
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown", "so"),
-    [
-        ("Caf\u00e9 ", " Cafe\u0301", True),
-        ("Caf\u00e9", "caf\u00e9", False),
-        (["a ", {"b": "c"}], ["a", {"b": " c"}], True),
-        (["a"], ["a", "a"], False),
-        ({"a": 1}, {"a": 1, "b": 1}, False),
-        (500, 500.0, True),
-        (500.4, 500, False),
-    ],
-)
-def test_texts_are_the_same_in_one_normal_form_without_the_blanks_around_them(
-    wanted: Json, shown: Json, so: bool
-) -> None:
-    write = a_write("update_draft", "unknown", params={"name": wanted}, before={**DRAFT, "name": "x"})
-    assert (judge(write, setup_fact(name=shown)).says == "there") is so
-
-
-@pytest.mark.parametrize(
     ("action", "before", "fact", "says", "third", "reason"),
     [
         ("series_add", [], series("e7", "e8", "e9"), "there", None, "all of them are in it"),
@@ -239,30 +214,6 @@ def test_what_the_event_says_of_a_series(
     write = a_write(action, "unknown", params={"value": ["e8", "e7"]}, before=before)
     evidence = judge(write, fact)
     assert (evidence.says, evidence.third) == (says, third), reason
-
-
-@pytest.mark.parametrize(
-    ("action", "params", "fact", "so", "reason"),
-    [
-        ("update_draft", {"total_budget": 500}, setup_fact(), True, "it has the value"),
-        ("update_draft", {"total_budget": 500}, setup_fact("NONE"), False, "there is none"),
-        ("update_draft", {"name": "x"}, setup_fact(), False, "it does not show the value"),
-        ("edit_cluster", EDIT, campaigns({**ROCK, "budget": 5}), True, "it has the value"),
-        ("edit_cluster", EDIT, campaigns({**ROCK, "budget": 4}), False, "it has another"),
-        ("edit_cluster", ROCK, campaigns(dict(ROCK)), True, "nothing to change, and it is there"),
-        ("edit_cluster", EDIT, campaigns(), False, "it is not there"),
-        ("series_add", {"value": ["e7"]}, series("e7"), True, "it is in"),
-        ("series_add", {"value": ["e7"]}, series(), False, "it is not"),
-        ("series_remove", {"value": ["e7"]}, series(), True, "it is out"),
-        ("series_remove", {"value": ["e7"]}, series("e7"), False, "it is not"),
-    ],
-)
-def test_when_a_target_is_already_so(
-    action: str, params: Mapping[str, Json], fact: Fact, so: bool, reason: str
-) -> None:
-    write = a_write(action, params=params)
-    assert already_so(write.intent, fact) is so, reason
-    assert (judge(write, fact).says == "there") is so, reason
 
 
 def test_a_setup_of_somebody_else_is_so_and_is_not_ours() -> None:
@@ -333,17 +284,3 @@ def test_what_confirm_reads_is_named_by_what_it_asks_and_how_it_judges() -> None
 )
 def test_each_action_is_shown_by_its_fact(action: str, fact: str) -> None:
     assert fact_key(a_write(action, params=EDIT).intent).name == fact
-
-
-def test_what_is_kept_of_a_target_is_what_tells_it_apart() -> None:
-    update = a_write("update_draft", params={"name": "x"}).intent
-    assert target_value(update, setup_fact(name="y", other=1)) == (True, {**DRAFT, "name": "y"})
-    edit = a_write("edit_cluster", params=EDIT).intent
-    assert target_value(edit, campaigns({**ROCK, "budget": 4, "status": "ACTIVE"})) == (
-        True,
-        {"exists": True, "budget": 4},
-    )
-    assert target_value(a_write("series_add", params={"value": ["b", "a"]}).intent, series("c", "b", 1)) == (
-        True,
-        ["b"],
-    )

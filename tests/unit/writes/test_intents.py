@@ -9,8 +9,8 @@ from tests.builders import RULE, a_fact, a_rule, a_scope, a_step, an_intent
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.rules import RuleStep, Scope
-from worker.writes.evidence import Wish, wish_of
-from worker.writes.intents import NotComputable, amount_of, asks_always, plan_steps, reads_back, wishes_of
+from worker.writes.evidence import wish_of
+from worker.writes.intents import NotComputable, amount_of, asks_always, plan_steps, wishes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,34 +139,7 @@ def test_frontend_status_is_two_writes_in_order() -> None:
     assert planned[0].intent.wish == planned[1].intent.wish
 
 
-@pytest.mark.parametrize(
-    ("action", "item", "readable", "reason"),
-    [
-        ("frontend_status", "event", True, "the event's field shows it"),
-        ("frontend_status", "cr", False, "the event-ingest service shows nothing"),
-        ("pause", "", True, "the event's field shows it"),
-        ("boost", "", True, "the setup shows it"),
-    ],
-)
-def test_only_the_second_frontend_status_write_cannot_be_read_back(
-    action: str, item: str, readable: bool, reason: str
-) -> None:
-    assert reads_back(an_intent(action, {"value": "HIDDEN"}, item), item) is readable, reason
-
-
-def test_writes_carry_the_rules_text_and_the_firings_context() -> None:
-    (planned,) = plan_steps(a_rule(a_step("pause"), do_hash="abc"), a_scope(), {"previous": {"suggested_tcs": []}})
-    assert planned.intent.do_hash == "abc"
-    assert planned.intent.context == {"previous": {"suggested_tcs": []}}
-
-
 # --- computed values -----------------------------------------------------------------------------------------------
-
-
-def test_computed_values_are_computed_at_the_firing() -> None:
-    (planned,) = plan_steps(a_rule(a_computed_draft(20.0)), a_scope({"defaults": a_fact(100.0)}), {})
-    assert planned.intent.params == {"goal": "ROAS", "total_budget": 120.0}
-    assert planned.intent.wanted == {"goal": "ROAS", "total_budget": 120.0}
 
 
 def test_what_cannot_be_computed_plans_nothing() -> None:
@@ -181,79 +154,6 @@ def test_a_computed_value_makes_no_standing_wish() -> None:
 
 
 # --- wishes --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "opposite", "reason"),
-    [
-        (wish_of("pause", {}), wish_of("run", {}), True, "opposite values of one field"),
-        (wish_of("pause", {}), wish_of("pause", {}), False, "equal"),
-        (wish_of("pause", {}), wish_of("optimisation", {"value": "ON"}), False, "another target"),
-        (
-            wish_of("optimisation", {"value": "ON"}),
-            wish_of("optimisation", {"value": "OFF"}),
-            True,
-            "opposite values of one field",
-        ),
-        (
-            wish_of("optimisation", {"value": "ON"}),
-            wish_of("ad_optimisation", {"value": "OFF"}),
-            False,
-            "another field",
-        ),
-        (
-            wish_of("frontend_status", {"value": "HIDDEN"}),
-            wish_of("frontend_status", {"value": "FLAGGED"}),
-            True,
-            "two values of one field",
-        ),
-        (
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
-            wish_of("boost", {}),
-            False,
-            "a draft is made in order to be published",
-        ),
-        (
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 600.0}),
-            True,
-            "one event has one draft",
-        ),
-        (
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
-            wish_of("create_draft", {"total_budget": 500.0, "goal": "ROAS"}),
-            False,
-            "equal, in another order",
-        ),
-        (
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500}),
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}),
-            False,
-            "equal: a written 500 is a computed 500.0",
-        ),
-        (
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0, "tcs": [{"share": 1.0}, 2]}),
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0, "tcs": [{"share": 1}, 2.0]}),
-            False,
-            "equal, also inside",
-        ),
-        (
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500, "flag": True}),
-            wish_of("create_draft", {"goal": "ROAS", "total_budget": 500, "flag": 1}),
-            True,
-            "a boolean is no number",
-        ),
-    ],
-)
-def test_which_wishes_are_opposite(one: Wish, other: Wish, opposite: bool, reason: str) -> None:
-    assert one.opposes(other) is opposite, reason
-    assert other.opposes(one) is opposite, reason
-
-
-def test_equal_wishes_have_one_text() -> None:
-    whole = wish_of("create_draft", {"goal": "ROAS", "total_budget": 500})
-    assert whole.text == wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.0}).text
-    assert whole.text != wish_of("create_draft", {"goal": "ROAS", "total_budget": 500.5}).text
 
 
 def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
@@ -278,11 +178,6 @@ def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
 )
 def test_which_wishes_only_stop_spending(action: str, params: Mapping[str, Json], stops: bool) -> None:
     assert wish_of(action, params).stops is stops
-
-
-def test_the_wish_stored_with_a_write_is_the_rules_wish() -> None:
-    rule = a_rule(a_step("pause"), a_step("boost"))
-    assert [wish.text for wish in wishes_of(rule)] == [one.intent.wish for one in plan_steps(rule, a_scope(), {})]
 
 
 # --- amounts -------------------------------------------------------------------------------------------------------

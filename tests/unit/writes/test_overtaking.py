@@ -23,25 +23,6 @@ def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] |
     return TargetRead(evidence=judge(write, event_fact(client_campaign_status=status)), began=1004.0, overtook=overtook)
 
 
-@pytest.mark.parametrize("state", ["applied"])
-@pytest.mark.parametrize(
-    ("status", "overtook", "expected", "reason"),
-    [
-        ("PAUSED", None, "confirmed", "it overtook nothing"),
-        ("PAUSED", "unsettled", None, "the opposite write may still land: it is watched on"),
-        ("PAUSED", "landed", "confirmed", "the opposite one landed before it"),
-        ("RUNNING", "landed", "planned", "the opposite one landed after it: it is sent anew"),
-        ("RUNNING", None, None, "an ordinary look that does not show it"),
-    ],
-)
-def test_a_look_at_a_write_that_overtook(
-    state: State, status: str, overtook: Literal["unsettled", "landed"] | None, expected: str | None, reason: str
-) -> None:
-    pause = a_write("pause", state)
-    step = advance(pause, Settling(ended=1000.0), looked(pause, status, overtook), AT_ONCE, HERE)
-    assert (step.move.after.state if step.move else None) == expected, reason
-
-
 def test_a_read_that_may_lag_sends_nothing_anew() -> None:
     pause = a_write("pause", "applied")
     step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
@@ -64,13 +45,6 @@ def test_sending_anew_does_not_count_against_the_attempts() -> None:
     assert step.move is not None
     assert step.move.after.reason == "overtaken"
     assert step.move.after.counted < a_policy().max_attempts + step.move.after.extra_attempts
-
-
-def test_a_look_that_reads_nothing_sends_nothing_anew() -> None:
-    pause = a_write("pause", "applied")
-    look = TargetRead(evidence=judge(pause, event_fact(gaps={"client_campaign_status": "missing"})), began=1004.0)
-    step = advance(pause, Settling(ended=1000.0), replace(look, overtook="landed"), a_policy(), HERE)
-    assert step.move is None
 
 
 def test_a_target_that_cannot_be_read_any_more_is_put_before_an_operator_where_the_opposite_has_landed() -> None:

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import NOW, a_policy, a_write
-from tests.unit.writes.course import ACCEPTED, DENIED, LOST, NO_CONNECTION, Course, after_lost_attempt
+from tests.unit.writes.course import LOST, Course
 from worker.model.writes import State
-from worker.writes.life import Next, Settling, Unwanted, Verdict, attempts_left
+from worker.writes.life import Settling, Unwanted, attempts_left
 
 UNWANTED = Unwanted(reason="no_longer_holds", why="the condition is false")
 PROOF = Settling(ended=0.0, absent=3, last_read=200.0)
@@ -43,26 +43,6 @@ def test_not_applied_grants_exactly_one_more_attempt(made: int, allowed: int) ->
     assert not attempts_left(course.write, policy)
     course.proved_absent()
     assert (course.state(), course.write.reason) == ("needs_human", "attempts")
-
-
-def test_the_granted_attempt_is_not_used_up_by_one_that_was_not_sent() -> None:
-    course = Course(a_write(state="needs_human", attempt=3))
-    course.verdict(applied=False)
-    course.attempt(NO_CONNECTION)
-    course.attempt(DENIED)
-    assert course.state() == "planned"
-    assert attempts_left(course.write, course.policy)
-    course.attempt(ACCEPTED)
-    assert course.state() == "applied"
-
-
-def test_each_verdict_grants_one() -> None:
-    course = Course(a_write(state="needs_human", attempt=3))
-    for made in (4, 5):
-        course.verdict(applied=False)
-        course.attempt(LOST)
-        course.proved_absent()
-        assert (course.state(), course.write.counted) == ("needs_human", made)
 
 
 def test_after_a_verdict_the_next_unknown_is_a_new_one() -> None:
@@ -111,16 +91,3 @@ def test_unwanted_ends_only_what_had_no_effect(
         assert (step.settling, step.then) == (None, "rest")
     else:
         assert (step.settling, step.then) == (settling, "read")
-
-
-def test_an_unwanted_write_that_is_not_proved_absent_goes_on_being_settled() -> None:
-    course = after_lost_attempt(a_write())
-    course.take(UNWANTED)
-    course.proved_absent().take(UNWANTED)
-    assert course.state() == "skipped"
-
-
-def test_a_verdict_is_about_the_write_not_about_this_process() -> None:
-    course = Course(a_write(state="needs_human"), settling=PROOF)
-    step: Next = course.take(Verdict(applied=True, because="seen in the console"))
-    assert step.settling is None

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import NOW, a_policy, a_write
-from tests.unit.writes.course import ACCEPTED, LOST, Course, after_lost_attempt
+from tests.unit.writes.course import ACCEPTED, Course, after_lost_attempt
 from worker.model.commits import Says
 from worker.model.writes import State
-from worker.writes.life import Settling, TaskFailed, attempts_left, may_resend
+from worker.writes.life import Settling, TaskFailed, may_resend
 
 SHORT = a_policy(settle=timedelta(seconds=6))
 """Three reads, three seconds apart, six seconds after the attempt."""
@@ -60,69 +60,6 @@ def test_a_write_is_sendable_only_by_a_whole_row(looks: list[tuple[float, Says]]
     assert (course.follows() == "send") is sendable, reason
 
 
-def test_the_last_read_of_the_row_comes_at_least_settle_after_the_attempt() -> None:
-    course = after_lost_attempt(a_write(), a_policy(settle=timedelta(seconds=60)))
-    ended = course.now_s
-    course.absent(15)
-    assert course.now_s == ended + 45
-    assert course.follows() == "read", "fifteen reads before settle are over prove nothing"
-    course.now_s = ended + 60
-    course.look("not_there")
-    assert course.follows() == "send"
-
-
-def test_settle_counts_by_when_the_read_began() -> None:
-    course = after_lost_attempt(a_write(), SHORT).absent(2, apart=2.9)
-    course.after(3.0).look("not_there", ago=3.0)
-    assert course.follows() == "read", "a read that began before settle says nothing of after it"
-
-
-def test_settle_counts_from_the_end_of_the_attempt_not_from_its_start() -> None:
-    course = Course(a_write(), SHORT).send().after(30.0)
-    course.answer(LOST)
-    course.absent(1)
-    assert course.follows() == "read"
-    assert course.settling == Settling(ended=1030.0, absent=1, last_read=1033.0)
-
-
-@pytest.mark.parametrize("says", ["there", "not_there", "cannot_tell"])
-def test_a_read_older_than_the_attempt_says_nothing(says: Says) -> None:
-    course = after_lost_attempt(a_write(), SHORT)
-    before = course.settling
-    step = course.after(1.0).look(says, ago=2.0)
-    assert step.move is None
-    assert course.settling == before
-    assert step.then == "read"
-
-
-def test_a_read_begun_before_one_that_could_not_tell_is_no_part_of_the_new_row() -> None:
-    policy = a_policy(settle=timedelta(0), evidence_reads=2)
-    course = after_lost_attempt(a_write(), policy).after(10.0)
-    course.look("cannot_tell")
-    course.after(1.0).look("not_there", ago=8.0)
-    course.after(1.0).look("not_there", ago=4.0)
-    assert course.follows() == "read", "both began before it, and only their answers came late"
-    course.after(2.0).look("not_there")
-    course.after(3.0).look("not_there")
-    assert course.follows() == "send"
-
-
-def test_a_late_answer_that_cannot_tell_still_starts_the_row_anew() -> None:
-    course = after_lost_attempt(a_write(), SHORT).absent(2)
-    course.after(1.0).look("cannot_tell", ago=2.0)
-    course.absent(1)
-    assert course.follows() == "read"
-
-
-@pytest.mark.parametrize("reads", [1, 2, 5])
-def test_the_row_is_as_long_as_the_config_says(reads: int) -> None:
-    policy = a_policy(settle=timedelta(0), evidence_reads=reads, interval=timedelta(seconds=10))
-    course = after_lost_attempt(a_write(), policy).absent(reads - 1, apart=10.0)
-    assert course.follows() != "send"
-    course.absent(1, apart=10.0)
-    assert course.follows() == "send"
-
-
 def test_the_back_off_must_be_over_as_well() -> None:
     policy = a_policy(settle=timedelta(0), evidence_reads=1)
     course = after_lost_attempt(a_write(), policy).absent(1)
@@ -136,14 +73,6 @@ def test_the_back_off_grows_with_each_attempt() -> None:
     twice = a_write(state="unknown", attempt=2)
     assert not may_resend(twice, settling, a_policy(), 9.9)
     assert may_resend(twice, settling, a_policy(), 10.0)
-
-
-def test_each_attempt_needs_a_row_of_its_own() -> None:
-    course = after_lost_attempt(a_write(), SHORT).absent(4)
-    assert course.follows() == "send"
-    course.attempt(LOST)
-    course.absent(2)
-    assert course.follows() == "read", "what proved the first attempt absent says nothing of the second"
 
 
 # --- restarts ------------------------------------------------------------------------------------------------------
@@ -189,28 +118,7 @@ def test_presence_confirms_from_every_unsettled_state(state: State) -> None:
     assert (step.settling, step.then) == (None, "rest")
 
 
-@pytest.mark.parametrize("absent", [0, 1, 3, 10])
-def test_presence_confirms_after_any_number_of_absent_reads(absent: int) -> None:
-    course = after_lost_attempt(a_write()).absent(absent, apart=60.0)
-    course.after(3.0).look("there")
-    assert course.state() == "confirmed"
-
-
-def test_presence_at_the_very_end_of_the_attempt_confirms() -> None:
-    course = after_lost_attempt(a_write())
-    course.look("there")
-    assert course.state() == "confirmed"
-
-
 # --- to a person ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("code", ["third_value", "other_value"])
-def test_a_third_value_goes_to_a_person_at_once(code: str) -> None:
-    course = after_lost_attempt(a_write())
-    course.after(3.0).look("cannot_tell", third=code)
-    assert (course.state(), course.write.reason) == ("needs_human", code)
-    assert not course.write.absent_proved
 
 
 def test_a_third_value_after_a_whole_row_still_goes_to_a_person() -> None:
@@ -218,41 +126,6 @@ def test_a_third_value_after_a_whole_row_still_goes_to_a_person() -> None:
     assert course.follows() == "send"
     course.after(3.0).look("cannot_tell", third="third_value")
     assert course.state() == "needs_human"
-
-
-def test_when_the_attempts_are_used_up_absence_goes_to_a_person() -> None:
-    course = Course(a_write(), SHORT)
-    for attempt in (1, 2, 3):
-        course.attempt(LOST)
-        assert course.write.attempt == attempt
-        course.absent(7)
-    assert (course.state(), course.write.reason) == ("needs_human", "attempts")
-    assert course.write.absent_proved, "its target is free: the last attempt is proved absent"
-
-
-def test_before_absence_is_proved_used_up_attempts_go_to_nobody() -> None:
-    course = Course(a_write(), a_policy(max_attempts=1))
-    course.attempt(LOST)
-    course.absent(5)
-    assert course.state() == "unknown", "it may still be there"
-
-
-@pytest.mark.parametrize(
-    ("attempt", "uncounted", "extra", "left", "reason"),
-    [
-        (0, 0, 0, True, "none was made"),
-        (2, 0, 0, True, "two of three"),
-        (3, 0, 0, False, "three of three"),
-        (9, 7, 0, True, "those proven not sent do not count"),
-        (3, 0, 1, True, "a person granted one"),
-        (4, 0, 1, False, "which is used up"),
-        (1, 0, -1, True, "a person granted one after the first"),
-        (2, 0, -1, False, "and exactly one"),
-    ],
-)
-def test_attempts_left(attempt: int, uncounted: int, extra: int, left: bool, reason: str) -> None:
-    write = a_write(state="unknown", attempt=attempt, uncounted=uncounted, extra_attempts=extra)
-    assert attempts_left(write, a_policy(max_attempts=3)) is left, reason
 
 
 @pytest.mark.parametrize("says", ["not_there", "cannot_tell"])
@@ -263,14 +136,6 @@ def test_a_write_unknown_for_longer_than_evidence_within_goes_to_a_person(says: 
     course.after(1).look(says)
     assert (course.state(), course.write.reason) == ("needs_human", "no_evidence")
     assert not course.write.absent_proved
-
-
-def test_what_was_proved_absent_and_stayed_unsent_goes_to_a_person_as_absent() -> None:
-    course = after_lost_attempt(a_write(), SHORT).absent(3)
-    assert course.follows() == "send", "but the condition does not hold"
-    course.after(15 * 60).look("not_there")
-    assert (course.state(), course.write.reason) == ("needs_human", "no_evidence")
-    assert course.write.absent_proved
 
 
 def test_a_long_outage_before_a_restart_leaves_the_new_process_a_fair_time_to_look() -> None:
@@ -294,22 +159,6 @@ def test_processes_that_end_too_soon_have_their_time_to_look_together(says: Says
     assert course.state() == "unknown", "twice settle are not over"
     course.after(1.0).look(says)
     assert (course.state(), course.write.reason, course.follows()) == ("needs_human", "no_evidence", "read")
-
-
-def test_presence_confirms_what_several_processes_could_not_settle() -> None:
-    late = Settling(ended=1000.0, looked_at=NOW - timedelta(hours=1))
-    course = Course(a_write(state="unknown", unknown_since=NOW - timedelta(days=1)), SHORT, settling=late)
-    course.look("there")
-    assert course.state() == "confirmed"
-
-
-@pytest.mark.parametrize("state", ["applied", "unknown"])
-def test_a_clock_that_was_set_back_lets_a_person_wait_and_sends_nothing(state: State) -> None:
-    later = NOW + timedelta(days=1)
-    late = Settling(ended=1000.0, looked_at=later)
-    course = Course(a_write(state=state, unknown_since=later, changed_at=later), SHORT, settling=late)
-    course.look("not_there")
-    assert (course.state(), course.follows()) == (state, "read")
 
 
 def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
@@ -426,20 +275,6 @@ def test_absence_that_is_proved_frees_the_target_of_what_is_before_a_person() ->
     assert not course.write.absent_proved
     course.absent(1)
     assert course.write.absent_proved
-
-
-@pytest.mark.parametrize(
-    ("says", "third"), [("cannot_tell", None), ("cannot_tell", "third_value"), ("not_there", None)]
-)
-def test_a_proof_of_absence_stands_whatever_is_read_later_but_presence(says: Says, third: str | None) -> None:
-    """A read that fails, or that shows what a later write of ours has done, says nothing of this attempt."""
-    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(3)
-    course.after(3.0).look(says, third=third)
-    assert course.write.absent_proved
-    course.restart().after(3.0).look("cannot_tell")
-    assert course.write.absent_proved, "a new process knows it from the ledger"
-    course.after(3.0).look("there")
-    assert (course.state(), course.write.absent_proved) == ("confirmed", False)
 
 
 def test_a_proof_that_stands_is_not_stored_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import NOW, a_write
 from worker.model.commits import KINDS
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
-from worker.writes.life import MOVES, IllegalMove, and_then, hold, move, note, restored
+from worker.writes.life import MOVES, IllegalMove, hold, move, restored
 
 STATES: tuple[State, ...] = get_args(State)
 LATER = NOW + timedelta(seconds=30)
@@ -68,36 +68,6 @@ def test_the_door_lets_through_what_the_table_has_and_nothing_else(start: State,
             move(write, to, at=LATER, reason="person", why="said so")
 
 
-def test_a_move_carries_its_record_with_all_ids() -> None:
-    write = a_write(state="sending")
-    done = move(write, "applied", at=LATER, reason="accepted", why="204", denied=0)
-    (record,) = done.records
-    assert done.before is write
-    assert (done.after.state, done.after.reason, done.after.why, done.after.changed_at) == (
-        "applied",
-        "accepted",
-        "204",
-        LATER,
-    )
-    assert (record.kind, record.reason, record.why, record.at) == ("applied", "accepted", "204", LATER)
-    assert (record.partner, record.event, record.rule) == (write.key.partner, write.key.event, write.key.rule)
-    assert (record.write, record.attempt, record.action, record.by) == (write.id, 1, "pause", "worker")
-
-
-def test_a_hold_ends_with_every_change_of_state() -> None:
-    held = a_write(held_by="halt", held_until=LATER)
-    after = move(held, "skipped", at=LATER, reason="already_so", why="so already").after
-    assert (after.held_by, after.held_until) == (None, None)
-
-
-def test_a_move_can_begin_a_hold() -> None:
-    begun = move(
-        a_write(state="sending"), "planned", at=NOW, reason="denied", why="401", held_by="credentials", held_until=LATER
-    )
-    assert (begun.after.held_by, begun.after.held_until) == ("credentials", LATER)
-    assert [(one.kind, one.reason) for one in begun.records] == [("planned", "denied"), ("held", "credentials")]
-
-
 @pytest.mark.parametrize(
     ("start", "to", "anew", "reason"),
     [
@@ -113,15 +83,6 @@ def test_a_move_can_begin_a_hold() -> None:
 def test_since_when_a_write_could_be_sent(start: State, to: State, anew: bool, reason: str) -> None:
     after = move(a_write(state=start), to, at=LATER, reason="person", why="said so").after
     assert after.due_since == (LATER if anew else NOW), reason
-
-
-def test_a_hold_keeps_the_state_and_says_what_holds_until_when() -> None:
-    write = a_write()
-    held = hold(write, at=LATER, reason="halt", why="halted by ann", until=LATER)
-    assert held is not None
-    assert (held.after.state, held.after.held_by, held.after.held_until) == ("planned", "halt", LATER)
-    assert held.after.changed_at == write.changed_at, "the age of a hold counts from the state, not from the last word"
-    assert [(record.kind, record.reason) for record in held.records] == [("held", "halt")]
 
 
 def test_a_hold_for_another_reason_is_recorded() -> None:
@@ -141,23 +102,6 @@ def test_a_hold_that_only_lasts_longer_is_stored_without_a_record() -> None:
 
 def test_a_hold_that_says_nothing_new_is_nothing() -> None:
     assert hold(a_write(held_by="halt", held_until=LATER), at=NOW, reason="halt", why="again", until=LATER) is None
-
-
-def test_two_moves_at_once_have_both_their_records() -> None:
-    write = a_write(state="sending")
-    first = move(write, "applied", at=NOW, reason="accepted", why="204")
-    both = and_then(first, "confirmed", at=LATER, reason="answer", why="that is all", confirmed_by="answer")
-    assert (both.before, both.after.state, both.after.reason) == (write, "confirmed", "answer")
-    assert [(one.kind, one.reason) for one in both.records] == [("applied", "accepted"), ("confirmed", "answer")]
-    with pytest.raises(IllegalMove):
-        and_then(first, "sending", at=LATER, reason="resend", why="no")
-
-
-def test_a_note_changes_fields_and_makes_no_record() -> None:
-    noted = note(a_write(state="needs_human"), absent_proved=True)
-    assert noted.after.absent_proved
-    assert noted.after.state == "needs_human"
-    assert noted.records == ()
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -6,8 +6,6 @@ from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.builders import NOW, a_rule, a_write
 from worker.model.actions import ACTIONS
@@ -171,30 +169,12 @@ def test_what_others_changed_of_the_same_record_counts_only_where_it_is_the_same
     assert said(of([mine], [mine, goal, again])) == [(1, False, "write 3 of rule r1 has set the target since")]
 
 
-def test_a_write_of_several_fields_is_undone_as_a_whole_or_left_alone() -> None:
-    both, later = budget(1, 500.0, 300.0, colour=1), budget(2, 700.0, 500.0)
-    found = of([both, later]).put_back
-    assert found is not None
-    assert found.back == {"total_budget": 300.0, "colour": 0}
-    assert found.left == {"total_budget": 700.0, "colour": 1}
-    assert said(of([both], [both, later])) == [(1, False, "write 2 of rule r1 has set the target since")]
-
-
 def test_nothing_below_a_publishing_is_undone() -> None:
     mine, boost = budget(1, 500.0, 300.0), sent(2, "boost", {"state": "DRAFT"})
     assert said(of([mine, boost])) == [
         (2, True, "what is published cannot be unpublished"),
         (1, False, "write 2 after it is not undone"),
     ]
-
-
-def test_a_member_that_came_and_went_is_where_it_was() -> None:
-    came = sent(1, "series_add", [], params={"value": ["e7", "e8"]})
-    went = sent(2, "series_remove", ["e7"], params={"value": ["e7"]})
-    found = of([came, went]).put_back
-    assert found is not None
-    assert found.steps == (RuleStep(action="series_remove", params={"value": _E8}),)
-    assert of([came, went, sent(3, "series_remove", ["e8"], params={"value": ["e8"]})]).put_back is None
 
 
 def test_the_second_half_of_a_pair_goes_with_the_first_and_never_alone() -> None:
@@ -207,15 +187,6 @@ def test_the_second_half_of_a_pair_goes_with_the_first_and_never_alone() -> None
     alone = of([second], [first, second])
     assert alone.put_back is None
     assert [one[:2] for one in said(alone)] == [(2, True)]
-
-
-def test_writes_that_follow_each_other_are_undone_together() -> None:
-    one = sent(1, "frontend_status", "DEFAULT", params={"value": "FLAGGED"}, item="event")
-    two = sent(2, "frontend_status", "FLAGGED", params={"value": "HIDDEN"}, item="event")
-    found = of([one, two]).put_back
-    assert found is not None
-    assert ([write.id for write in found.undoes], found.back) == ([2, 1], {"frontend_status": "DEFAULT"})
-    assert found.left == {"frontend_status": "HIDDEN"}
 
 
 @pytest.mark.parametrize(
@@ -234,16 +205,6 @@ def test_only_what_followed_without_a_break_is_undone(before: str, between: bool
     assert found.put_back is not None
     assert (found.put_back.undoes, found.put_back.back) == ((last,), {"frontend_status": before})
     assert said(found) == [(1, False, why)]
-
-
-def test_what_came_before_a_write_that_cannot_be_undone_stays_as_well() -> None:
-    earlier, one, last = sent(1), sent(2), sent(3, before=None)
-    found = of([earlier, one, last])
-    assert found.put_back is None
-    assert said(found)[1:] == [
-        (2, False, "write 3 after it is not undone"),
-        (1, False, "write 2 after it is not undone"),
-    ]
 
 
 @pytest.mark.parametrize(("rule", "whose"), [(RuleId("r2"), "rule r2"), (NO_RULE, "an undo")])
@@ -344,11 +305,6 @@ def test_who_is_about_to_put_a_write_back(write: Write, undo: Write, expected: i
     assert (None if found is None else found.id) == expected, reason
 
 
-def test_a_write_that_undoes_nothing_names_nothing() -> None:
-    assert sent(1).undoes == ()
-    assert an_undo(3, 1).undoes == (3, 1)
-
-
 def firing(*writes: Write) -> tuple[tuple[int, ...], int]:
     found = last_firing(writes, "some-rule")
     return tuple(one.id for one in found.standing), found.first
@@ -436,28 +392,3 @@ def test_the_step_of_a_rule_becomes_the_writes_of_the_undo_in_its_place() -> Non
     ]
     assert dict(made[0].intent.context) == {"k": 1}
     assert the_steps(Undo(plans=plans)) == [], "what comes after a wait is planned when it is over"
-
-
-STEPS = st.lists(st.sampled_from(["fire", "another fires", "undo", "undo fails"]), max_size=12)
-
-
-@settings(deadline=None, max_examples=60)
-@given(steps=STEPS)
-def test_what_stands_is_the_newest_firing_that_nobody_put_back_whatever_happened(steps: list[str]) -> None:
-    """Against a list of the firings that stand, kept by hand; and no undo makes an old firing look like a new one."""
-    history: list[Write] = []
-    standing: list[int] = []
-    newest = 0
-    for number, step in enumerate(steps, 1):
-        if step in ("fire", "another fires"):
-            history.append(of_rule(sent(number), "some-rule" if step == "fire" else "another", number))
-            standing += [number] if step == "fire" else []
-            newest = number if step == "fire" else newest
-        elif standing:
-            state: State = "confirmed" if step == "undo" else "rejected"
-            intent = replace(sent(number).intent, context={"undoes": [standing[-1]]})
-            history.append(of_rule(replace(sent(number), state=state, intent=intent), "puts-back", number))
-            standing = standing[:-1] if step == "undo" else standing
-        expected = (tuple(standing[-1:]), standing[-1] if standing else 0)
-        assert firing(*history) == expected
-        assert firing(*history)[1] <= newest
