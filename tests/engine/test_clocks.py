@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from tests.engine.test_daemon import Told, daemon_of
 from tests.virtual import EPOCH
-from tests.worlds import PAUSE, RUN, Town, happening, in_town, plays, world
+from tests.worlds import PARTNER, PAUSE, RUN, Town, happening, in_town, plays, world
 from worker.engine.daemon import Every
 from worker.engine.operators import approved
 from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
+from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -160,6 +162,23 @@ async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: T
     here.clock.skew = timedelta(0)
     await here.run(6)
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
+
+
+@in_town(world(happening("e1"), happening("e2")))
+async def test_what_came_back_and_was_looked_at_is_not_back_once_more(
+    here: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its return was stamped a moment later than the look that saw it: so whatever came true next, though an hour
+    later, waited for approval. The clock of other tests stands between two looks at it, and shows nothing of that."""
+    ticks, now = count(1), here.clock.now
+    monkeypatch.setattr(here.clock, "now", lambda: now() + timedelta(microseconds=next(ticks)))
+    await here.run(6)
+    here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
+    await here.run(30)
+    here.twin.change(EventChange(event="e1", partner=PARTNER, add=True, set=happening("e1").record), here.loop.time())
+    await here.run(MINUTE)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "nobody is asked", limit=MINUTE)
 
 
 # --- the scheduler -------------------------------------------------------------------------------------------------

@@ -170,7 +170,10 @@ class Reader(EventByEvent):
     async def _of_list(self, state: PartnerState, poll: _Poll, listing: Listing) -> AsyncIterator[News]:
         """What the whole list shows, and then the facts of the partner and of the events in sight."""
         in_sight = _taken_in(state, listing)
-        news, now = self._news(state, poll, listing), self._clock.now()
+        news = self._news(state, poll, listing)
+        now = (
+            news.at
+        )  # one moment for both: a return that is later than the first poll after it would make a second one
         memory, records = _replaced(state, news.memory, now)
         if listing.complete:
             memory, reset = _reset(state, memory, in_sight, now)
