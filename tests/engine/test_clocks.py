@@ -164,6 +164,42 @@ async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: T
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
+@in_town(world(happening("e1")), PAUSE + "    for: 10m\n")
+async def test_a_clock_that_was_set_back_by_less_than_a_gap_delays_no_for(here: Town) -> None:
+    """Of a quiet event it was noted when it is due again, by the clock that was ahead."""
+    here.clock.skew = timedelta(minutes=50)
+    await here.run(30)
+    here.set("e1", status="cancelled")
+    await here.run(60)
+    here.clock.skew = timedelta(0)
+    await here.until(lambda: here.states() == ["confirmed"], "held for ten minutes", limit=11 * MINUTE)
+
+
+@in_town(world(happening("e1", status="cancelled")), PAUSE + "    at: '0 * * * *'\n", deciding=Deciding(gap_then="act"))
+async def test_a_time_that_was_dealt_with_a_year_ahead_keeps_none_before_it_from_coming(here: Town) -> None:
+    here.clock.skew = YEAR
+    await here.until(lambda: here.states() == ["confirmed"], "a year ahead", limit=HOUR + MINUTE)
+    here.clock.skew = timedelta(0)
+    await here.run(HOUR - MINUTE)
+    assert here.log("held") == [], "and none is missed"
+    await here.until(lambda: len(here.writes()) == 2, "at the next full hour", limit=2 * MINUTE)
+
+
+@in_town(world(happening("e1"), happening("e2")), PAUSE + "    for: 1m\n")
+async def test_what_came_back_a_year_ahead_is_not_back_at_every_look_until_then(here: Town) -> None:
+    await here.run(6)
+    here.clock.skew = YEAR
+    await here.run(6)
+    here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
+    await here.run(30)
+    here.twin.change(EventChange(event="e1", partner=PARTNER, add=True, set=happening("e1").record), here.loop.time())
+    await here.run(30)
+    here.clock.skew = timedelta(0)
+    await here.run(30)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "held for a minute", limit=2 * MINUTE)
+
+
 @in_town(world(happening("e1"), happening("e2")))
 async def test_what_came_back_and_was_looked_at_is_not_back_once_more(
     here: Town, monkeypatch: pytest.MonkeyPatch

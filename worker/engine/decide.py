@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from worker.engine.changes import Watched, change_facts, decide_change, overlaid, watch
-from worker.engine.episodes import closed, decide_condition, decide_times, due_now, ends_of, momentary, not_now
+from worker.engine.episodes import (
+    closed,
+    decide_condition,
+    decide_times,
+    due_now,
+    ends_of,
+    momentary,
+    not_now,
+    stamped_right,
+)
 from worker.engine.planning import (
     Planner,
     Standing,
@@ -260,7 +269,7 @@ class _Pass:
         poll = self._poll
         first = EPISODE_JUMP if poll.memory.restored_at is not None else 0
         known = poll.memories.get((event, rule.id)) or quiet(poll, event, rule, first)
-        known = known and as_after_gap(poll.memory, known)
+        known = known and stamped_right(rule, as_after_gap(poll.memory, known), poll.now)
         memory = known or RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
         running = [write for write in own if write.key.episode == memory.episode] if memory.open else []

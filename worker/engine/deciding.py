@@ -20,7 +20,16 @@ from worker.engine.operators import undo_by_rule
 from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
 from worker.engine.ports import Parts, ReadableLedger
 from worker.engine.state import PartnerState
-from worker.engine.views import DAY, ENFORCE_COOLDOWN, PollView, active_rules, asks_sendings, looked_by, sendings_reach
+from worker.engine.views import (
+    DAY,
+    ENFORCE_COOLDOWN,
+    PollView,
+    active_rules,
+    asks_sendings,
+    looked_by,
+    sendings_reach,
+    stamped_by,
+)
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable, WorkerError
 from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of
@@ -77,7 +86,8 @@ class Decider(EventByEvent):
         active, off = active_rules(rules, state.partner, state.products_off)
         screen = self._screen(rules, active)
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
-        memory = looked_by(ours, [rule.id for rule in screen.rules], now)
+        set_back = before.listed_at is not None and now < before.listed_at
+        memory = looked_by(stamped_by(ours, now) if set_back else ours, [rule.id for rule in screen.rules], now)
         edits = asked_anew(memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories, partial(self._ledger.episode_writes, state.partner))
         edited = {one.write.id: one.change.after for one in edits}

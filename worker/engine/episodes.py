@@ -205,6 +205,14 @@ JUST_AFTER = timedelta(microseconds=1)
 """How long a time waits for facts that were not known when it came."""
 
 
+def stamped_right(rule: Rule, memory: RuleMemory, now: datetime) -> RuleMemory:
+    """The memory without a time later than the next one, of which a clock that was ahead has said that it was dealt
+    with: none before it would come any more."""
+    coming = rule.at.next(now) if rule.at is not None and memory.at_time is not None else None
+    ahead = coming is not None and memory.at_time is not None and memory.at_time > coming
+    return replace(memory, at_time=rule.at.latest(now)) if rule.at is not None and ahead else memory
+
+
 def due_now(rule: Rule, memory: RuleMemory, now: datetime) -> bool:
     """Whether the condition of a rule is looked at now: always, but for one with ``at``."""
     return rule.at is None or bool(rule.on_change) or rule.hold_for is not None or due(rule, memory, now) is not None

@@ -189,7 +189,8 @@ class Reader(EventByEvent):
                 state.list_whole(in_sight, now)
         else:
             state.last_error = listing.why
-        state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at))
+        set_back = state.memory.listed_at is not None and now < state.memory.listed_at
+        state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at, set_back))
         store = _worth_storing(state.memory, memory)
         news = replace(news, memory=memory, records=tuple(records), store=store, in_sight=len(in_sight))
         stirred = state.stirred(in_sight, now)
@@ -474,7 +475,7 @@ def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:
     if new.listed_at is None:
         return False
     every = MEMORY_EVERY * (0.5 + crc32(new.partner.encode()) % 500 / 1000.0)
-    return old.listed_at is None or abs(new.listed_at - old.listed_at) >= every
+    return old.listed_at is None or not timedelta(0) <= new.listed_at - old.listed_at < every
 
 
 # Which facts a rule wants of an event, given what is already known. Pure.

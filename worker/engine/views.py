@@ -284,6 +284,18 @@ def looked_by(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -
     )
 
 
+def stamped_by(memory: PartnerMemory, now: datetime) -> PartnerMemory:
+    """The memory with nothing in it that is still to come, as a clock that was ahead has stamped it: every poll until
+    then would be a first one."""
+    one = {name: getattr(memory, name) for name in ("after_gap_at", "reset_at", "restored_at")}
+    of_each = {name: getattr(memory, name) for name in ("returned", "rules", "away", "back")}
+    return replace(
+        memory,
+        **{name: min(at, now) for name, at in one.items() if at is not None},
+        **{name: {key: min(at, now) for key, at in times.items()} for name, times in of_each.items()},
+    )
+
+
 def as_after_gap(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
     """The memory of a rule that was gone, disabled or not for this partner, and is back: all is kept, but this poll is
     as after a gap, because nobody has looked meanwhile."""
