@@ -143,8 +143,9 @@ async def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_nex
     assert {one["event"] for one in here.log("fired")} == {"e49"}
 
 
+@pytest.mark.parametrize("asked", ["standing", "confirmed"], ids=["to decide", "to know what is to be read"])
 def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     def fail(_partner: object, _after: object) -> None:
         raise LedgerUnwritable("the disk is failing")
@@ -152,13 +153,15 @@ def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
     async def script(here: Town) -> None:
         await here.run(4)
         with monkeypatch.context() as patch:
-            patch.setattr(here.ledger, "standing", fail)
+            patch.setattr(here.ledger, asked, fail)
+            here.set("e1", city="Erfurt")
             await here.run(3)
         assert here.reports[-1].error == "the disk is failing"
         await here.run(4)
         assert here.reports[-1].error is None
 
-    plays(script, tmp_path, world(happening("e1")), PAUSE)
+    tell = "  - {id: tell, after: pause-cancelled, when: setup.state == 'NONE', do: [{notify: paused}]}\n"
+    plays(script, tmp_path, world(happening("e1")), PAUSE + tell)
 
 
 @in_town(world(*map(happening, EVENTS)), PAUSE)

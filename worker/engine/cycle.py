@@ -52,19 +52,18 @@ class Cycle(Stage):
         """One cycle. Never raises for the service or the ledger; says in the report what was wrong."""
         began, fired, open_writes, ok_before = self._clock.monotonic(), 0, 0, state.last_ok_at
         judged, news, error, conflict = Counter[tuple[RuleId, Truth]](), None, None, False
-        async for news in self._reader.poll(state):
-            try:
+        try:
+            async for news in self._reader.poll(state):
                 decision, writes = self._decider.decide(state, news)
                 if not news.more:
                     self._act(state, writes)
-            except (LedgerUnwritable, StateConflict) as problem:
-                error = self._failed(state, problem)
-                if isinstance(problem, StateConflict):  # nothing was decided: again and again so, it is an alarm
-                    state.last_ok_at, conflict = ok_before, True
-                break
-            fired += sum(1 for one in decision.commit.records if one.kind == "fired")
-            judged.update((rule, judgement.truth) for (_, rule), judgement in decision.judged.items())
-            open_writes = len(writes)
+                fired += sum(1 for one in decision.commit.records if one.kind == "fired")
+                judged.update((rule, judgement.truth) for (_, rule), judgement in decision.judged.items())
+                open_writes = len(writes)
+        except (LedgerUnwritable, StateConflict) as problem:
+            error = self._failed(state, problem)
+            if isinstance(problem, StateConflict):  # nothing was decided: again and again so, it is an alarm
+                state.last_ok_at, conflict = ok_before, True
         complete = news is not None and news.listing.complete and not conflict
         took_s = self._clock.monotonic() - began
         if complete:
