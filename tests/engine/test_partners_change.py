@@ -125,6 +125,23 @@ def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_
     plays(script, tmp_path, place, twin=TwinSettings(token_lifetime_s=15))
 
 
+def test_in_a_fleet_the_log_of_each_replica_tells_whom_it_watches_and_whom_it_left(tmp_path: Path) -> None:
+    told, rows = Told(), Rows()
+
+    async def script(here: Town) -> None:
+        clock = ServersClock(here.clock)
+        daemon = daemon_of(here, told, clock=clock, fleet=(fleet := Fleet(rows, Paces(), clock)))
+        daemon._named = (PARTNER,)
+        sharing = asyncio.ensure_future(daemon._share(fleet, cast("AsyncIOScheduler", Jobs())))
+        for taken_away in (False, True, False):
+            rows.taken_away = taken_away
+            await asyncio.sleep(0.9)
+        sharing.cancel()
+        assert told.said == ["partners_shared"] * 3
+
+    plays(script, tmp_path, world(happening("e1")))
+
+
 def test_what_is_unknown_of_a_partner_that_is_gone_is_put_before_an_operator(tmp_path: Path) -> None:
     jobs = Jobs()
 

@@ -288,7 +288,9 @@ class Daemon:
                 ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said["error"]
                 fleet.beat(self._named if ruled else ())
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
-                    self._renew(scheduler, self._named)
+                    renewed = self._renew(scheduler, self._named)
+                    if renewed.found or renewed.lost:
+                        self._reporter.note("partners_shared", watched=renewed.found, left_to_others=renewed.lost)
                 fleet.give_back(self._busy)
                 if (fleet.strangers or self._held) and (asking is None or asking.done()):
                     asking = asyncio.ensure_future(self._identify(fleet))

@@ -202,7 +202,8 @@ class Fleet:
             self.leaving.update(surplus(named, standing, self.replica))
         self.leaving.update(self.owned - set(named))
         own = frozenset(self._taken) - self.leaving
-        self.mine = own if len(named) == 1 else own & self._known
+        alone = len(named) == 1 and standing.owners.keys() <= set(named)  # else it may have been called otherwise
+        self.mine = own if alone else own & self._known
         self.strangers = own - self._known
 
     def identify(self, partner: PartnerId, record: str) -> PartnerId:

@@ -75,6 +75,7 @@ class Rows:
         self.unheard = False
         self.unwritable = False
         self.others: list[str] = []
+        self.before: list[PartnerId] = []
         self.records = dict[PartnerId, str]()
         self.said: list[Any] = []
 
@@ -84,9 +85,8 @@ class Rows:
         if self.taken_away:
             self.epochs, self.taken_away = {}, False
         self.said.append(state)
-        return standing(
-            [self.replica, *self.others] if state == "running" else [], dict.fromkeys(self.epochs, self.replica)
-        )
+        owners = {**dict.fromkeys(self.before), **dict.fromkeys(self.epochs, self.replica)}
+        return standing([self.replica, *self.others] if state == "running" else [], owners)
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
@@ -170,6 +170,17 @@ def test_of_several_partners_none_is_watched_before_it_is_known_who_it_is() -> N
     assert fleet.identify(CLUB, "2") == CLUB
     fleet.beat([HALL, CLUB])
     assert (set(fleet.mine), set(fleet.strangers)) == ({HALL, CLUB}, set())
+
+
+def test_one_alone_is_not_watched_before_it_is_known_either_where_it_may_have_been_called_otherwise() -> None:
+    """What was true at the first poll of a partner that the service had renamed was done again."""
+    fleet, rows, _, _ = a_fleet()
+    rows.before = [CLUB]
+    fleet.beat([HALL])
+    assert (set(fleet.mine), set(fleet.strangers)) == (set(), {HALL})
+    assert fleet.identify(HALL, "1") == HALL
+    fleet.beat([HALL])
+    assert set(fleet.mine) == {HALL}
 
 
 def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
@@ -262,7 +273,7 @@ def test_a_partner_that_the_service_names_no_more_is_given_back() -> None:
     fleet, rows, _, _ = a_fleet()
     fleet.beat([HALL])
     fleet.beat([CLUB])
-    assert (set(fleet.mine), fleet.leaving) == ({CLUB}, {HALL})
+    assert (set(fleet.strangers), fleet.leaving) == ({CLUB}, {HALL})
     fleet.give_back(lambda _: False)
     assert set(rows.epochs) == {CLUB}
 
