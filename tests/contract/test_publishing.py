@@ -1,7 +1,9 @@
 """Rules of a fleet are published: as a whole, with a number, and nothing is decided or sent under older ones."""
 
 import asyncio
+import fcntl
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -82,6 +84,20 @@ def test_until_a_set_is_published_a_replica_says_what_it_waits_for(config: Path)
     ran = call("run", "--for", "1s", config=config)
     assert "`campaign-worker rules publish`" in ran.err
     assert "`campaign-worker rules publish`" in " ".join(call("status", config=config).out.split())
+
+
+@pytest.mark.parametrize(("folder", "why"), [("state", "in use by another worker"), ("config.yaml", "cannot be made")])
+def test_a_replica_has_a_state_dir_of_its_own_or_does_not_start(config: Path, folder: str, why: str) -> None:
+    """Of two that wrote there, each took away what shows the other that the database has forgotten what was sent."""
+    publish(config)
+    known = f"credentials: {{username: ann, password: secret}}\nstate_dir: {folder}"
+    config.write_text(config.read_text().replace("state_dir: state", known))
+    (config.parent / "state").mkdir()
+    others = os.open(config.parent / "state", os.O_RDONLY)
+    fcntl.flock(others, fcntl.LOCK_EX)
+    ran = call("run", "--for", "1s", config=config)
+    os.close(others)
+    assert (ran.code, why in ran.err) == (3, True), ran.err
 
 
 def test_a_replica_takes_up_what_is_published_whatever_lies_in_its_folder(config: Path, url: str) -> None:

@@ -5,6 +5,7 @@ Everything else of the worker is given what it needs. What a config means for th
 """
 
 import asyncio
+import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -27,7 +28,7 @@ from worker.engine.ports import Fleet, Parts, RulesInUse, ServersClock
 from worker.engine.rehearsal import Memory, Rehearsal, Remembered
 from worker.engine.views import sendings_reach
 from worker.ledger.lock import SenderLock
-from worker.ledger.places import files_of, holder, named, unread
+from worker.ledger.places import files_of, holder, named, tried, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.logs import logger
@@ -223,7 +224,9 @@ def _held_ledger(stack: AsyncExitStack, config: Config, clock: Clock) -> SqlLedg
     _require_service(ledger, config)
     ledger.in_a_loop()
     if lock is None or place is None:
-        ledger.remember_in(state_dir(config))
+        folder = state_dir(config)
+        stack.callback(os.close, _alone_in(folder))
+        ledger.remember_in(folder)
     else:
         lock.note(place, in_force(config))
         ledger.sends_under(lock.identity)
@@ -233,6 +236,21 @@ def _held_ledger(stack: AsyncExitStack, config: Config, clock: Clock) -> SqlLedg
 def state_dir(config: Config) -> Path:
     """The replica's own folder."""
     return config.folder / (config.state_dir or ".")
+
+
+def _alone_in(folder: Path) -> int:
+    """A handle that holds a replica's own folder. Of two that wrote there, each would take away what shows the other
+    that the ledger has forgotten something. Raises `NotSafe` where another has it, or it cannot be had."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        why = f"state_dir: {folder} cannot be made: {error.strerror}"
+        raise NotSafe(why, hint="name a folder on this replica's own disk") from error
+    if tried(handle, fcntl.LOCK_EX):
+        return handle
+    os.close(handle)
+    raise NotSafe(f"state_dir: {folder} is in use by another worker", hint="give each worker a folder of its own")
 
 
 async def probe_of(config: Config, only: str) -> Probed:

@@ -130,11 +130,6 @@ class SqlLedger(LedgerReader):
     def remember_in(self, folder: Path) -> None:
         """For a replica of a fleet: what it sends is remembered in this folder, and looked for at each connection.
         Raises `NotSafe` where the ledger is not the one that is remembered, or nothing may be sent from it."""
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            why = f"state_dir: {folder} cannot be made: {error.strerror}"
-            raise NotSafe(why, hint="name a folder on this replica's own disk") from error
         self._identity = Identity(folder)
         self._store.meet = self._identity.meet
         self._store.close()  # the connection that is there was not looked at
