@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.engine.test_daemon import Told, daemon_of
 from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, in_town, plays, world
@@ -146,7 +147,7 @@ def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_
         daemon._take_rules(await Folder(BOOST).load(), "same")
         daemon._partners.renew((PARTNER,))
         began = here.at
-        looks = asyncio.ensure_future(daemon._cycles(PARTNER))
+        looks = asyncio.ensure_future(daemon._poll(AsyncIOScheduler(timezone="UTC"), PARTNER))
         await here.clock.sleep(3 * MINUTE)
         daemon.stop()
         await looks

@@ -19,7 +19,7 @@ from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
 from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
-from worker.engine.ports import BEAT_S, NOTHING_PUBLISHED, RELOAD_EVERY, CycleReport, Fleet, Parts, ServersClock
+from worker.engine.ports import BEAT_S, NOTHING_PUBLISHED, RELOAD_EVERY, CycleReport, Fleet, Parts, ServersClock, Stage
 from worker.engine.state import PartnerState
 from worker.engine.views import modes_said
 from worker.model.commits import Commit, DaemonStatus, Record
@@ -114,7 +114,7 @@ class Reporter(Protocol):
     def alarm(self, message: str, **keys: object) -> None: ...
 
 
-class Daemon:
+class Daemon(Stage):
     """Watches every partner until it is told to stop."""
 
     def __init__(
@@ -128,15 +128,11 @@ class Daemon:
         waits: Callable[[], Mapping[str, Json]] = dict,
     ) -> None:
         self._stop = asyncio.Event()
-        parts = replace(parts, stopping=self._stop.is_set, defect=self._defect)
-        self.clock = self._clock = parts.clock
+        parts = replace(parts, stopping=self._stop.is_set, defect=self._tell_of)
+        super().__init__(parts)
+        self.clock = parts.clock
         own = parts.clock.own if isinstance(parts.clock, ServersClock) else parts.clock
         self._wall = own.now  # this machine's, by which the scheduler goes
-        self._service = parts.service
-        self._ledger = parts.ledger
-        self._settings = parts.settings
-        self._rules = parts.rules
-        self._scrubbed = parts.scrubbed
         self._source = source
         self._reporter = reporter
         self._pid = pid
@@ -355,7 +351,8 @@ class Daemon:
         if polling is not None:
             self._polls[partner] = polling
         try:
-            await self._cycles(partner)
+            while await self._one_cycle(partner):  # the list is long: one poll took longer than the interval
+                pass
         finally:
             self._polls.pop(partner, None)
         state = self._partners.get(partner)
@@ -364,12 +361,8 @@ class Daemon:
             with suppress(JobLookupError):
                 scheduler.modify_job(f"cycle {partner}", next_run_time=self._wall() + timedelta(seconds=left_s))
 
-    async def _cycles(self, partner: PartnerId) -> None:
-        """One poll; and another at once after one that took longer than the interval, because the list is long."""
-        while await self._one_cycle(partner):
-            pass
-
     async def _one_cycle(self, partner: PartnerId) -> bool:
+        """Whether another one is due at once."""
         state = self._partners.get(partner)
         if state is None or (self._stop.is_set() and not state.in_flight):
             return False
@@ -444,7 +437,7 @@ class Daemon:
             hint="raise requests.per_minute, narrow the rules that name these facts, or live with it",
         )
 
-    def _defect(self, of: Mapping[str, Json], defect: Exception) -> None:
+    def _tell_of(self, of: Mapping[str, Json], defect: Exception) -> None:
         self._reporter.alarm("defect", **of, error=self._scrubbed(repr(defect)))
 
     async def _signed_in(self) -> tuple[PartnerId, ...]:
