@@ -46,6 +46,17 @@ async def test_facts_of_the_partner_silences_and_events_out_of_sight_are_kept_to
     assert [list(one["gone"]) for one in found["#memory"]] == [[], ["e1"]]
 
 
+HOUSE = "rules: [{id: r, when: house.currency == 'SEK', do: [{notify: moved}]}]"
+
+
+@in_town(world(happening("e1")), HOUSE, facts={"house": "/partners/"})
+async def test_a_change_of_what_a_rule_names_is_told_also_where_it_is_the_whole_partners(here: Town) -> None:
+    await here.run(7)
+    here.twin.change(PartnerChange(partner=PARTNER, set={"currency": "SEK"}), here.loop.time())
+    await here.run(7)
+    assert [one["facts"] for one in here.log("observed")] == [{"house.currency": "SEK", "before": "EUR"}]
+
+
 @in_town(world(happening("e1")), settings=replace(QUICK, observations_kept=timedelta(minutes=10)))
 async def test_old_changes_are_dropped_after_their_time(here: Town) -> None:
     async def becomes(category: str) -> None:

@@ -19,7 +19,7 @@ from worker.engine.episodes import may_ask, may_be_due
 from worker.engine.ports import Listing, Stage, Urgency
 from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
 from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
-from worker.model.commits import PartnerMemory, Record
+from worker.model.commits import OF_PARTNER, PartnerMemory, Record
 from worker.model.errors import WorkerError
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Trace, Unknown
 from worker.model.rules import Rule, RuleSet, Scope, Truth
@@ -335,7 +335,7 @@ class Reader(EventByEvent):
                 continue
             young = self._settings.interval  # of several partners each was asked a moment ago who it is
             fact = await self._service.read(state.partner, None, key, urgency=Urgency.FACT, max_age=young)
-            if state.observe_shared(key, fact):
+            if state.observe(OF_PARTNER, key, fact):
                 changed.append(key)
         return bool(changed)
 

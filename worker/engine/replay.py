@@ -209,10 +209,8 @@ class Recorded(WorldService):
         met = len(state.known)
         for event, key in past.fresh:
             fact = replace(past.facts[event, key], trace=Trace(get="the record", began=began))
-            if event == OF_PARTNER:
-                state.observe_shared(key, fact)
-            else:
-                state.observe(event, key, fact)
+            state.observe(event, key, fact)
+            if event != OF_PARTNER:
                 state.known.add(event)
         past.fresh.clear()
         memory = replace(state.memory, **{name: getattr(past.memory, name) for name in OF_THE_RECORD})

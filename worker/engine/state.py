@@ -226,8 +226,8 @@ class PartnerState:
         """Keeps a fact, of the event or of the partner; an older answer never replaces a newer one. Whether it says
         something else than before."""
         if key is not EVENT and (key in self.shared or key.name in _SHARED):
-            return self.observe_shared(key, fact)
-        store = self.facts.setdefault(event, {})
+            event = OF_PARTNER
+        store = self.shared if event == OF_PARTNER else self.facts.setdefault(event, {})
         old = store.get(key)
         if old is not None and _older(fact, old):
             return False
@@ -235,7 +235,10 @@ class PartnerState:
         if old is not None and _says_the_same(old, fact):
             return False
         self.stored.saw((event, key), fact)
-        self.due.pop(event, None)
+        if event == OF_PARTNER:
+            self.due.clear()
+        else:
+            self.due.pop(event, None)
         return True
 
     def listed(self, needed: object, events: Iterable[EventId]) -> None:
@@ -264,18 +267,6 @@ class PartnerState:
         """Those of which something was learnt, or whose time has come, in order."""
         due = self.due
         return sorted(event for event in events if (at := due.get(event)) is None or at <= now)
-
-    def observe_shared(self, key: FactKey, fact: Fact) -> bool:
-        """Keeps a fact of the whole partner; see `observe`."""
-        old = self.shared.get(key)
-        if old is not None and _older(fact, old):
-            return False
-        self.shared[key] = fact
-        if old is not None and _says_the_same(old, fact):
-            return False
-        self.stored.saw((OF_PARTNER, key), fact)
-        self.due.clear()
-        return True
 
     def observation(self, event: EventId) -> Observation:
         """All that is known of the event now."""
@@ -315,8 +306,8 @@ WATCHED: Mapping[str, Iterable[str]] = {"event": EVENT_FIELDS, "setup": SETUP_FI
 """Facts whose changes are worth a record, field by field, with their documented fields."""
 WHOLE, SCALAR = "", "="
 """In place of a field: all of a fact, whatever it is, and where it is neither a list nor a record."""
-LISTS = frozenset({"permissions", "features"})
-"""Lists of the whole partner whose changes are worth a record."""
+OF_THE_PARTNER = {"partner": tuple(PARTNER_FIELDS), "permissions": (WHOLE,), "features": (WHOLE,)}
+"""What of the facts of the whole partner is worth a record, besides what rules name."""
 OF_THE_RECORD = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
 """What of a partner's memory is kept with the changes: silences, resets, and who was out of sight."""
 UNSTORED_MOST = 16
@@ -512,14 +503,12 @@ class Stored:
             now, before = change.now, change.before
             if before is None or (now.event, now.key) in self.anew:
                 continue
-            if now.event == OF_PARTNER:
-                yield from _of_partner(self.partner, change)
-                continue
             was, now_is, fact = _last_known(before), _fields(now), now.key.name
-            for name in self.watched.get(fact, ()):
+            event = None if now.event == OF_PARTNER else now.event
+            for name in OF_THE_PARTNER.get(fact) or self.watched.get(fact, ()):
                 if name in was and name in now_is and _differ(was[name], now_is[name]):
                     said = (fact if name in (WHOLE, SCALAR) else f"{fact}.{name}", was[name], now_is[name])
-                    yield _changed(self.partner, now.event, said, now.at)
+                    yield _changed(self.partner, event, said, now.at)
 
 
 def _holds(ledger: Ledger, partner: PartnerId, tried: Observed) -> bool:
@@ -592,16 +581,3 @@ def _changed(partner: PartnerId, event: EventId | None, said: tuple[str, Json, J
         gained, lost = _gained_and_lost(was, now_is)
         why = f"{name} changed: gained {gained or 'nothing'}, lost {lost or 'nothing'}"
     return Record(at=at, kind="observed", why=why, partner=partner, event=event, facts={name: now_is, "before": was})
-
-
-def _of_partner(partner: PartnerId, change: Change) -> Iterator[Record]:
-    """Records of what a fact of the whole partner says otherwise now: fields of its record, permissions and flags."""
-    if change.before is None or not (isinstance(change.before.fact, Known) and isinstance(change.now.fact, Known)):
-        return
-    name, was, now_is = change.now.key.name, change.before.fact.value, change.now.fact.value
-    if name == "partner" and isinstance(was, Mapping) and isinstance(now_is, Mapping):
-        for one in PARTNER_FIELDS:
-            if one in was and one in now_is and was[one] != now_is[one]:
-                yield _changed(partner, None, (f"{name}.{one}", was[one], now_is[one]), change.now.at)
-    elif name in LISTS and _differ(was, now_is):
-        yield _changed(partner, None, (name, was, now_is), change.now.at)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from worker.guards import Limits
 from worker.model.actions import ACTIONS
@@ -287,13 +287,11 @@ def looked_by(memory: PartnerMemory, rules: Collection[RuleId], now: datetime) -
 def stamped_by(memory: PartnerMemory, now: datetime) -> PartnerMemory:
     """The memory with nothing in it that is still to come, as a clock that was ahead has stamped it: every poll until
     then would be a first one."""
-    one = {name: getattr(memory, name) for name in ("after_gap_at", "reset_at", "restored_at")}
-    of_each = {name: getattr(memory, name) for name in ("returned", "rules", "away", "back")}
-    return replace(
-        memory,
-        **{name: min(at, now) for name, at in one.items() if at is not None},
-        **{name: {key: min(at, now) for key, at in times.items()} for name, times in of_each.items()},
-    )
+    found: dict[str, Any] = {}
+    for name in ("after_gap_at", "reset_at", "restored_at", "returned", "rules", "away", "back"):
+        at = getattr(memory, name)
+        found[name] = {one: min(at[one], now) for one in at} if isinstance(at, Mapping) else at and min(at, now)
+    return replace(memory, **found)
 
 
 def as_after_gap(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:

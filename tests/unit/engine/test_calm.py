@@ -6,7 +6,7 @@ import pytest
 
 from worker.engine.deciding import horizon
 from worker.engine.state import EVENT, PARTNER, PartnerState, Stored
-from worker.model.commits import PartnerMemory
+from worker.model.commits import OF_PARTNER, PartnerMemory
 from worker.model.facts import EventId, Known, PartnerId, Trace
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_what_is_learnt_of_one_event_or_of_the_partner_makes_it_due(state: Partn
     assert state.stirred({ONE, TWO}, NOW) == []
     assert state.observe(ONE, EVENT, fact("cancelled", 3.0))
     assert state.stirred({ONE, TWO}, NOW) == [ONE]
-    state.observe_shared(PARTNER, fact("its record"))
+    state.observe(OF_PARTNER, PARTNER, fact("its record"))
     assert state.stirred({ONE, TWO}, NOW) == [ONE, TWO]
 
 
