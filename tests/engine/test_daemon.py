@@ -67,7 +67,7 @@ async def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(here:
     here.fault("answer_before", "GET", "^/events/", times=100, status=403, code="error.unauthorized")
     told = Told()
     daemon = daemon_of(here, told)
-    daemon._partners.renew((PARTNER,))
+    list(daemon._partners.take_up((PARTNER,)))
     asked = []
     for wait in (290.0, 20.0, 0.0):
         await daemon._one_cycle(PARTNER)
@@ -81,7 +81,7 @@ async def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(here:
 async def test_a_partner_whose_looks_fail_for_a_minute_is_told_of_once_and_once_when_it_is_over(here: Town) -> None:
     told = Told()
     daemon = daemon_of(here, told)
-    daemon._partners.renew((PARTNER,))
+    list(daemon._partners.take_up((PARTNER,)))
 
     async def look(times: int) -> list[str]:
         told.said.clear()
@@ -124,7 +124,7 @@ async def test_records_that_another_process_keeps_out_of_the_ledger_are_stored_l
     await asyncio.sleep(4)
     assert told.said == ["no_rules"], "a moment is nothing"
     await asyncio.sleep(7)
-    assert told.said == ["no_rules", "ledger_unwritable"]
+    assert told.said == ["no_rules", "ledger_unwritable", "partner_found"]
     tool.close()
     assert here.log() == []
     daemon.stop()
@@ -258,7 +258,7 @@ async def test_what_a_defect_says_is_told_without_the_secrets_that_the_client_ha
     told = Told()
     broken, scrubbed = cast("Service", Broken()), lambda text: text.replace("s3cret", "(gone)")
     daemon = daemon_of(here, told, service=broken, scrubbed=scrubbed)
-    daemon._partners.renew([PARTNER])
+    list(daemon._partners.take_up([PARTNER]))
     await daemon._one_cycle(PARTNER)
     assert told.errors == ["RuntimeError('header: Bearer (gone)')"]
     assert [state.last_error for state in daemon._partners] == told.errors, "which status would show"
@@ -280,7 +280,7 @@ async def test_a_look_is_due_when_the_list_may_be_asked_again_so_that_none_waits
 ) -> None:
     told, due = Told(), Due()
     daemon = daemon_of(here, told)
-    daemon._partners.renew((PARTNER,))
+    list(daemon._partners.take_up((PARTNER,)))
     here.fault("slow", "GET", "^/events/", times=1000, delay_s=0.4)
     await here.clock.sleep(4)
     for _ in range(20):
@@ -308,7 +308,7 @@ def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stor
 
     async def script(here: Town) -> None:
         daemon = daemon_of(here)
-        daemon._partners.renew(partners)
+        list(daemon._partners.take_up(partners))
         Counting.saved = 0
         keeping = asyncio.ensure_future(daemon._keep_time(AsyncIOScheduler(timezone="UTC")))
         await asyncio.gather(*(daemon._one_cycle(partner) for partner in partners))

@@ -145,7 +145,7 @@ def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_
         told = Told()
         daemon = daemon_of(here, told, Folder(BOOST))
         daemon._take_rules(await Folder(BOOST).load(), "same")
-        daemon._partners.renew((PARTNER,))
+        list(daemon._partners.take_up((PARTNER,)))
         began = here.at
         looks = asyncio.ensure_future(daemon._poll(AsyncIOScheduler(timezone="UTC"), PARTNER))
         await here.clock.sleep(3 * MINUTE)

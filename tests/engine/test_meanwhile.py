@@ -154,7 +154,7 @@ def test_a_partner_whose_decisions_conflict_again_and_again_is_told_of(
         told, running = Told(), here.worker
         parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
         daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
-        daemon._partners.renew((PARTNER,))
+        list(daemon._partners.take_up((PARTNER,)))
         await daemon._one_cycle(PARTNER)
         state = daemon._partners.get(PARTNER)
         assert state is not None

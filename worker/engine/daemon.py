@@ -7,7 +7,7 @@ records nothing new and waits for what is in flight.
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from worker.engine.cycle import Cycle
-from worker.engine.partners import Identities, Partners, Renewed, held_while_gone, said_of
+from worker.engine.partners import Identities, Partners, held_while_gone, said_of
 from worker.engine.ports import BEAT_S, NOTHING_PUBLISHED, RELOAD_EVERY, CycleReport, Fleet, Parts, ServersClock, Stage
 from worker.engine.state import PartnerState
 from worker.engine.views import modes_said
@@ -223,9 +223,7 @@ class Daemon(Stage):
 
     def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
         """One job a partner, one for the rules, one for who the partners are."""
-        renewed = self._renew(scheduler, partners)
-        if renewed.failed is not None:
-            raise renewed.failed
+        self._renew(scheduler, partners)
         scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
         scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
 
@@ -239,28 +237,27 @@ class Daemon(Stage):
         self._named = named
         if self._fleet is None:
             await self._identities.ask(named)
-        renewed = self._renew(scheduler, named)
-        for partner in renewed.found:
-            self._reporter.note("partner_found", partner=partner)
-        for partner in renewed.lost:
-            self._reporter.alarm("partner_lost", partner=partner)
-        if renewed.failed is not None:
-            self._reporter.alarm("ledger_unwritable", error=str(renewed.failed), hint=renewed.failed.hint)
-
-    def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> Renewed:
-        watched, held = list(self._own(named)), self._held
         try:
-            if self._fleet is None:
-                watched, held = self._identities.apart(named, [state.partner for state in self._partners])
+            self._renew(scheduler, named)
         except LedgerUnwritable as problem:
-            return Renewed(found=[], lost=[], failed=problem)
-        renewed = self._partners.renew(watched)
-        self._say_held(held)
-        for partner in renewed.lost:
+            self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
+
+    def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> None:
+        """Watches those of the partners that are this process's to watch, and nobody else."""
+        watched: Collection[PartnerId] = self._own(named)
+        if self._fleet is None:
+            watched, held = self._identities.apart(named, [state.partner for state in self._partners])
+            self._say_held(held)
+        for partner in self._partners.leave(watched):
             scheduler.remove_job(f"cycle {partner}")
+            if partner not in named:
+                self._reporter.alarm("partner_lost", partner=partner)
+                continue
+            self._reporter.note("partner_left", partner=partner)
             if self._fleet is not None and partner in self._polls:
                 self._polls[partner].cancel()  # whoever has it next asks the same
-        for partner in renewed.found:
+        for partner in self._partners.take_up(watched):
+            self._reporter.note("partner_found", partner=partner)
             scheduler.add_job(
                 self._poll,
                 Every(self._settings.interval),
@@ -270,7 +267,6 @@ class Daemon(Stage):
                 **JOB_OPTIONS,
             )
         self._hold_gone(named)
-        return renewed
 
     def _own(self, named: tuple[PartnerId, ...]) -> tuple[PartnerId, ...]:
         """Those that this process watches: all, or in a fleet its share."""
@@ -284,9 +280,7 @@ class Daemon(Stage):
                 ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said["error"]
                 fleet.beat(self._named if ruled else ())
                 if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
-                    renewed = self._renew(scheduler, self._named)
-                    if renewed.found or renewed.lost:
-                        self._reporter.note("partners_shared", watched=renewed.found, left_to_others=renewed.lost)
+                    self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
                 if (fleet.strangers or self._held) and (asking is None or asking.done()):
                     asking = asyncio.ensure_future(self._identify(fleet))

@@ -11,7 +11,7 @@ asked who it is (the ``id`` of its record), and of those that are one partner on
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from worker.engine.ports import Parts, Stage, Urgency
@@ -32,13 +32,13 @@ def held_while_gone(
     named: Collection[PartnerId],
     now: datetime,
     within: timedelta,
-    same: Mapping[PartnerId, str] | None = None,
+    same: Mapping[PartnerId, str],
 ) -> tuple[Move, ...]:
     """What becomes of writes whose partner is not among those that are watched: planned ones are held, and what no read
     has settled for so long is put before an operator. ``same``: why some that are named are not, see `told_apart`.
     Pure."""
     gone = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
-    same, moves = same or {}, list[Move | None]()
+    moves = list[Move | None]()
     for write in writes:
         partner = write.key.partner
         if partner in named and partner not in same:
@@ -127,15 +127,12 @@ class Identities(Stage):
         try:
             await asyncio.wait(reads.values(), timeout=self._settings.timeout.total_seconds())
         finally:
-            heard = {partner: read.result() for partner, read in reads.items() if read.done()}
+            heard: dict[PartnerId, Fact] = {one: read.result() for one, read in reads.items() if read.done()}
             for read in reads.values():
                 read.cancel()
         for partner in unknown:
-            if partner in heard:
-                self._note(partner, heard[partner])
-            else:
-                why = f"no answer within {self._settings.timeout.total_seconds():.0f} s"
-                self._note(partner, Unknown(code="unread", why=why))
+            why = f"no answer within {self._settings.timeout.total_seconds():.0f} s"
+            self._note(partner, heard.get(partner, Unknown(code="unread", why=why)))
 
     def apart(
         self, named: tuple[PartnerId, ...], watched: Collection[PartnerId]
@@ -208,16 +205,6 @@ def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renewed:
-    """Who is watched from now on, and who no longer is, in order. ``failed``: why somebody could not be taken up, which
-    the next renewal tries again."""
-
-    found: list[PartnerId]
-    lost: list[PartnerId]
-    failed: LedgerUnwritable | None
-
-
 class Partners:
     """The states of all partners by id. ``load`` gives what the ledger remembers of one. ``away``: who comes back was
     watched by nobody meanwhile."""
@@ -238,25 +225,31 @@ class Partners:
         """The state of a partner that is watched."""
         return self._watched.get(partner)
 
-    def renew(self, named: Iterable[PartnerId]) -> Renewed:
-        """Takes over whom the service names now.
-
-        Who comes back while an attempt of before is still under way is taken up a renewal later, so that its outcome is
-        recorded first.
-        """
-        now = set(named)
-        lost = sorted(set(self._watched) - now)
+    def leave(self, named: Collection[PartnerId]) -> list[PartnerId]:
+        """Lets those go that are not among these."""
+        lost = sorted(self._watched.keys() - set(named))
         for partner in lost:
-            self._leave(partner)
-        found: list[PartnerId] = []
-        failed: LedgerUnwritable | None = None
-        for partner in sorted(now - set(self._watched)):
-            try:
-                if self._take_up(partner):
-                    found.append(partner)
-            except LedgerUnwritable as problem:
-                failed = problem  # the others are looked at all the same
-        return Renewed(found=found, lost=lost, failed=failed)
+            state = self._left[partner] = self._watched.pop(partner)
+            state.left = True
+            for write, task in state.running.items():
+                if write not in state.in_flight:
+                    task.cancel()
+        return lost
+
+    def take_up(self, named: Iterable[PartnerId]) -> Iterator[PartnerId]:
+        """Takes up those of these that are not watched yet, one by one. Who comes back while an attempt of before is
+        still under way is taken up later, so that its outcome is recorded first."""
+        for partner in sorted(set(named) - self._watched.keys()):
+            before = self._left.get(partner)
+            if before is not None and before.in_flight:
+                continue
+            state = self._load(partner)
+            if before is not None:
+                if self._away:
+                    state.memory = replace(state.memory, after_gap_at=self._now())
+                del self._left[partner]
+            self._watched[partner] = state
+            yield partner
 
     def in_flight(self, partner: PartnerId) -> bool:
         """Whether an attempt of the partner is under way, also of one that left."""
@@ -271,23 +264,3 @@ class Partners:
             for write, task in state.running.items():
                 (flying if write in state.in_flight else others).append(task)
         return flying, others
-
-    def _leave(self, partner: PartnerId) -> None:
-        state = self._watched.pop(partner)
-        state.left = True
-        for write, task in state.running.items():
-            if write not in state.in_flight:
-                task.cancel()
-        self._left[partner] = state
-
-    def _take_up(self, partner: PartnerId) -> bool:
-        before = self._left.get(partner)
-        if before is not None and before.in_flight:
-            return False
-        state = self._load(partner)
-        if before is not None:
-            if self._away:
-                state.memory = replace(state.memory, after_gap_at=self._now())
-            del self._left[partner]
-        self._watched[partner] = state
-        return True

@@ -9,7 +9,6 @@ import pytest
 from worker.engine.partners import Partners, told_apart
 from worker.engine.state import PartnerState, Stored
 from worker.model.commits import PartnerMemory
-from worker.model.errors import LedgerUnwritable
 from worker.model.facts import PartnerId, WriteId
 
 HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
@@ -18,9 +17,8 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 def renewed(partners: Partners, named: list[PartnerId]) -> tuple[list[PartnerId], list[PartnerId]]:
     """Who was found, and who was lost."""
-    done = partners.renew(named)
-    assert done.failed is None
-    return done.found, done.lost
+    lost = partners.leave(named)
+    return list(partners.take_up(named)), lost
 
 
 def loaded(partner: PartnerId) -> PartnerState:
@@ -31,7 +29,7 @@ def loaded(partner: PartnerId) -> PartnerState:
 def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped() -> None:
     async def story() -> None:
         partners = Partners(loaded, lambda: NOW)
-        partners.renew([HALL])
+        renewed(partners, [HALL])
         state = partners.get(HALL)
         assert state is not None
         forever = asyncio.Event()
@@ -40,7 +38,7 @@ def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped()
         state.running = {WriteId(1): sending, WriteId(2): preparing}
         state.in_flight = {WriteId(1)}
 
-        partners.renew([])
+        renewed(partners, [])
         await asyncio.sleep(0)
 
         assert state.left, "an attempt that was about to be recorded is not"
@@ -57,23 +55,6 @@ def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped()
 
 async def _until(event: asyncio.Event) -> None:
     await event.wait()
-
-
-def test_who_cannot_be_taken_up_keeps_nobody_else_from_it_and_is_tried_again() -> None:
-    broken = {CLUB}
-
-    def load(partner: PartnerId) -> PartnerState:
-        if partner in broken:
-            raise LedgerUnwritable("disk I/O error", hint="look at the disk")
-        return loaded(partner)
-
-    partners = Partners(load, lambda: NOW)
-
-    first = partners.renew([CLUB, HALL])
-    assert (first.found, str(first.failed)) == ([HALL], "disk I/O error")
-    broken.clear()
-    second = partners.renew([CLUB, HALL])
-    assert (second.found, second.failed) == ([CLUB], None)
 
 
 BOAT = PartnerId("partner-id-boat")
