@@ -19,10 +19,10 @@ import cel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script, from anywhere
 
-from worker.engine.observe import scope_of
 from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
 from worker.model.rules import Rule, Truth
 from worker.rules.evaluate import Verdicts
+from worker.rules.facts import scope_of
 from worker.rules.load import read_rules
 
 EVENTS = int(os.environ.get("EVENTS", "10000"))

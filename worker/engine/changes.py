@@ -232,7 +232,11 @@ def _result(view: RuleView, watched: Watched) -> RuleResult:
 def _closed(view: RuleView, watched: Watched) -> Watched:
     """A definite false ends the episode, and what is not read while it is so is forgotten."""
     memory = watched.memory
-    kept = {key for key, one in watched.watches.items() if not one.costly or _still_read(view, one)}
+    kept = {
+        key
+        for key, one in watched.watches.items()
+        if not one.costly or view.rule.may_hold(view.scope.without(one.fact))
+    }
     pending = {key: value for key, value in memory.pending.items() if key in kept}
     memory = replace(
         memory,
@@ -248,14 +252,6 @@ def _closed(view: RuleView, watched: Watched) -> Watched:
         looked_at=view.now,
     )
     return replace(watched, memory=memory, ends=ends_of(view))
-
-
-def _still_read(view: RuleView, watch: Watch) -> bool:
-    """Whether the rest of the condition, without the fact and what is remembered of it, can be true."""
-    when, scope = view.rule.when, view.scope
-    facts = {key: fact for key, fact in scope.observation.facts.items() if key.name != watch.fact}
-    without = replace(scope, observation=replace(scope.observation, facts=facts), extra={})
-    return when is None or when.judge(without).truth is not Truth.FALSE
 
 
 def _seen(view: RuleView) -> tuple[dict[str, Json], dict[str, Watch], bool]:

@@ -55,7 +55,7 @@ from worker.model.commits import EPISODE_JUMP, Commit, Hold, Move, Record, RuleM
 from worker.model.facts import EventId, FactKey, RuleId, WriteId
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Plan, Write
-from worker.rules.facts import keys_for
+from worker.rules.facts import scope_of
 from worker.rules.registry import CHANGE
 from worker.writes.intents import NotComputable
 from worker.writes.life import move
@@ -81,18 +81,13 @@ class Decision:
 
 def decide(rules: RuleSet, poll: PollView, settings: DecidingSettings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
-    active, off = active_rules(rules, poll.partner, _products_off(poll))
+    one = next(iter(poll.observations.values()), None)  # it is one fact, which every observation carries
+    off_products = products_off(None if one is None else one.get(FactKey(name="partner")))
+    active, off = active_rules(rules, poll.partner, off_products)
     run = _Pass(poll=poll, settings=settings, rules=active)
     for event in poll.observations:
         run.unknown(event, [rule for rule in rules.rules if rule.id in off], off)
     return run.planned(rules, [one for event in poll.observations for one in run.event(event)])
-
-
-def _products_off(poll: PollView) -> frozenset[str]:
-    """Which of the partner's products are off: it is one fact, which every observation carries."""
-    for observation in poll.observations.values():
-        return products_off(observation.get(FactKey(name="partner")))
-    return frozenset()
 
 
 class _Pass:
@@ -236,11 +231,8 @@ class _Pass:
         """One rule's decision at one event: what may fire, with its values computed, and what it does not want now."""
         view, watched = self._viewed(rule, event)
         over = wait_over(view)
-        if over is None and not due_now(rule, view.memory, view.now):
-            view = replace(view, judgement=not_now(rule))
-        else:
-            if rule.when is not None:
-                view = replace(view, judgement=rule.when.judge(view.scope))
+        if over is not None or due_now(rule, view.memory, view.now):
+            view = replace(view, judgement=rule.judge(view.scope))
             self._judged[(event, rule.id)] = view.judgement
         result = _decided(view, watched)
         self._messages.extend(later_messages(view, view.memory))
@@ -280,8 +272,8 @@ class _Pass:
         return RuleView(
             rule=rule,
             memory=memory,
-            scope=Scope(observation=observation, keys=keys_for(rule, observation, poll.now), now=poll.now),
-            judgement=Judgement(truth=Truth.TRUE, why="no condition"),
+            scope=scope_of(rule, observation, poll.now),
+            judgement=not_now(rule),
             now=poll.now,
             settings=self._settings,
             writes=own,

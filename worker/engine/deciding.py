@@ -33,11 +33,11 @@ from worker.engine.views import (
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable, WorkerError
 from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of
-from worker.model.rules import Rule, RuleSet, Scope, Truth
+from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.writes import Write
 from worker.rules.cel import Node, walk
 from worker.rules.evaluate import Expression, Verdicts, covers, leaves
-from worker.rules.facts import DATES, derives, keys_for
+from worker.rules.facts import DATES, derives, scope_of
 from worker.rules.registry import BUILT_IN, CHANGE
 
 Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
@@ -412,7 +412,7 @@ def _paced(rule: Rule, memory: RuleMemory | None, sendings: Sequence[datetime], 
 
 def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[datetime]:
     """When the day is over, or the whole days until the event's start are one less, where the rule asks by them."""
-    if any(DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN):
+    if _asks_by_dates(rule):
         yield _next_multiple(now, DAY)
     if "budget_range" not in rule.names or "runtime_in_days" in rule.parameters:
         return
@@ -422,6 +422,10 @@ def _days_turn(rule: Rule, observation: Observation, now: datetime) -> Iterator[
         yield now + (moment - now) % DAY + JUST_AFTER
 
 
+def _asks_by_dates(rule: Rule) -> bool:
+    return any(DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN)
+
+
 def _turn(
     rule: Rule, condition: Expression, observation: Observation, between: tuple[datetime, datetime]
 ) -> datetime | None:
@@ -429,8 +433,7 @@ def _turn(
     early, late = between
 
     def truth(at: datetime) -> Truth:
-        keys = keys_for(rule, observation, at)
-        return condition.truth(Scope(observation=observation, keys=keys, now=at))
+        return condition.truth(scope_of(rule, observation, at))
 
     first = truth(early)
     if truth(late) is first:
@@ -460,8 +463,6 @@ def timed(rule: Rule, clock: Clocked) -> bool:
     """Whether the clock alone can ever change what is decided."""
     limits = (rule.hold_for, rule.between, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day)
     paced = any(limit is not None for limit in limits)
-    by_days = "budget_range" in rule.names or any(
-        DATES.intersection(BUILT_IN[name].takes) for name in rule.names if name in BUILT_IN
-    )
     paced = paced or any(step.remind is not None for step in rule.do)
+    by_days = "budget_range" in rule.names or _asks_by_dates(rule)
     return paced or by_days or rule.at is not None or rule.repeat == "enforce" or clock != Clocked()

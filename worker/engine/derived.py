@@ -28,10 +28,10 @@ from worker.model.facts import (
     record_of,
     spelled,
 )
-from worker.model.rules import Rule, Scope, Truth
+from worker.model.rules import Rule
 from worker.model.writes import Intent, Write
 from worker.rules.cel import SINCE, THEN, WRITE
-from worker.rules.facts import keys_for, since_then, windows_of
+from worker.rules.facts import keys_for, scope_of, since_then, windows_of
 from worker.rules.registry import SET_FIELDS
 from worker.writes.evidence import SERIES, members
 from worker.writes.intents import EACH
@@ -275,8 +275,7 @@ def derived(
 def _with_who(seen: Observation, rules: Sequence[Rule], ledger: ReadableLedger, asked: PastAsked) -> Observation:
     """The log is only asked where the rest of a condition can be true."""
     fact = seen.get(EVENT)
-    scopes = ((rule, Scope(observation=seen, keys=keys_for(rule, seen, asked.now), now=asked.now)) for rule in rules)
-    matters = any(rule.when is None or rule.when.judge(scope).truth is not Truth.FALSE for rule, scope in scopes)
+    matters = any(rule.may_hold(scope_of(rule, seen, asked.now)) for rule in rules)
     if not matters or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return seen
     doings = [one for one in ledger.doings(seen.partner, seen.event) if one.at <= asked.now]

@@ -14,7 +14,6 @@ from datetime import timedelta
 from functools import partial
 
 from worker.engine.episodes import momentary
-from worker.engine.observe import scope_of
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import reopened_after, wait_before
 from worker.engine.ports import Parts, Stage
@@ -47,6 +46,7 @@ from worker.model.facts import UNREAD, Json, Known
 from worker.model.rules import RuleSet
 from worker.model.writes import State, Write
 from worker.rules.cel import SINCE
+from worker.rules.facts import scope_of
 from worker.writes.evidence import fact_key, fact_name, text_of_message
 from worker.writes.intents import NotComputable, holds_back, plan_steps
 from worker.writes.life import Attempted, Settling, Unwanted, advance, after_outcome, hold, in_a_row, move, note

@@ -22,9 +22,9 @@ from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record
 from worker.model.errors import WorkerError
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Trace, Unknown
-from worker.model.rules import Rule, RuleSet, Scope, Truth
+from worker.model.rules import Rule, RuleSet
 from worker.reading.pacing import Want, choose, delays, facts_per_poll
-from worker.rules.facts import keys_for, lacks_defaults, runtime_in_days, worth_keeping
+from worker.rules.facts import lacks_defaults, runtime_in_days, scope_of, worth_keeping
 
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
@@ -489,22 +489,17 @@ HIGHEST_PRIORITY = 5
 SOON_DAYS, FAR_DAYS = 7, 90
 
 
-def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
-    """The rule's scope over these facts."""
-    return Scope(observation=observation, keys=keys_for(rule, observation, now), now=now)
-
-
 def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
     """The facts that can still make a difference to the rule for this event."""
     if not may_be_due(rule, now):
         return frozenset()
     scope = scope_of(rule, observation, now)
-    possible = _truth(rule, scope) is not Truth.FALSE
+    possible = rule.may_hold(scope)
     in_condition = rule.when.names if rule.when is not None else frozenset()
     wanted: set[FactKey] = set()
     for name in names_read(rule):
         key = scope.keys.get(name)
-        could = possible or (key is not None and name in in_condition and _could_without(rule, scope, key))
+        could = possible or (key is not None and name in in_condition and rule.may_hold(scope.without(name)))
         if could and key is not None:
             wanted.add(key)
         if could and lacks_defaults(rule, name):
@@ -521,16 +516,6 @@ def asks_more(rule: Rule, shared: AbstractSet[str]) -> bool:
     """Whether the rule can want any fact of a single event beside the event's own record. ``shared``: the facts of the
     whole partner."""
     return any(name != "event" and name not in shared for name in names_read(rule))
-
-
-def _truth(rule: Rule, scope: Scope) -> Truth:
-    return Truth.TRUE if rule.when is None else rule.when.judge(scope).truth
-
-
-def _could_without(rule: Rule, scope: Scope, key: FactKey) -> bool:
-    facts = {one: fact for one, fact in scope.observation.facts.items() if one != key}
-    without = replace(scope, observation=replace(scope.observation, facts=facts))
-    return _truth(rule, without) is not Truth.FALSE
 
 
 def weight_of(priorities: Iterable[int], observation: Observation, now: datetime) -> float:

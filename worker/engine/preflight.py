@@ -17,7 +17,6 @@ from typing import Literal
 
 from worker.engine.changes import fields_of, left_so, undone_by_now, with_fields
 from worker.engine.derived import EVENTS, derived
-from worker.engine.observe import scope_of
 from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
@@ -36,6 +35,7 @@ from worker.rules.facts import (
     keys_for,
     normalised,
     runtime_in_days,
+    scope_of,
     since_of,
     unless_reordered,
     watch_key,
@@ -199,7 +199,7 @@ def _of_rule(
         moved = _moved_on(memories.get((write.key.event, rule.id)), rule, scope, seen)
         if moved is not None:
             return moved
-    return Judgement(truth=Truth.TRUE, why="no condition") if rule.when is None else rule.when.judge(scope)
+    return rule.judge(scope)
 
 
 def _moved_on(memory: RuleMemory | None, rule: Rule, scope: Scope, seen: Observation) -> Judgement | None:

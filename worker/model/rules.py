@@ -4,7 +4,7 @@ Text, CEL and positions live in `worker.rules`; the core and the tests need only
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Literal, Protocol, TypeAlias, Union, runtime_checkable
@@ -44,6 +44,11 @@ class Scope:
         """The fact of that name under this rule's parameters; unread where they cannot be resolved yet."""
         key = self.keys.get(name)
         return UNREAD if key is None else self.observation.get(key)
+
+    def without(self, name: str) -> "Scope":
+        """The same where nothing is known of that fact, nor of a change of it."""
+        facts = {key: fact for key, fact in self.observation.facts.items() if key.name != name}
+        return replace(self, observation=replace(self.observation, facts=facts), extra={})
 
 
 class Condition(Protocol):
@@ -208,6 +213,14 @@ class Rule:
     def paced(self) -> bool:
         """Whether it acts only at times, or so often a day."""
         return self.at is not None or self.per_event_per_day is not None or self.per_rule_per_day is not None
+
+    def judge(self, scope: Scope) -> Judgement:
+        """What its condition is."""
+        return Judgement(truth=Truth.TRUE, why="no condition") if self.when is None else self.when.judge(scope)
+
+    def may_hold(self, scope: Scope) -> bool:
+        """Whether its condition is not definitely false."""
+        return self.judge(scope).truth is not Truth.FALSE
 
     def applies_to(self, partner: PartnerId) -> bool:
         """Whether the rule is enabled, and for this partner."""

@@ -140,6 +140,11 @@ def keys_for(rule: Rule, observation: Observation, now: datetime) -> Mapping[str
     return found
 
 
+def scope_of(rule: Rule, observation: Observation, now: datetime) -> Scope:
+    """The rule's scope over these facts."""
+    return Scope(observation=observation, keys=keys_for(rule, observation, now), now=now)
+
+
 def fact_of(name: str) -> str:
     """The name of a fact, also where it is the one of what it was."""
     return name.partition(THEN)[0]
