@@ -104,6 +104,41 @@ def test_a_surge_counts_the_writes_of_each(tmp_path: Path, allowed: int, sent: b
     plays(script, tmp_path, world(*events), rule(), deciding=deciding)
 
 
+WATCHES = """
+rules:
+  - id: raise-on-change
+    on_change: WATCHED
+    limit: {per_event_per_day: 5}
+    do: [{edit_cluster: {each: campaigns, budget: "=each.budget * 1.2"}}]
+"""
+
+
+@pytest.mark.parametrize(
+    "watched", ["campaigns", "{fact: campaigns, by: budget}", "{fact: campaigns, by: [tc, budget]}"]
+)
+def test_a_rule_that_watches_the_campaigns_that_it_raises_goes_off_at_no_raise_of_its_own(
+    tmp_path: Path, watched: str
+) -> None:
+    """It raised all of them by a fifth again and again, as often as its pace allowed."""
+
+    async def script(here: Town) -> None:
+        for amount, fired in ((110.0, 1), (500.0, 2)):
+            await here.run(9)
+            campaigns = ({"tc": "jazz", "tc_run_id": 1, "budget": amount}, *here_now(here)[1:])
+            here.twin.change(
+                EventChange(event="e1", partner=PARTNER, by="person", campaigns=campaigns), here.loop.time()
+            )
+            await here.run(15)
+            assert len(here.log("fired")) == fired, here.story()
+        assert budgets(here) == {"jazz": 600.0, "opera": 648.0, "rock": 14.4}
+
+    plays(script, tmp_path, world(published("e1", BUDGETS)), WATCHES.replace("WATCHED", watched))
+
+
+def here_now(here: Town) -> tuple[Record, ...]:
+    return tuple({"tc": tc, "tc_run_id": 1, "budget": budget} for tc, budget in budgets(here).items())
+
+
 QUARREL = """
 rules:
   - id: stronger

@@ -506,3 +506,28 @@ async def test_nothing_is_sent_for_a_rule_that_went_while_its_facts_were_read_an
     await here.run(3)
     gone = here.writes()[0]
     assert (gone.state, gone.reason, gone.attempt) == ("cancelled", "rule_gone", 0), here.story()
+
+
+KEEP_ON = """
+rules:
+  - id: keep-on
+    on_change: {fact: event, by: campaign_optimisation_status}
+    on_unknown: ask
+    do: [{optimisation: "ON"}]
+"""
+
+
+@in_town(world(happening("e1")), KEEP_ON)
+async def test_an_effect_that_shows_after_its_write_has_ended_is_no_change_for_its_rule_either(here: Town) -> None:
+    """3.2: a change that the rule's own write made fires nothing, also one that an operator knew of before any read."""
+    await here.run(6)
+    here.fault("answer_before", "PUT", "/campaign_optimisation_status$", status=500)
+    here.set("e1", campaign_optimisation_status="OFF")
+    await here.until(lambda: here.states() == ["needs_human"], "nobody knows", MINUTE)
+    here.resolve(here.only, applied=True)
+    await here.run(6)
+    here.set("e1", campaign_optimisation_status="ON")
+    await here.run(6)
+    assert len(here.log("fired")) == 1
+    here.set("e1", campaign_optimisation_status="OFF")
+    await here.until(lambda: len(here.effects()) == 1, "a change that is another's is one", MINUTE)

@@ -24,12 +24,12 @@ from worker.engine.views import (
 )
 from worker.model.actions import ACTIONS, UNDO, WAIT
 from worker.model.commits import Baseline, Hold, RuleMemory
-from worker.model.facts import FactKey, Json, Known, Observation, record_of
+from worker.model.facts import Fact, FactKey, Json, Known, Observation, record_of
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
 from worker.rules.cel import WRITE
 from worker.rules.facts import difference, normalised, unless_reordered, watch_key
-from worker.writes.evidence import same_field
+from worker.writes.evidence import alike, named_so, same_field
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
 #
@@ -295,16 +295,17 @@ def _settled(
     view: RuleView, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]
 ) -> tuple[RuleMemory, tuple[End, ...]]:
     """What became of the last firing: sent, ended, or unsent and perhaps no longer needed."""
-    if not memory.open:
-        return memory, ()
-    writes = view.last_firing
-    sent = [write for write in writes if write.sent]
+    writes = view.last_firing if memory.open or _may_be_own(view, memory, values, watches) else ()
+    sent = [write for write in writes if write.sent and (memory.open or write.confirmed_by != "read")]
     if sent:
         baselines = {
-            key: replace(base, value=_with_own(base.value, values[key], watches[key], sent)) if key in values else base
+            key: replace(base, value=_with_own(view, base.value, values[key], watches[key], sent))
             for key, base in memory.baselines.items()
+            if key in values
         }
-        memory = replace(memory, baselines=baselines, before_firing={}, waited=None)
+        memory = replace(memory, baselines={**memory.baselines, **baselines}, before_firing={}, waited=None)
+    if not memory.open:
+        return memory, ()
     if all(write.final for write in writes):
         return replace(memory, open=False, fired=False, before_firing={}), ()
     before = memory.before_firing
@@ -317,21 +318,48 @@ def _settled(
     return replace(memory, open=False, fired=False, baselines={**memory.baselines, **before}, before_firing={}), ends
 
 
-def _with_own(base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> Json:
+def _may_be_own(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]) -> bool:
+    """Whether a change that this poll shows first may be what a firing that is over has made: its effect came after an
+    operator had said so, or after nobody waited for it any more."""
+    written = {fact for step in view.rule.do for fact, _ in ACTIONS[step.action].written(step.params)}
+    return memory.episode > 0 and any(
+        watches[key].fact in written and value not in (memory.baselines[key].value, memory.pending.get(key))
+        for key, value in values.items()
+        if key in memory.baselines
+    )
+
+
+def _with_own(view: RuleView, base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> Json:
     """The baseline, moved by what the rule's own writes made; anything else that differs is still a change.
 
     Where whole records are compared, the record moves with the effect: the service changes more of it than was asked.
     """
+    if isinstance(base, list) and isinstance(value, list) and watch.fact == "campaigns":
+        return _campaigns_with_own(view.scope.fact(watch.fact), base, value, watch, sent)
     if not isinstance(base, dict) or not isinstance(value, dict):
         return base
     own: dict[str, Json] = {}
     for write in sent:
         wanted = _made(write)
         for fact, name in fields_of(write):
-            landed = fact == watch.fact and name in value and value[name] == wanted.get(name, value[name])
+            landed = fact == watch.fact and name in value and alike(value[name], wanted.get(name, value[name]))
             if landed and value[name] != base.get(name):
                 own[name] = value[name]
     return value if own and not watch.by else {**base, **own}
+
+
+def _campaigns_with_own(fact: Fact, base: list[Json], value: list[Json], watch: Watch, sent: Sequence[Write]) -> Json:
+    """The same of a list of campaigns: each is known by its name or, where that is not compared, by what it was."""
+    found, campaigns = base, fact.value if isinstance(fact, Known) and isinstance(fact.value, list) else []
+    for write in sent:
+        wanted = {name: part for name, part in write.intent.wanted.items() if name != "exists"}
+        before = write.before if isinstance(write.before, dict) else {}
+        for item in named_so(write.intent, campaigns):
+            if all(alike(item.get(name), part) for name, part in wanted.items()):
+                old, new = ({name: one[name] for name in watch.by or item} for one in ({**item, **before}, item))
+                was = [old, *named_so(write.intent, found)]
+                found = [*(one for one in found if one in value or one not in was), *([] if new in found else [new])]
+    return unless_reordered(found, [value])
 
 
 def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json]) -> RuleMemory:
