@@ -198,7 +198,9 @@ class Daemon(Stage):
                 self._named = partners
                 if self._fleet is None:
                     await self._or_stop(self._identities.ask(partners))
-                self._watch(scheduler, partners)
+                self._renew(scheduler, partners)
+                scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
+                scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
                 scheduler.start()
             await self._stop.wait()
             self._ended = "as it was told to"
@@ -220,12 +222,6 @@ class Daemon(Stage):
         for partner in {write.key.partner for write in writes if write.state == "sending"} - watched:
             if self._fleet is None and not self._partners.in_flight(partner):
                 self._cycle.load(partner)
-
-    def _watch(self, scheduler: AsyncIOScheduler, partners: tuple[PartnerId, ...]) -> None:
-        """One job a partner, one for the rules, one for who the partners are."""
-        self._renew(scheduler, partners)
-        scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
-        scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
 
     async def _refresh(self, scheduler: AsyncIOScheduler) -> None:
         """Asks who the partners are now."""

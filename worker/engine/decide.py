@@ -81,9 +81,8 @@ class Decision:
 
 def decide(rules: RuleSet, poll: PollView, settings: DecidingSettings) -> Decision:
     """Judges every rule for every observed event. Raises nothing for bad facts: those are unknown."""
-    one = next(iter(poll.observations.values()), None)  # it is one fact, which every observation carries
-    off_products = products_off(None if one is None else one.get(FactKey(name="partner")))
-    active, off = active_rules(rules, poll.partner, off_products)
+    record = next((one.get(FactKey(name="partner")) for one in poll.observations.values()), None)  # all carry the same
+    active, off = active_rules(rules, poll.partner, products_off(record))
     run = _Pass(poll=poll, settings=settings, rules=active)
     for event in poll.observations:
         run.unknown(event, [rule for rule in rules.rules if rule.id in off], off)
@@ -339,7 +338,18 @@ class _Pass:
         """Remembers what holds the firing; a record is made only when the reason changes."""
         self._held[(memory.event, memory.rule)] = held
         if memory.held != held.reason:
-            self._records.append(_held_record(view, memory, held, self._poll.now))
+            until = f" until {held.until:%Y-%m-%dT%H:%M:%SZ}" if held.until is not None else ""
+            said = Record(
+                at=self._poll.now,
+                kind="held",
+                reason=held.reason,
+                why=held.why + until,
+                partner=memory.partner,
+                event=memory.event,
+                rule=memory.rule,
+                episode=memory.episode or None,
+            )
+            self._records.append(said)
         self._remember(view, replace(memory, held=held.reason))
 
 
@@ -352,17 +362,3 @@ def _decided(view: RuleView, watched: Watched | None) -> RuleResult:
 def _wanting(write: Write, memories: Mapping[RuleId, RuleMemory]) -> list[RuleId]:
     """The rules that stand behind a write: they have fired, and their episode is open."""
     return [rule for rule in write.rules if rule in memories and memories[rule].open and memories[rule].fired]
-
-
-def _held_record(view: RuleView, memory: RuleMemory, held: Hold, now: datetime) -> Record:
-    until = f" until {held.until:%Y-%m-%dT%H:%M:%SZ}" if held.until is not None else ""
-    return Record(
-        at=now,
-        kind="held",
-        reason=held.reason,
-        why=held.why + until,
-        partner=memory.partner,
-        event=memory.event,
-        rule=view.rule.id,
-        episode=memory.episode or None,
-    )
