@@ -8,7 +8,7 @@ import pytest
 
 from tests.calling import Called, call, settle_in
 from tests.worlds import OTHER, PARTNER, Town, draft, happening, plays, tenant, town, world
-from worker.sandbox.changes import EventChange
+from worker.sandbox.changes import EventChange, PartnerChange
 
 RULES = """
 rules:
@@ -316,6 +316,20 @@ rules:
         play(script)
     found = rule(tmp_path, "one-a-day", event="e2")
     assert (found["standing"], found["reason"]) == ("held", "limit"), "the write of e1 is planned and not sent yet"
+
+
+def test_a_rule_whose_condition_is_true_and_that_a_product_keeps_from_acting_says_so(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        here.twin.change(PartnerChange(partner=PARTNER, set={"campaign_recommendations": False}), here.loop.time())
+        here.set("e1", status="cancelled")
+        await here.run(10)
+
+    settle_in(tmp_path, rules=RULES)
+    plays(script, tmp_path, world(happening("e1")), RULES)
+    told = explain(tmp_path, "--rule", "pause-cancelled").out.splitlines()
+    assert told[2].startswith("pause-cancelled: unknown")
+    assert told[3] == "  the partner's campaign_recommendations is off, and the rule needs it: pause"
+    assert told[4].split() == ["true", "event.status", "==", "'cancelled'"]
 
 
 def test_writes_that_are_held_stand_beside_the_rule(tmp_path: Path) -> None:

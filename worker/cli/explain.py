@@ -57,7 +57,7 @@ def lines_of(found: RuleExplained, now: datetime, at: datetime) -> Iterator[str]
     if found.reason:
         until = f", until {when(found.until, now)}" if found.until is not None else ""
         yield f"  {found.reason}: {_one_line(found.why)}{until}"
-    elif found.condition is None and found.why:
+    elif found.why and (found.condition is None or found.standing in TRUTHS.keys() - {found.condition.truth.value}):
         yield f"  {_one_line(found.why)}"
     if found.next_at is not None:
         yield f"  looked at next at {when(found.next_at, now)}"
