@@ -176,8 +176,6 @@ def _root(
 # The door to the shell. A reader that has had enough (``| head -1``) is no error; an output that cannot be written (a
 # full disk) is one, and is said in a line.
 
-VERDICTS = frozenset({"check", "test"})
-"""Commands whose exit code is their answer, and which change nothing: they can be run once more."""
 LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
 
@@ -197,9 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:
-        code = _unread(arguments, streams)
+        code = 0
     except SystemExit as stop:  # rich or typer was there before
-        code = _unread(arguments, streams) if isinstance(stop.__context__, BrokenPipeError) else stop.code
+        code = 0 if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except OSError as error:
         if error.filename is not None or error.errno not in LOST:
             raise
@@ -219,26 +217,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _text_of(argument: str) -> str:
     """What a terminal of another coding has typed is still a word that can be kept; a file's name stays as it is."""
     return argument if Path(argument).exists() else os.fsencode(argument).decode("utf-8", errors="replace")
-
-
-def _unread(arguments: Sequence[str], streams: Iterable[TextIO]) -> object:
-    """The exit code where nobody reads on: of a command whose code is its answer that answer, found once more."""
-    if _command(arguments) not in VERDICTS:
-        return 0
-    for stream in streams:
-        _to_nowhere(stream)
-    try:
-        return app(args=arguments, standalone_mode=False)
-    except WorkerError as error:
-        return error.exit_code
-
-
-def _command(arguments: Sequence[str]) -> str:
-    """The name of the command: what stands behind the options that all share. Any other word may be a value, as in
-    ``halt --because test``."""
-    while arguments and arguments[0].startswith("-"):
-        arguments = arguments[2 if arguments[0] in ("--config", "-c") else 1 :]
-    return arguments[0] if arguments else ""
 
 
 def _open_streams() -> None:
@@ -270,11 +248,6 @@ def _let_go(streams: Iterable[TextIO]) -> None:
             stream.flush()
         except OSError:
             with suppress(OSError):
-                _to_nowhere(stream)
-
-
-def _to_nowhere(stream: TextIO) -> None:
-    """Whatever is written there from now on is lost."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)

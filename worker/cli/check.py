@@ -15,7 +15,7 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unconfirmed_lines
-from worker.cli.output import Format, print_json, say
+from worker.cli.output import Format, answering, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
 from worker.config.models import SchemaOf
@@ -72,23 +72,22 @@ def check(
         confirmed = (f"confirmed by you: {key}" for key in sorted(config.confirmed))
         assumed = (*confirmed, *unconfirmed_lines(config, (rule for one in looked for rule in one.rules)))
     estimates, rules = [one.estimate for one in looked if not broken], sum(len(one.rules) for one in looked)
-    if output == "json":
-        print_json(
-            {
-                "problems": [_json(problem) for problem in found],
-                "rules": rules,
-                "requests": [one.as_json() for one in estimates],
-                "assumptions": list(assumed),
-            }
-        )
-    else:
-        if found:
-            print("\n\n".join(blocks(found)))
-        for line in (*(one.sentence for one in estimates), *assumed):
-            say(line)
-    say(summary(rules, found))
-    if broken or (strict and found):
-        raise typer.Exit(2)
+    with answering(2 if broken or (strict and found) else 0):
+        if output == "json":
+            print_json(
+                {
+                    "problems": [_json(problem) for problem in found],
+                    "rules": rules,
+                    "requests": [one.as_json() for one in estimates],
+                    "assumptions": list(assumed),
+                }
+            )
+        else:
+            if found:
+                print("\n\n".join(blocks(found)))
+            for line in (*(one.sentence for one in estimates), *assumed):
+                say(line)
+        say(summary(rules, found))
 
 
 def _config(context: typer.Context, paths: list[Path] | None) -> tuple[Config | None, tuple[Problem, ...]]:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from threading import Event, Thread
 from typing import Annotated, Literal
@@ -150,8 +150,19 @@ def _is_told() -> bool:
 
 
 def say(message: str) -> None:
-    """A line for an operator, on stderr."""
-    print(printable(message), file=sys.stderr)
+    """A line for an operator, on stderr; where nobody reads that, the command goes on."""
+    with suppress(BrokenPipeError):
+        print(printable(message), file=sys.stderr)
+
+
+@contextmanager
+def answering(code: int) -> Iterator[None]:
+    """What is printed within tells of an answer that is known. The command ends with its code also where nobody reads
+    on."""
+    with suppress(BrokenPipeError):
+        yield
+    if code:
+        raise typer.Exit(code)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import typer
 from worker.api.exchanges import outcome_of_answer
 from worker.api.requests import write_request
 from worker.cli.common import assumptions_of, config_for, engine_settings
-from worker.cli.output import Format, going_on, print_json, say
+from worker.cli.output import Format, answering, going_on, print_json, say
 from worker.config import Config
 from worker.engine.playing import Bench
 from worker.engine.ruletests import Ran, run_test
@@ -89,15 +89,14 @@ def rule_tests(
         _add_unseen(unseen, rules, [timed.ran for timed in one.tests])
     if junit is not None:
         _write(junit, _report(done))
-    if output == "json":
-        print_json(_as_json(done, unseen))
-    else:
-        _print(done, unseen)
-    failed = sum(1 for one in done if not one.ran.passed)
-    polls = sum(one.ran.polls for one in done)
-    say(f"{counted(len(done), 'test')}, {failed} failed, {polls} polls" if done else "there are no rule tests here")
-    if failed or not done:
-        raise typer.Exit(1)
+    failed, polls = sum(1 for one in done if not one.ran.passed), sum(one.ran.polls for one in done)
+    with answering(1 if failed or not done else 0):
+        if output == "json":
+            print_json(_as_json(done, unseen))
+        else:
+            _print(done, unseen)
+        tests = f"{counted(len(done), 'test')}, {failed} failed, {counted(polls, 'poll')}"
+        say(tests if done else "there are no rule tests here")
 
 
 def bench_of(config: Config, rules: RuleSet) -> Bench:
