@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from tests.worlds import PARTNER, Town
 from worker.engine.ports import Parts
-from worker.engine.rehearsal import Memory, Rehearsal, Rehearsed, Remembered
+from worker.engine.rehearsal import Rehearsal, Rehearsed, Remembered
 from worker.engine.views import sendings_reach
 from worker.ledger.sql import draft_of
 from worker.model.facts import EventId, PartnerId
@@ -28,12 +28,12 @@ async def rehearsed(
     twin = deepcopy(here.twin)
     client, gate, pacer = here.client(twin)
     with draft_of(here.ledger_url, now=here.clock.now(), reach=sendings_reach(here.rules.current.rules)) as draft:
-        memory = Memory(EventId(only) if only is not None else None)
-        service = Remembered(memory, client, here.clock, None if beside else client, within)
+        event = EventId(only) if only is not None else None
+        service = Remembered(event, client, here.clock, None if beside else client, within)
         parts = Parts(clock=here.clock, service=service, ledger=draft, settings=here.settings, rules=here.rules)
         here.loop.call_later(12, after_12_s, twin)
         try:
-            found = await Rehearsal(parts, partner, service, beside=beside).run()
+            found = await Rehearsal(parts, partner, service, seen_at=None, beside=beside).run()
         finally:
             await gate.aclose()
             await pacer.aclose()

@@ -27,14 +27,19 @@ from tests.worlds import (
     town,
     world,
 )
+from worker.cli.wiring import embedded_sandbox
 from worker.engine.operators import approved
 from worker.engine.rehearsal import Rehearsed
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.sql import draft_of
+from worker.model.commits import DaemonStatus
 from worker.model.errors import NotSafe
+from worker.model.facts import Json, PartnerId
 from worker.model.rules import Surge
+from worker.rules.spelling import parse_duration
 from worker.sandbox.changes import EventChange
+from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Twin
 
 RULES = """
@@ -353,9 +358,66 @@ def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_part
     assert found["writes"][0]["requests"] == {"preflight": 1, "write": 1, "confirm": 1}
     assert (found["writes"][0]["before"], found["writes"][0]["after"]) == ("RUNNING", "PAUSED")
     assert table.code == 0
-    assert "1 event as the running daemon saw them" in table.err
+    assert "1 event as the daemon saw them" in table.err
     assert " ago; 1 write would be sent, in 3 requests" in table.err, "the town's clock is behind ours"
     assert '"RUNNING"' in table.out
+
+
+def test_each_partner_that_is_watched_is_told_with_the_age_of_its_own_facts(tmp_path: Path) -> None:
+    """One of them is not listed any more, and one was given up long ago."""
+    given_up = PartnerId("partner-id-given-up")
+
+    async def script(here: Town) -> None:
+        here.start(PARTNER, OTHER, given_up)
+        await here.run(10)
+        await here.kill()
+        here.loop.jump(7200)
+        here.start()
+        await here.run(10)
+        body: dict[str, Json] = {"partners": {PARTNER: {}, OTHER: {}}}
+        now = here.clock.now()
+        here.ledger.save_status(DaemonStatus(pid=1, since=now, seen_at=now, body=body))
+
+    cancelled = happening("e1", status="cancelled")
+    place = world(happening("e1"), more=(tenant(OTHER, happening("e1")), tenant(given_up, cancelled)))
+    with town(tmp_path, place) as (here, play):
+        play(script)
+    with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
+        called = call("plan", config=settle_in(tmp_path, rules=PAUSE))
+    told = [line.partition(" ago")[0] for line in called.err.splitlines()]
+    assert [line.partition(":")[0] for line in told] == [PARTNER, OTHER]
+    ages = [parse_duration(line.rpartition(" ")[2]) for line in told]
+    assert timedelta(hours=2) <= ages[1] - ages[0] < timedelta(hours=2, minutes=2)
+
+
+def test_of_an_event_that_is_gone_the_open_writes_are_told(tmp_path: Path) -> None:
+    async def script(here: Town) -> None:
+        await here.run(10)
+        halted(here)
+        here.set("e1", status="cancelled")
+        await here.run(10)
+        here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
+        await here.run(70)
+
+    with town(tmp_path, world(happening("e1"), happening("e2"), happening("e3"))) as (here, play):
+        play(script)
+    with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
+        config = settle_in(tmp_path, "safety: {gap: {longer_than: 3000d}}\n", PAUSE)
+        called = call("plan", "--event", "e1", "--format", "json", config=config)
+    assert called.code == 0
+    assert [(one["becomes"], one["reason"]) for one in called.json["writes"]] == [("planned", "halt")]
+
+
+def test_an_event_that_cannot_be_read_is_not_called_unknown_without_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Twin(world(happening("e1")))
+    path = Match(method="GET", path="/events/e1$")
+    broken.faults.add(Fault(match=path, kind="answer_before", times=99, params={"status": 500}))
+    monkeypatch.setattr("worker.cli.wiring.embedded_sandbox", lambda clock: embedded_sandbox(clock, broken))
+    called = call("plan", "--event", "e1", config=settle_in(tmp_path, rules=PAUSE))
+    assert called.code == 1
+    assert f"{PARTNER}: the service answered 500" in called.err
 
 
 def fell(here: Town) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -64,21 +64,22 @@ def plan(
     for line in unconfirmed_lines(config, rules.rules):
         say(line)
     within = None if wait else WITHIN
-    looked_at, found = asyncio.run(_rehearsed(config, rules, event=event, partner=partner, within=within))
-    if event is not None and not any(one.report.events for one in found):
-        raise _stranger(config, f"no event '{event}' is there", event=event)
-    if event is not None and looked_at is None:
+    found = asyncio.run(_rehearsed(config, rules, event=event, partner=partner, within=within))
+    if event is not None and not any(one.report.events or one.rows for one in found):
+        _say_errors(found)
+        raise _stranger(config, f"event '{event}' was not read", event=event)
+    if event is not None and any(one.seen_at is None for one in found):
         say(f"only {event} is read: what counts for all events together is not known (surge, limits, `events`)")
     rows: list[Row] = []
     for one in found:
         own = [row for row in one.rows if rule in (None, row.key.rule, *row.rules)]
-        _say(one, own, looked_at, config)
+        _say(one, own, config)
         for each in one.unsure:
             if rule in (None, each.rule):
                 say(f"{one.partner}: rule {each.rule} cannot be judged for {counted(each.events, 'event')}: {each.why}")
         rows += own
     if output == "json":
-        source = "service" if looked_at is None else "ledger"
+        source = "service" if any(one.seen_at is None for one in found) else "ledger"
         print_json({"source": source, "partners": _partners(found), "writes": [_row(row) for row in rows]})
     elif rows:
         print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_operator, rows)))
@@ -86,9 +87,9 @@ def plan(
 
 async def _rehearsed(
     config: Config, rules: RuleSet, *, event: str | None, partner: str | None, within: timedelta | None
-) -> tuple[datetime | None, list[Rehearsed]]:
+) -> list[Rehearsed]:
     """``within``: how long facts are read, None until all are."""
-    async with rehearsing(config, rules, event=event, partner=partner, within=within) as (rehearsals, looked_at):
+    async with rehearsing(config, rules, event=event, partner=partner, within=within) as rehearsals:
         if not rehearsals:
             if partner is not None:
                 raise _stranger(config, f"there is no partner '{partner}'", partner=partner)
@@ -98,7 +99,7 @@ async def _rehearsed(
         while not (await asyncio.wait([running], timeout=PROGRESS_EVERY_S))[0]:
             for one in rehearsals:
                 say(_progress(one))
-        return looked_at, list(await running)
+        return await running
 
 
 def _stranger(config: Config, why: str, **asked: str | None) -> NotFound:
@@ -109,11 +110,11 @@ def _stranger(config: Config, why: str, **asked: str | None) -> NotFound:
 
 
 def _progress(one: Rehearsal) -> str:
-    if one.service.events is None:
+    if one.service.met is None:
         return f"{one.partner}: the list is being read"
     decided = "; by these it is decided" if one.service.not_read else ""
-    facts = counted(one.service.facts, "fact")
-    return f"{one.partner}: {counted(one.service.events, 'event')} listed, {facts} read{decided}"
+    facts = counted(one.service.read_now, "fact")
+    return f"{one.partner}: {counted(one.service.met, 'event')} listed, {facts} read{decided}"
 
 
 def after_of(intent: Intent) -> Json:
@@ -174,21 +175,26 @@ def _partners(found: list[Rehearsed]) -> dict[str, Json]:
     }
 
 
-def _say(one: Rehearsed, rows: Sequence[Row], looked_at: datetime | None, config: Config) -> None:
+def _say(one: Rehearsed, rows: Sequence[Row], config: Config) -> None:
     """What an operator must know beside the rows."""
     sent = [row for row in rows if row.request is not None]
-    age = None if looked_at is None else clock_of(config).now() - looked_at
-    source = "read just now" if age is None else "as the running daemon saw them"
+    age = None if one.seen_at is None else clock_of(config).now() - one.seen_at
+    source = "read just now" if age is None else "as the daemon saw them"
     if age is not None and age > timedelta(minutes=1):
         source += f" {duration_text(timedelta(minutes=age // timedelta(minutes=1)))} ago"
     cost = sum(row.cost.preflight + row.cost.write + row.cost.confirm for row in sent)
     in_all = f", in {counted(cost, 'request')}" if sent else ""
     events, writes = counted(one.report.events, "event"), counted(len(sent), "write")
     say(f"{one.partner}: {events} {source}; {writes} would be sent{in_all}")
-    if one.report.error is not None:
-        say(f"{one.partner}: {one.report.error}")
+    _say_errors([one])
     if one.not_read:
         names = ", ".join(f"{key.name} of {event or 'the partner'}" for event, key in one.not_read[:SHOWN_MAX])
-        nobody = "that daemon has not read" if looked_at is not None else f"were not read within {WITHIN.seconds} s:"
-        goes_on = "" if looked_at is not None else " (--wait reads on)"
-        say(f"{one.partner}: {counted(len(one.not_read), 'fact')} {nobody} {names}{goes_on}")
+        nobody = "the daemon has not read" if age is not None else f"were not read within {WITHIN.seconds} s"
+        goes_on = "" if age is not None else " (--wait reads on)"
+        say(f"{one.partner}: {counted(len(one.not_read), 'fact')} {nobody}: {names}{goes_on}")
+
+
+def _say_errors(found: Sequence[Rehearsed]) -> None:
+    for one in found:
+        if one.report.error is not None:
+            say(f"{one.partner}: {one.report.error}")

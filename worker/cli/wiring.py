@@ -7,11 +7,11 @@ Everything else of the worker is given what it needs. What a config means for th
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse, retry_after
@@ -25,7 +25,7 @@ from worker.config.addresses import service_of
 from worker.engine.daemon import Daemon, Reporter
 from worker.engine.explaining import last_poll
 from worker.engine.ports import Fleet, Parts, RulesInUse, ServersClock
-from worker.engine.rehearsal import Memory, Rehearsal, Remembered
+from worker.engine.rehearsal import Rehearsal, Remembered
 from worker.engine.views import sendings_reach
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, tried, unread
@@ -281,37 +281,39 @@ def _require_no_replica(url: str) -> None:
 @asynccontextmanager
 async def rehearsing(
     config: Config, rules: RuleSet, *, event: str | None, partner: str | None, within: timedelta | None
-) -> AsyncIterator[tuple[tuple[Rehearsal, ...], datetime | None]]:
-    """A rehearsal of each partner, and the time of the last poll where that is gone by: beside a running daemon, and
-    for a minute after it. Else the service is read, for so long after its list is there; None: to the end.
+) -> AsyncIterator[tuple[Rehearsal, ...]]:
+    """A rehearsal of each partner that the daemon watches, by what that one saw: beside a running daemon, and for a
+    minute after it. Else the service is read, for so long after its list is there; None: to the end.
 
     Raises `NotSafe` where the daemon would not start either, and `UsageError` for missing credentials.
     """
     clock, url = clock_of(config), ledger_url(config)
     settings, only = engine_settings(config), EventId(event) if event is not None else None
     place = files_of(url)
+
+    def asked_about(partners: Iterable[str]) -> list[PartnerId]:
+        names = [one for one in map(PartnerId, partners) if partner in (None, one)]
+        return [one for one in names if settings.only_partners is None or one in settings.only_partners]
+
     with open_reading(url) as stored:
         beside = any(one.alive for one in stored.replicas()) if place is None else holder(place) is not None
         _require_service(stored, config)
-        known = tuple(PartnerId(name) for name in stored.known("partner"))
-        polls = [at for one in known if (at := last_poll(stored, one)) is not None]
-    looked_at = max(polls, default=None)
-    if not beside and (looked_at is None or clock.now() - looked_at > STILL_SO):
-        looked_at = None
+        watched = cast("Mapping[str, Json]", said.body.get("partners") or {}) if (said := stored.status()) else {}
+        seen = {one: last_poll(stored, one) for one in asked_about(watched or stored.known("partner"))}
+    now = clock.now()
+    remembered = beside or (bool(seen) and all(at is not None and now - at <= STILL_SO for at in seen.values()))
     async with AsyncExitStack() as stack:
-        draft = stack.enter_context(draft_of(url, now=clock.now(), reach=sendings_reach(rules.rules)))
-        remembered = beside or looked_at is not None
+        draft = stack.enter_context(draft_of(url, now=now, reach=sendings_reach(rules.rules)))
         secrets = _credentials(config, sandbox=config.embedded or remembered)
         address = (_nowhere() if config.embedded else None) if remembered else await _embedded(stack, config, clock)
         client, _, _ = await _client(stack, config, clock, secrets, _api_settings(config, address))
-        found = known if remembered else await client.partners()
-        wanted = [one for one in found if settings.only_partners is None or one in settings.only_partners]
         rehearsals: list[Rehearsal] = []
-        for one in wanted if partner is None else [one for one in wanted if one == partner]:
-            service = Remembered(Memory(only), client, clock, None if remembered else client, within)
+        for one in seen if remembered else asked_about(await client.partners()):
+            service = Remembered(only, client, clock, None if remembered else client, within)
             parts = Parts(clock=clock, service=service, ledger=draft, settings=settings, rules=RulesInUse(rules))
-            rehearsals.append(Rehearsal(parts, one, service, beside=beside))
-        yield tuple(rehearsals), looked_at or (clock.now() if beside else None)
+            seen_at = (seen[one] or now) if remembered else None
+            rehearsals.append(Rehearsal(parts, one, service, seen_at=seen_at, beside=beside))
+        yield tuple(rehearsals)
 
 
 def _require_service(ledger: LedgerReader, config: Config) -> None:

@@ -25,7 +25,7 @@ from worker.engine.decide import Decision
 from worker.engine.deciding import Clocked, clocked, next_due, observed
 from worker.engine.derived import NO_SETUP, effect_of
 from worker.engine.observe import Polling
-from worker.engine.ports import Clock, Ledger, Listing, Parts, Places, Urgency
+from worker.engine.ports import Clock, CycleReport, Ledger, Listing, Parts, Places, Urgency
 from worker.engine.state import EVENT, PartnerState
 from worker.engine.views import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.model.actions import ACTIONS
@@ -286,10 +286,53 @@ class Bench:
     outcome_of: OutcomeOf
 
 
-class Play:
+class StagedCycle:
+    """One partner's cycle with a ``stage`` in the place of the service, which takes every attempt. An exception that
+    should not exist ends it. ``open``: the writes that the last poll left open."""
+
+    def __init__(self, parts: Parts, stage: WorldService, partner: PartnerId, reader: Polling | None) -> None:
+        self._stage = stage
+        self._ledger = parts.ledger
+        self._cycle = Cycle(replace(parts, service=stage, instead=stage.attempt, defect=self._found), reader)
+        self.state = self._cycle.load(partner)
+        self.open: tuple[Write, ...] = ()
+        self._defect: Exception | None = None
+
+    async def _round(self) -> CycleReport:
+        """One poll, and all that follows from it."""
+        report = await self._cycle.run(self.state)
+        self.open = await self._settled() if report.open_writes else ()
+        if self._defect is not None:
+            raise self._defect
+        return report
+
+    async def _settled(self) -> tuple[Write, ...]:
+        """What took effect is read back at once, and what waits for it in its ``do`` goes on. The writes that are open
+        then."""
+        before: tuple[Write, ...] | None = None
+        while True:
+            await self._cycle.drain(self.state)
+            writes = self._ledger.open_writes(self.state.partner)
+            due = [write for write in writes if self._due_at_once(write)]
+            if not due or writes == before:
+                return writes
+            before = writes
+            for write in due:
+                self._cycle.tend(self.state, write)
+
+    def _due_at_once(self, write: Write) -> bool:
+        if write.state == "applied":
+            return write.id in self._stage.accepted
+        return write.state == "planned" and write.held_by == "sequence"
+
+    def _found(self, _of: Mapping[str, Json], defect: Exception) -> None:
+        self._defect = defect
+
+
+class Play(StagedCycle):
     """One partner's cycles, poll after poll, at every ``poll.interval`` and whenever `poll` is called. What a poll
-    sends is answered and read back within it. ``at``: the last poll; ``open``: the writes that it left open.
-    ``stride``: how far apart polls are made that only a condition on ``now`` asks for, of which nothing is foretold."""
+    sends is answered and read back within it. ``at``: the last poll. ``stride``: how far apart polls are made that only
+    a condition on ``now`` asks for, of which nothing is foretold."""
 
     def __init__(
         self,
@@ -300,24 +343,18 @@ class Play:
         partner: PartnerId,
         stride: timedelta | None = None,
     ) -> None:
+        super().__init__(replace(parts, decided=self._take), stage, partner, stage.reader)
         self._clock = clock
-        self._stage = stage
         self._settings = parts.settings
         self._rules = parts.rules.current
-        self._ledger = parts.ledger
         self._noted = parts.decided
         self._stride = stride or parts.settings.interval
-        parts = replace(parts, decided=self._take, instead=stage.attempt, defect=self._found)
-        self._cycle = Cycle(parts, stage.reader)
-        self.state = self._cycle.load(partner)
         self._clocks = {
             rule.id: (rule, clocked(rule)) for rule in self._rules.rules if rule.enabled and rule.applies_to(partner)
         }
-        self._defect: Exception | None = None
         self._decided = False
         self._quiet = False
         self.at: timedelta | None = None
-        self.open: tuple[Write, ...] = ()
         self.polls = 0
 
     async def until(self, end: timedelta, *, including: bool) -> None:
@@ -350,35 +387,10 @@ class Play:
         self.at, self._decided = at, False
         self._stage.begin()
         version, before = self._stage.world.version, self.open
-        report = await self._cycle.run(self.state)
-        self.open = await self._settled() if report.open_writes else ()
+        await self._round()
         unchanged = (version, before) == (self._stage.world.version, self.open) and self._at_rest()
         calm = not self._decided or not self.state.stirred(self.state.known, self._clock.now())
         self._quiet = calm and unchanged
-
-    async def _settled(self) -> tuple[Write, ...]:
-        """What took effect is read back at once, and what waits for it in its ``do`` goes on. The writes that are open
-        then."""
-        before: tuple[Write, ...] | None = None
-        while True:
-            await self._cycle.drain(self.state)
-            if self._defect is not None:
-                raise self._defect
-            writes = self._ledger.open_writes(self.state.partner)
-            due = [write for write in writes if self._due_at_once(write)]
-            if not due or writes == before:
-                return writes
-            before = writes
-            for write in due:
-                self._cycle.tend(self.state, write)
-
-    def _due_at_once(self, write: Write) -> bool:
-        if write.state == "applied":
-            return write.id in self._stage.accepted
-        return write.state == "planned" and write.held_by == "sequence"
-
-    def _found(self, _of: Mapping[str, Json], defect: Exception) -> None:
-        self._defect = defect
 
     def _take(self, decision: Decision) -> None:
         commit = decision.commit

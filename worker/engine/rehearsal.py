@@ -13,12 +13,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
 
-from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.execute import Outward
 from worker.engine.observe import News, Reader
 from worker.engine.operators import undo_by_rule
-from worker.engine.playing import WorldService
+from worker.engine.playing import StagedCycle, WorldService
 from worker.engine.ports import Clock, CycleReport, Listing, Parts, Places, Service, Urgency
 from worker.engine.preflight import Preflight, WhoAsks
 from worker.engine.settle import as_judged
@@ -40,73 +39,69 @@ from worker.writes.undo import Undo, undo_steps
 # read by then is unknown, and says so. Nothing is ever sent.
 
 
-class Memory:
-    """A world that stands still: the facts of one partner that are known. ``only``: the one event that is asked about;
-    of others nothing is read."""
+class Remembered(WorldService):
+    """A `Service` over what is known of one partner, in a world that stands still. ``spelling``: spells requests, and
+    is asked nothing; ``ask``: who is asked for what is not known, ``within`` so long after the list was read; without
+    it nobody is. ``only``: the one event that is asked about. ``met``, ``read_now``: how many events were listed and
+    how many facts read; ``not_read``: what was asked for in vain; ``requests``: of what would be sent."""
 
     version = 0
     listed = True
 
-    def __init__(self, only: EventId | None = None) -> None:
+    def __init__(
+        self, only: EventId | None, spelling: Service, clock: Clock, ask: Service | None, within: timedelta | None
+    ) -> None:
+        super().__init__(self, clock, spelling.request_for)
+        self.url = spelling.url  # type: ignore[method-assign] # as the real client spells it
+        self._facts: dict[Place, Fact] = {}
+        self._ask = ask
+        self._within = within
         self.only = only
-        self.facts: dict[Place, Fact] = {}
+        self._alone = ask is not None and only is not None
+        self._ends: float | None = None
+        self.met: int | None = None
+        self.read_now = 0
+        self.not_read: set[Place] = set()
+        self.requests: dict[WriteId, WriteRequest] = {}
 
     def recall(self, state: PartnerState) -> None:
-        """What a daemon has seen, as the ledger holds it. Whether it still is so is the daemon's business."""
+        """Takes what a daemon has seen, as the ledger holds it, where nobody is asked. Whether it still is so is that
+        daemon's business."""
+        if self._ask is not None:
+            return
         for event, facts in state.stored.facts.items():
-            self.facts.update({(event, key): fact for key, fact in facts.items()})
+            self._facts.update({(event, key): fact for key, fact in facts.items()})
         for event in state.memory.gone:
-            self.facts[event, EVENT] = Unknown(code="gone", why="the service answered 404")
+            self._facts[event, EVENT] = Unknown(code="gone", why="the service answered 404")
 
     @property
     def events(self) -> Iterable[EventId]:
         """Those whose own record is known."""
-        return [event for event, key in self.facts if key == EVENT]
+        return [event for event, key in self._facts if key == EVENT]
 
-    def place(self, event: EventId, key: FactKey) -> Place | None:
+    def _place(self, event: EventId, key: FactKey) -> Place | None:
         """Where the fact is, of the event or of the partner; None where nobody has read it."""
-        return next((one for one in ((event, key), (OF_PARTNER, key)) if one in self.facts), None)
+        return next((one for one in ((event, key), (OF_PARTNER, key)) if one in self._facts), None)
 
     def fact(self, event: EventId, key: FactKey, now: datetime) -> Fact:
         """One fact as it is known."""
-        place = self.place(event, key)
-        return replace(UNREAD, read_at=now) if place is None else self.facts[place]
+        place = self._place(event, key)
+        return replace(UNREAD, read_at=now) if place is None else self._facts[place]
 
     def take_effect(self, event: EventId, intent: Intent) -> None:
         """Never: nothing is sent."""
 
-
-class Remembered(WorldService):
-    """A `Service` and a reader over what is known. ``spelling``: spells requests, and is asked nothing; ``ask``: who is
-    asked for what is not known, ``within`` so long after the list was read; without it nobody is. ``only``: the one
-    event that is told of. ``events``, ``facts``: how many were read; ``not_read``: what was asked for in vain."""
-
-    def __init__(
-        self, memory: Memory, spelling: Service, clock: Clock, ask: Service | None, within: timedelta | None
-    ) -> None:
-        super().__init__(memory, clock, spelling.request_for)
-        self.url = spelling.url  # type: ignore[method-assign] # as the real client spells it
-        self._memory = memory
-        self._ask = ask
-        self._within = within
-        self.only = memory.only
-        self._alone = ask is not None and self.only is not None
-        self._ends: float | None = None
-        self.events: int | None = None
-        self.facts = 0
-        self.not_read: set[Place] = set()
-
-    def recall(self, state: PartnerState) -> None:
-        """Takes what the ledger remembers, where nobody is asked."""
-        if self._ask is None:
-            self._memory.recall(state)
+    async def attempt(self, write: Write, request: WriteRequest) -> Outcome:
+        """What has passed every guard stands before its send, as an attempt whose answer never comes."""
+        self.requests[write.id] = request
+        raise asyncio.CancelledError
 
     async def listing(self, partner: PartnerId, needed: frozenset[str] | None = None) -> AsyncIterator[Listing]:
         """The list, or the one event that is read."""
         lists = super().listing(partner) if self._ask is None else self._ask.listing(partner, needed)
         async for found in self._one(partner) if self._alone else lists:
-            self._memory.facts.update({(event, EVENT): fact for event, fact in found.events.items()})
-            self.events = len(found.events)
+            self._facts.update({(event, EVENT): fact for event, fact in found.events.items()})
+            self.met = len(found.events)
             if self._within is not None:
                 self._ends = self._clock.monotonic() + self._within.total_seconds()
             yield found
@@ -130,7 +125,7 @@ class Remembered(WorldService):
         places: Places | None = None,  # noqa: ARG002 - nothing is waited for but the answer
     ) -> Fact:
         """The fact as it is known, else as the service says now; unknown where nobody says so in time."""
-        place = self._memory.place(event or OF_PARTNER, key)
+        place = self._place(event or OF_PARTNER, key)
         if self._alone and event not in (None, self.only):
             return Unknown(code="unread", why="another event is asked about", read_at=self._clock.now())
         if place is None and self._ask is not None:
@@ -138,9 +133,9 @@ class Remembered(WorldService):
             left = None if self._ends is None else max(0.0, self._ends - self._clock.monotonic())
             with suppress(TimeoutError):
                 asked = self._ask.read(partner, event, key, urgency=urgency, max_age=max_age)
-                self._memory.facts[place] = await asyncio.wait_for(asked, left)
-                self.facts += 1
-        if place is None or place not in self._memory.facts:
+                self._facts[place] = await asyncio.wait_for(asked, left)
+                self.read_now += 1
+        if place is None or place not in self._facts:
             self.not_read.add((event or OF_PARTNER, key))
             return Unknown(code="unread", why=self._words, read_at=self._clock.now())
         return self._read(event or OF_PARTNER, key)
@@ -148,7 +143,7 @@ class Remembered(WorldService):
     @property
     def _words(self) -> str:
         if self._ask is None:
-            return "the running daemon has not read it"
+            return "the daemon has not read it"
         return f"it was not read within {self._within.total_seconds() if self._within else 0:g} s"
 
 
@@ -213,10 +208,12 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsed:
-    """What came of one partner. ``not_read``: facts that were asked for and that nobody has read in time; ``unsure``:
-    rules that can therefore not be judged, or for want of anything else."""
+    """What came of one partner. ``seen_at``: when the daemon saw what this goes by; None where the service was read.
+    ``not_read``: facts that were asked for and that nobody has read in time; ``unsure``: rules that can therefore not
+    be judged, or for want of anything else."""
 
     partner: PartnerId
+    seen_at: datetime | None
     report: CycleReport
     not_read: tuple[Place, ...]
     unsure: tuple[Unsure, ...]
@@ -251,43 +248,42 @@ def _text(value: Template) -> Json:
             return value
 
 
-class Rehearsal:
-    """Rehearses one partner. ``parts``: the daemon's, with a draft for a ledger, and ``service`` in the place of its
-    own. ``beside``: a daemon is running, and what the ledger calls sending is in that one's hands."""
+class Rehearsal(StagedCycle):
+    """Rehearses one partner. ``parts``: the daemon's, with a draft for a ledger. ``service``: stands in the place of
+    its own; ``seen_at``: when the daemon saw what that one goes by. ``beside``: a daemon is running, and what the
+    ledger calls sending is in that one's hands."""
 
-    def __init__(self, parts: Parts, partner: PartnerId, service: Remembered, *, beside: bool) -> None:
-        parts = replace(parts, service=service, instead=self._sent, decided=self._take)
+    def __init__(
+        self, parts: Parts, partner: PartnerId, service: Remembered, *, seen_at: datetime | None, beside: bool
+    ) -> None:
+        parts = replace(parts, service=service, decided=self._take)
         self._rules = {rule.id: rule for rule in parts.rules.current.rules}
         self._holding: dict[tuple[EventId, RuleId], tuple[Hold, tuple[Planned, ...], int]] = {}
         self._planned: set[WriteKey] = set()
         self._unknown: dict[tuple[EventId, RuleId], str] = {}
         self.partner = partner
         self.service = service
+        self._seen_at = seen_at
         self._beside = beside
-        self._requests: dict[WriteId, Mapping[str, Json]] = {}
-        self._stands = asyncio.Event()
-        self._cycle = Cycle(parts, Gathered(parts))
         self._outward = Outward(parts)
         self._preflight = Preflight(parts)
         self._asking = WhoAsks(parts)
         self._clock = parts.clock
-        self._ledger = parts.ledger
+        self._before = {write.id: write for write in parts.ledger.open_writes(partner)}
+        super().__init__(parts, service, partner, Gathered(parts))
 
     async def run(self) -> Rehearsed:
         """One poll of everything, and all that follows from it up to the sends."""
-        open_before = {write.id: write for write in self._ledger.open_writes(self.partner)}
-        state = self._cycle.load(self.partner)
-        self.service.recall(state)
-        report = await self._cycle.run(state)
-        await self._settled(state)
-        await self._stopped(state)
-        rows = sorted([*self._writes(state, open_before), *self._held(state)], key=_order)
+        self.service.recall(self.state)
+        report = await self._round()
+        rows = sorted([*self._writes(self.state), *self._held(self.state)], key=_order)
         not_read = [place for place in self.service.not_read if self._told(place[0])]
         if self.service.only is not None:
-            there = isinstance(self.service.world.fact(self.service.only, EVENT, self._clock.now()), Known)
+            there = isinstance(self.service.fact(self.service.only, EVENT, self._clock.now()), Known)
             report = replace(report, events=int(there))
         return Rehearsed(
             partner=self.partner,
+            seen_at=self._seen_at,
             report=report,
             not_read=tuple(sorted(not_read, key=lambda one: (one[1].text, one[0]))),
             unsure=self._unsure(),
@@ -322,39 +318,8 @@ class Rehearsal:
                 whys.setdefault(rule, []).append(why)
         return tuple(Unsure(rule=rule, events=len(said), why=said[0]) for rule, said in sorted(whys.items()))
 
-    async def _sent(self, write: Write, request: WriteRequest) -> Outcome:
-        """What has passed every guard stands here for ever, as an attempt whose answer never comes."""
-        self._requests[write.id] = self._outward.spelled(request)
-        self._stands.set()
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody ends this wait but a cancellation")
-
-    async def _settled(self, state: PartnerState) -> None:
-        """Waits for every task that still does something: each stands before its send, or ends, and what waited for it
-        in its ``do`` goes on."""
-        before: list[Write] | None = None
-        while True:
-            while busy := [task for write, task in state.running.items() if write not in self._requests]:
-                self._stands.clear()
-                stands = asyncio.ensure_future(self._stands.wait())
-                await asyncio.wait([*busy, stands], return_when=asyncio.FIRST_COMPLETED)
-                stands.cancel()
-            writes = self._ledger.open_writes(self.partner)
-            due = [one for one in writes if one.state == "planned" and one.held_by == "sequence"]
-            if not due or due == before:
-                return
-            before = due
-            for write in due:
-                self._cycle.tend(state, write)
-
-    async def _stopped(self, state: PartnerState) -> None:
-        """Ends what waits in `send`, without recording an outcome: the draft says sending, and is thrown away."""
-        tasks = list(state.running.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _writes(self, state: PartnerState, before: Mapping[WriteId, Write]) -> Sequence[Row]:
+    def _writes(self, state: PartnerState) -> Sequence[Row]:
+        before = self._before
         found = [
             one for one in self._ledger.writes(partner=self.partner) if one.id in before or one.key in self._planned
         ]
@@ -382,19 +347,20 @@ class Rehearsal:
         return rows
 
     def _row(self, state: PartnerState, write: Write, *, known: bool) -> Row:
-        readable, value = self._before(state, write)
+        readable, value = self._value_before(state, write)
+        request = self.service.requests.get(write.id)
         return Row(
             id=write.id if known else None,
             key=write.key,
             rules=write.rules,
             intent=write.intent,
-            becomes=write.state if write.id not in self._requests else "sending",
+            becomes=write.state if request is None else "sending",
             reason=write.held_by if write.state == "planned" and write.held_by else write.reason,
             why=write.why,
             until=write.held_until,
             before_known=readable,
             before=value,
-            request=self._requests.get(write.id),
+            request=None if request is None else self._outward.spelled(request),
             cost=self._cost(state, write),
             wanted=wanted(write.intent, write.key.item, value, self._currency(state)),
         )
@@ -404,7 +370,7 @@ class Rehearsal:
         record = fact.value if isinstance(fact, Known) else None
         return str(record.get("currency") or "") if isinstance(record, Mapping) else ""
 
-    def _before(self, state: PartnerState, write: Write) -> tuple[bool, Json]:
+    def _value_before(self, state: PartnerState, write: Write) -> tuple[bool, Json]:
         if write.before_known or not reads_back(write.intent, write.key.item):
             return write.before_known, write.before
         key = fact_key(write.intent)

@@ -12,6 +12,7 @@ from worker.engine.deciding import Clocked, clocked
 from worker.engine.playing import Bench, Play
 from worker.engine.ruletests import Ran
 from worker.guards import Limits
+from worker.rules.evaluate import Expression
 from worker.rules.load import read_rules
 
 CLOCKS = (
@@ -149,6 +150,11 @@ steps:
 def test_a_sequence_of_a_rule_that_looks_at_the_clock_keeps_every_look() -> None:
     rule = "{id: r, when: now.getHours() == 12, do: [pause, run], mode: approve}"
     assert ran(a_bench(rule), "steps: [{at: 60s}]").polls == 21
+
+
+def test_a_fault_of_the_worker_ends_the_test_also_where_no_write_is_open() -> None:
+    with patch.object(Expression, "judge", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
+        ran(a_bench(PAUSE), "steps: [{at: 0s, expect: []}]")
 
 
 def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
