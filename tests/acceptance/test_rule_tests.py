@@ -5,6 +5,8 @@ interpreter would cost more than all that is asked of it.
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from contextlib import chdir
@@ -103,6 +105,11 @@ def test_a_failure_says_what_was_expected_what_fired_and_why_not(home: Path) -> 
     assert said["tests"][1]["failures"][0]["missing"] == ["pause-cancelled: pause"]
 
 
+def test_what_a_terminal_would_obey_is_shown_and_not_sent(home: Path) -> None:
+    add(home, FAILING.replace("this one", r'"\e[31mthis').replace("too much", r'too\e[0m much"'))
+    assert "FAILED  \ufffd[31mthis expects too\ufffd[0m much" in call(home).out
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -189,6 +196,27 @@ def test_many_files_side_by_side_say_what_they_say_one_after_the_other(
     assert (called.code, called.out) == (2, "")
     assert "wrong.yaml:1" in called.err
     assert "unknown rule 'nope'" in called.err
+
+
+def test_who_interrupts_tests_that_run_side_by_side_reads_no_traceback(home: Path) -> None:
+    (home / "my-rules" / "r.yaml").write_text(RULES.replace("event.city == 'Ulm'", "string(now) == 'x'"), "utf-8")
+    for number in range(2):
+        add(home, "tests: [{name: each poll counts, steps: [{at: 300d}]}]", f"long{number}.yaml")
+    script = (
+        "import os; from worker.cli import app, test; test.LARGE = 0; os.sched_getaffinity = lambda _: {0, 1}\n"
+        "app.main(['test'])"
+    )
+    command, environment = [sys.executable, "-c", script], {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        command, cwd=home, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert b"each poll counts" in first, "a child is at work"
+    assert process.returncode == 130
+    assert b"Traceback" not in said
 
 
 def test_a_value_that_a_documented_field_cannot_have_is_a_mistake(home: Path) -> None:

@@ -22,7 +22,7 @@ from worker.config.models import SchemaOf
 from worker.config.models import schema as schema_of
 from worker.engine.checking import EVENTS, Estimate, estimate, few, ping_pongs, quarrels
 from worker.engine.views import EngineSettings
-from worker.model.errors import Code, InputErrors, NotFound, Problem, UsageError
+from worker.model.errors import Code, InputErrors, NotFound, Problem, UsageError, printable
 from worker.model.facts import Json
 from worker.model.rules import Rule
 from worker.rules.lint import lint
@@ -84,7 +84,7 @@ def check(
             )
         else:
             if found:
-                print("\n\n".join(blocks(found)))
+                print(printable("\n\n".join(blocks(found)), "\n\t"))
             for line in (*(one.sentence for one in estimates), *assumed):
                 say(line)
         say(summary(rules, found))

@@ -5,6 +5,7 @@ rules beside them. A mistake in a test or a rule is told with its place before a
 """
 
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -139,13 +140,18 @@ def _forked(share: Callable[[Sequence[str]], _Done], parts: Sequence[Sequence[st
     context = get_context("fork")
 
     def work(part: Sequence[str], there: Connection) -> None:
+        for number in (signal.SIGINT, signal.SIGPIPE):  # who stops them all is told once, by the parent
+            signal.signal(number, signal.SIG_DFL)
         try:
             there.send(share(part))
         except WorkerError as error:
             there.send(error)
 
     pipes = [context.Pipe(duplex=False) for _ in parts]
-    children = [context.Process(target=work, args=(part, there)) for part, (_, there) in zip(parts, pipes, strict=True)]
+    children = [
+        context.Process(target=work, args=(part, there), daemon=True)
+        for part, (_, there) in zip(parts, pipes, strict=True)
+    ]
     for child in children:
         child.start()
     for _, there in pipes:
@@ -234,13 +240,11 @@ def _add_unseen(unseen: Mapping[str, list[str]], rules: RuleSet, done: Sequence[
 
 def _print(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> None:
     for one in done:
-        if one.ran.passed:
-            print(f"ok      {one.name}")
-            continue
-        print(f"FAILED  {one.name}  ({one.file}:{one.line})")
+        head = f"ok      {one.name}" if one.ran.passed else f"FAILED  {one.name}  ({one.file}:{one.line})"
+        print(printable(head))
         for failure in one.ran.failures:
             for line in failure.lines:
-                print(f"    {line}")
+                print(printable(f"    {line}"))
     for words, names in (("fire", unseen["fire"]), ("hold back", unseen["hold_back"])):
         if names:
             print(f"no test saw these rules {words}: {', '.join(names)}")

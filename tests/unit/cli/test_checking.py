@@ -75,6 +75,12 @@ def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
     assert "1 rule, 0 errors" in done.err
 
 
+def test_what_a_terminal_would_obey_is_shown_and_not_sent(tmp_path: Path) -> None:
+    done = call("check", config=settle_in(tmp_path, rules=PAUSE + r'    "\e[31m": red'))
+    assert done.code == 2
+    assert "unknown key '\ufffd[31m' in a rule" in done.out
+
+
 def test_a_duration_that_is_none_is_said_once(tmp_path: Path) -> None:
     done = call("run", "--for", "5x", config=settle_in(tmp_path))
 
