@@ -111,6 +111,13 @@ def test_a_replica_takes_up_what_is_published_whatever_lies_in_its_folder(config
         assert [rule.id for rule in asyncio.run(source.load()).rules] == ["another"]
 
 
+def test_a_backtest_of_no_other_rules_is_of_what_is_in_force(config: Path) -> None:
+    publish(config)
+    (config.parent / "rules" / "rules.yaml").write_text(BROKEN)
+    done = call("backtest", config=config)
+    assert (done.code, "no observations are recorded yet" in done.err) == (1, True)
+
+
 def test_explain_goes_by_what_is_in_force(config: Path, url: str) -> None:
     publish(config)
     with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 import typer
 
 from worker.cli.common import config_of, moment, reader_of
-from worker.cli.explain import shown
+from worker.cli.explain import in_force, shown
 from worker.cli.output import Format, going_on, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.cli.test import bench_of
@@ -54,7 +54,7 @@ class Tested:
 def backtest(
     context: typer.Context,
     rules: Annotated[
-        Path | None, typer.Option("--rules", help="A rule folder or file; by default the config's.")
+        Path | None, typer.Option("--rules", help="A rule folder or file; by default the rules in force.")
     ] = None,
     since: Annotated[str | None, typer.Option(help="How long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")] = None,
     output: Format = "table",
@@ -69,9 +69,8 @@ def backtest(
     """
     config, now = config_of(context), utc_now()
     start = moment(config, since)
-    loaded = load_rules(rules if rules is not None else config.rules, config.registry)
-    bench = bench_of(config, loaded)
     with reader_of(config) as ledger:
+        bench = bench_of(config, in_force(config, ledger) if rules is None else load_rules(rules, config.registry))
         tested = [_tested(ledger, config, bench, partner, start) for partner in _partners(ledger, config)]
     if all(one.begins is None for one in tested):
         hint = "`run` records them; see observations.keep in the config"
