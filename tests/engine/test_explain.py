@@ -150,6 +150,10 @@ def test_an_earlier_time_is_explained_by_the_facts_of_then(home: Path) -> None:
         False,
     )
 
+    (late,) = told(explain(home, "--partner", PARTNER, "--at", "2026-03-02T12:00:00Z", "--format", "json"))
+    pause = next(one for one in late["rules"] if one["rule"] == "pause-cancelled")
+    assert pause["condition"]["values"][0]["read_at"] == late["looked_at"], "nobody has looked since"
+
     early = explain(home, "--at", "2026-02-01T12:00:00Z")
     assert (early.code, early.out) == (1, "")
     assert "the facts that are kept are of 2026-03-01T12:00:" in early.err

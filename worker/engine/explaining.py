@@ -16,7 +16,7 @@ from worker.engine.ports import ReadableLedger
 from worker.engine.views import DecidingSettings, PollView, sendings_reach
 from worker.guards import as_of_now
 from worker.model.commits import MEMORY, OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
+from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import Write
 from worker.rules.cel import Node
@@ -224,6 +224,7 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     past, until = asked.at is not None, at + MILLISECOND
     of = asked.partner, asked.event
     seen = ledger.observed_at(*of, until) if past else ledger.observed(*of)
+    seen = [_as_of(one, at if looked_at is None else min(at, looked_at)) for one in seen]
     then = next((recorded_memory(asked.partner, one.fact) for one in seen if one.key == MEMORY), None)
     memory = (then if past else ledger.partner_memory(asked.partner)) or PartnerMemory(partner=asked.partner)
     memories = {} if past else {one.rule: one for one in ledger.rule_memories(*of)}
@@ -275,7 +276,7 @@ def _judged(
 ) -> _Judged:
     """Of an earlier time there is no memory: what fired and was held then is told by the log."""
     partner, event, until = asked.partner, asked.event, poll.now + MILLISECOND
-    facts = {one.key: _as_of(one, poll.now) for one in seen if not one.key.name.startswith("#")}
+    facts = {one.key: one.fact for one in seen if not one.key.name.startswith("#")}
     if any(EVENTS.name in rule.names for rule in rules.rules):
         listed = {one.event: one.fact for one in ledger.history(partner, until).start if one.key == EVENT}
         facts[EVENTS] = of_all({one: fact for one, fact in listed.items() if one not in poll.memory.gone}, poll.now)
@@ -297,9 +298,10 @@ def _of_last(write: Write, words: Mapping[tuple[RuleId, str], LogWord]) -> bool:
     return fired is not None and fired.episode == write.key.episode
 
 
-def _as_of(one: Observed, at: datetime) -> Fact:
+def _as_of(one: Observed, at: datetime) -> Observed:
     """The event itself is in every complete list: what the last one did not change it has shown again."""
-    return replace(one.fact, read_at=at) if one.key == EVENT and isinstance(one.fact, Known) else one.fact
+    shown = one.key == EVENT and isinstance(one.fact, Known)
+    return replace(one, fact=replace(one.fact, read_at=at)) if shown else one
 
 
 def _words(ledger: ReadableLedger, asked: Question, at: datetime) -> dict[tuple[RuleId, str], LogWord]:
