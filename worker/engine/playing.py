@@ -24,8 +24,9 @@ from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
 from worker.engine.deciding import Clocked, clocked, next_due, observed
 from worker.engine.derived import NO_SETUP, effect_of
+from worker.engine.episodes import JUST_AFTER
 from worker.engine.observe import Polling
-from worker.engine.ports import Clock, CycleReport, Ledger, Listing, Parts, Places, Urgency
+from worker.engine.ports import Clock, CycleReport, Ledger, Listing, Parts, Places, RulesInUse, Urgency
 from worker.engine.state import EVENT, PartnerState
 from worker.engine.views import EngineSettings, asks_sendings, policy_for, sendings_reach
 from worker.model.actions import ACTIONS
@@ -336,19 +337,20 @@ class Play(StagedCycle):
 
     def __init__(
         self,
-        parts: Parts,
+        bench: Bench,
         stage: WorldService,
         clock: VirtualClock,
         *,
         partner: PartnerId,
         stride: timedelta | None = None,
     ) -> None:
+        rules = RulesInUse(bench.rules)
+        parts = Parts(clock=clock, service=stage, ledger=bench.ledger, settings=bench.settings, rules=rules)
         super().__init__(replace(parts, decided=self._take), stage, partner, stage.reader)
         self._clock = clock
-        self._settings = parts.settings
-        self._rules = parts.rules.current
-        self._noted = parts.decided
-        self._stride = stride or parts.settings.interval
+        self._settings = bench.settings
+        self._rules = bench.rules
+        self._stride = stride or bench.settings.interval
         self._clocks = {
             rule.id: (rule, clocked(rule)) for rule in self._rules.rules if rule.enabled and rule.applies_to(partner)
         }
@@ -367,12 +369,13 @@ class Play(StagedCycle):
                 at = max(at, -(-(wake - self._clock.start) // interval) * interval)
                 if at > end or (at == end and not including):
                     return
-                self.jumped(at - interval)
+                self._jumped_to(at)
             await self.poll(at)
             at += interval
 
-    def jumped(self, last: timedelta) -> None:
-        """Looks that were jumped over, up to this one, have listed the events too."""
+    def _jumped_to(self, at: timedelta) -> None:
+        """Looks before this moment that were jumped over have listed the events too."""
+        last = (at - JUST_AFTER) // self._settings.interval * self._settings.interval
         if self.at is not None and last > self.at and self._stage.world.listed:
             self.state.memory = replace(self.state.memory, listed_at=self._clock.start + last)
             self.state.stored.listed_at = self._clock.start + last
@@ -393,10 +396,9 @@ class Play(StagedCycle):
         self._quiet = calm and unchanged
 
     def _take(self, decision: Decision) -> None:
+        """What a pass of the cycle has decided and stored."""
         commit = decision.commit
         self._decided |= bool(commit.records or commit.memory or commit.moves or commit.plans)
-        if self._noted is not None:
-            self._noted(decision)
 
     # jumping over polls that can change nothing: what the clock alone can change is told by `worker.engine.deciding`
 

@@ -14,11 +14,10 @@ from typing import Literal
 
 from worker.engine.decide import Decision
 from worker.engine.derived import effect_of, recorded_memory
-from worker.engine.episodes import JUST_AFTER
 from worker.engine.observe import News, unread_keys
 from worker.engine.operators import Word, approved, rejected, reopening, spoken
 from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldService, amount_shown, open_way
-from worker.engine.ports import Listing, Parts, RulesInUse
+from worker.engine.ports import Listing
 from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState
 from worker.engine.views import EngineSettings, names_read
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
@@ -371,17 +370,15 @@ class Moment:
         return datetime.fromisoformat(since) if isinstance(since, str) else None
 
 
-class Replay:
+class Replay(Play):
     """Plays one recording under a rule set."""
 
     def __init__(self, recording: Recording, bench: Bench) -> None:
         self._loop = VirtualLoop()
         self._recording = recording
-        self._start = recording.begins
-        self._interval = bench.settings.interval
-        self._ledger = bench.ledger
-        self._ledger.clear()
-        self._ledger.recall(recording.before, recording.sent)
+        self._scratch = bench.ledger
+        self._scratch.clear()
+        self._scratch.recall(recording.before, recording.sent)
         rules = [rule for rule in bench.rules.rules if rule.applies_to(recording.partner)]
         self._asking = {rule.id: rule for rule in rules if set(names_read(rule)) - {EVENT.name}}
         self._unseen: dict[tuple[RuleId, FactKey], set[EventId]] = {}
@@ -389,22 +386,15 @@ class Replay:
         unsent = [one for one in recording.before if one.state in UNSENT]
         over = {one.id for one in recording.before} - {one.id for one in unsent}
         since = [one for one in recording.made if one.id not in over and not one.by_operator]
-        clock = VirtualClock(self._loop, self._start)
+        clock = VirtualClock(self._loop, recording.begins)
         self._past = Past(recording.partner, open_way(rules), clock)
         self._past.hide(since)
-        self._stage = Recorded(self._past, bench, recording, since)
+        self._recorded = Recorded(self._past, bench, recording, since)
         for write in unsent:
-            self._stage.same_as(write)
+            self._recorded.same_as(write)
         self._remember(recording.before, bench.rules)
-        parts = Parts(
-            clock=clock,
-            service=self._stage,
-            ledger=self._ledger,
-            settings=_patient(bench.settings, recording),
-            rules=RulesInUse(bench.rules),
-            decided=self._take,
-        )
-        self._play = Play(parts, self._stage, clock, partner=recording.partner, stride=RESTLESS_EVERY)
+        bench = replace(bench, settings=_patient(bench.settings, recording))
+        super().__init__(bench, self._recorded, clock, partner=recording.partner, stride=RESTLESS_EVERY)
 
     def _remember(self, before: Iterable[Write], rules: RuleSet) -> None:
         """A rule that had fired before the record begins is taken to be in that episode still: what was true all the
@@ -425,15 +415,15 @@ class Replay:
                     fired_at=write.planned_at,
                     after=write.id,
                 )
-        self._ledger.apply(Commit(at=self._start, memory=tuple(memories.values())))
+        self._scratch.apply(Commit(at=self._recording.begins, memory=tuple(memories.values())))
 
     def run(self) -> Iterator[datetime]:
         """From the record's beginning to the last poll; gives each moment that is reached."""
         for one in self._recording.history.start:
             self._past.take(one)
         if self._recording.history.start:
-            self._poll_at(self._start)
-        seen = _polls(self._recording.history.changes, self._interval)
+            self._poll_at(self._recording.begins)
+        seen = _polls(self._recording.history.changes, self._settings.interval)
         said = (Moment(at=one.word.at, said=one) for one in self._recording.said)
         for moment in heapq.merge(seen, said, key=lambda one: one.at):
             self._let_pass(moment.silent_since or moment.at)
@@ -454,19 +444,20 @@ class Replay:
         plans = {one.key: one for one in self._plans}
         new = [(one, plans[one.key]) for one in made if one.key in plans]
         writes = tuple(replace(one, reason=plan.reason, why=plan.why) for one, plan in new)
-        return Replayed(writes=writes, unseen=self._never_seen(), polls=self._play.polls)
+        return Replayed(writes=writes, unseen=self._never_seen(), polls=self.polls)
 
     def _let_pass(self, until: datetime) -> None:
         """Looks that only the clock asks for, up to a moment."""
-        self._loop.run_until_complete(self._play.until(until - self._start, including=False))
-        self._play.jumped(((until - self._start - JUST_AFTER) // self._interval) * self._interval)
+        after = until - self._clock.start
+        self._loop.run_until_complete(self.until(after, including=False))
+        self._jumped_to(after)
 
     def _poll_at(self, at: datetime) -> None:
-        self._loop.run_until_complete(self._play.poll(at - self._start))
+        self._loop.run_until_complete(self.poll(at - self._clock.start))
 
     def _hear(self, said: Said) -> None:
         """Somebody's word of a write that is made here too."""
-        key, word, state = self._stage.here.get(said.write), said.word, self._play.state
+        key, word, state = self._recorded.here.get(said.write), said.word, self.state
         if key is None:
             return
         of_episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
@@ -474,7 +465,7 @@ class Replay:
             if said.kind == "again":
                 memories = {(key.partner, *pair): one for pair, one in state.memories.items() if pair[0] == key.event}
                 changes = reopening([write], memories, self._ledger) if write.final else []
-                self._ledger.reopen(changes, [spoken(write, "again", word)] if changes else [])
+                self._scratch.reopen(changes, [spoken(write, "again", word)] if changes else [])
             elif said.kind == "approved" and write.state == "waiting":
                 amount = amount_shown(state, write)
                 move = approved(write, because=word.because, by=word.by, now=word.at, amount=amount)
@@ -484,11 +475,12 @@ class Replay:
                 self._ledger.apply(Commit(at=word.at, moves=(move,)))
 
     def _take(self, decision: Decision) -> None:
-        """What a poll has decided: which of its writes were really made too, and which facts it would have read."""
-        now, state = decision.commit.at, self._play.state
+        """Also which of the writes were really made too, and which facts the poll would have read."""
+        super()._take(decision)
+        now, state = decision.commit.at, self.state
         for plan in decision.commit.plans:
             self._plans.append(plan)
-            self._stage.same_as(plan.write(0, now))
+            self._recorded.same_as(plan.write(0, now))
         for (event, rule_id), judged in decision.judged.items():
             rule = self._asking.get(rule_id) if judged.truth is not Truth.FALSE else None
             for key in unread_keys(rule, state.observation(event), now) if rule is not None else ():

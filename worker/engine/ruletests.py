@@ -26,7 +26,6 @@ from worker.engine.decide import Decision
 from worker.engine.operators import approved, rejected
 from worker.engine.planning import AFTER_WAIT
 from worker.engine.playing import Bench, GivenWorld, Play, Scripted, VirtualClock, VirtualLoop, amount_shown
-from worker.engine.ports import Parts, RulesInUse
 from worker.engine.views import EngineSettings
 from worker.model.actions import UNDO, WAIT
 from worker.model.commits import Commit, LogFilter, Move, Record, RuleMemory
@@ -181,7 +180,6 @@ def _params(params: Mapping[str, Json]) -> str:
 
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-RESOLUTION = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)
 PARTNER = PartnerId("partner-id-test")
 SOMEBODY, SAID = "somebody", "the rule test says so"
@@ -256,29 +254,18 @@ def tested_settings(settings: EngineSettings) -> EngineSettings:
     )
 
 
-class _Run:
+class _Run(Play):
     """One test on its way: the daemon's cycle, poll after poll, and what it came to."""
 
     def __init__(self, test: RuleTest, bench: Bench, loop: VirtualLoop) -> None:
-        self._test = test
-        self._rules = as_under_test(bench.rules, test)
-        self._ledger = bench.ledger
-        self._ledger.clear()
-        self._settings = replace(tested_settings(bench.settings), decided_again=HOUR + test.steps[-1].at)
+        bench.ledger.clear()
+        settings = replace(tested_settings(bench.settings), decided_again=HOUR + test.steps[-1].at)
+        bench = replace(bench, rules=as_under_test(bench.rules, test), settings=settings)
         clock = VirtualClock(loop, test.given.now or START)
-        self._start = clock.start
-        self._world = GivenWorld(test.given, self._rules.rules, bench.registry)
+        self._test = test
+        self._world = GivenWorld(test.given, bench.rules.rules, bench.registry)
         self._service = Scripted(self._world, clock, bench.request_for, bench.outcome_of)
-        parts = Parts(
-            clock=clock,
-            service=self._service,
-            ledger=self._ledger,
-            settings=self._settings,
-            rules=RulesInUse(self._rules),
-            decided=self._take,
-        )
-        self._play = Play(parts, self._service, clock, partner=PARTNER)
-        self._state = self._play.state
+        super().__init__(bench, self._service, clock, partner=PARTNER)
         self._judged: dict[Pair, Judgement] = {}
         self._why_held: dict[Pair, str] = {}
         self._keys: dict[tuple[EventId, RuleId, int, str], WriteKey] = {}
@@ -298,16 +285,16 @@ class _Run:
             failures=tuple(failures),
             fired=frozenset(self._fired),
             held_back=frozenset(self._held_back),
-            polls=self._play.polls,
+            polls=self.polls,
         )
 
     async def _step(self, step: StepOfTest) -> list[Failure]:
         changes = step.change is not None or bool(step.unknown or step.approve or step.reject)
-        await self._play.until(step.at, including=not changes)
+        await self.until(step.at, including=not changes)
         self._service.answer(step.answers)
         if changes:
             self._change(step)
-            await self._play.poll(step.at)
+            await self.poll(step.at)
         failures = list(self._failures(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
@@ -317,8 +304,8 @@ class _Run:
 
     def _change(self, step: StepOfTest) -> None:
         """What a step sets is seen by the poll that follows: what was read before is too old, and no write rests."""
-        interval, state, seldom = self._settings.interval, self._state, self._settings.every
-        self._play.jumped(((step.at - RESOLUTION) // interval) * interval)
+        state, seldom = self.state, self._settings.every
+        self._jumped_to(step.at)
         if step.change is not None:
             self._world.change(step.change)
         self._world.lose(step.unknown)
@@ -331,12 +318,12 @@ class _Run:
 
     def _hear(self, step: StepOfTest) -> None:
         """What somebody says of writes that wait for approval."""
-        at = self._start + step.at
+        at = self._clock.start + step.at
         moves: list[Move] = []
-        for write in self._play.open if step.approve or step.reject else ():
+        for write in self.open if step.approve or step.reject else ():
             rules = {write.key.rule, *write.rules}
             if write.state == "waiting" and rules.intersection(step.approve):
-                amount = amount_shown(self._state, write)
+                amount = amount_shown(self.state, write)
                 moves.append(approved(write, because=SAID, by=SOMEBODY, now=at, amount=amount))
             elif write.state == "waiting" and rules.intersection(step.reject):
                 moves.append(rejected(write, because=SAID, by=SOMEBODY, now=at))
@@ -345,7 +332,7 @@ class _Run:
     # what was seen
 
     def _take(self, decision: Decision) -> None:
-        """What a pass of the cycle has decided and stored."""
+        super()._take(decision)
         commit = decision.commit
         for event in decision.events:
             for rule in self._rules.rules:
@@ -366,15 +353,13 @@ class _Run:
         """What is planned of an episode after its firing: a message once more, and what comes after a wait."""
         for plan in commit.plans:
             later = plan.reason in MESSAGES_LATER or AFTER_WAIT in plan.intent.context
-            if later and self._play.at is not None:
+            if later and self.at is not None:
                 key, intent = plan.key, plan.intent
-                yield Fired(
-                    rule=key.rule, action=intent.action, event=key.event, at=self._play.at, params=intent.params
-                )
+                yield Fired(rule=key.rule, action=intent.action, event=key.event, at=self.at, params=intent.params)
 
     def _firing(self, record: Record, commit: Commit) -> Iterator[Fired]:
         """The actions of a firing, with what they were planned with; some rules share the write of another."""
-        rule, at = self._rules.get(record.rule) if record.rule is not None else None, self._play.at
+        rule, at = self._rules.get(record.rule) if record.rule is not None else None, self.at
         if rule is None or record.event is None or at is None:
             return
         planned = [(plan.key, plan.intent, plan.rules) for plan in commit.plans]
@@ -443,7 +428,7 @@ class _Run:
     def _newest(self) -> list[Write]:
         """Of each place in a rule's ``do``, the newest write of each event."""
         episodes = dict.fromkeys((key.event, key.rule, key.episode) for key in self._keys.values())
-        found = [one for place in episodes for one in self._ledger.episode_writes(self._state.partner, *place)]
+        found = [one for place in episodes for one in self._ledger.episode_writes(self.state.partner, *place)]
         return [one for one in found if one.key in self._keys.values()]
 
     def _holding(self) -> Iterator[Holding]:
@@ -454,13 +439,13 @@ class _Run:
             one = Holding(rule=RuleId(rule), event=EventId(event), reason=reason, why=why, now=now)
             found[(rule, event, reason)] = one
 
-        for said in self._ledger.log(LogFilter(partner=self._state.partner, after_seq=self._seq)):
+        for said in self._ledger.log(LogFilter(partner=self.state.partner, after_seq=self._seq)):
             if said["kind"] == "held":
                 note(str(said["rule"]), str(said["event"] or ""), str(said["reason"]), str(said["why"]), now=False)
-        for (event, rule), memory in self._state.memories.items():
+        for (event, rule), memory in self.state.memories.items():
             if memory.held is not None:
                 note(rule, event, memory.held, self._why_held.get((event, rule), ""))
-        for write in self._play.open:
+        for write in self.open:
             reason = write.reason if write.state == "waiting" else write.held_by
             for rule in write.rules or (write.key.rule,):
                 if reason is not None:
@@ -476,7 +461,7 @@ class _Run:
         for (event, rule_id), judged in self._judged.items():
             if rule_id in fired:
                 continue
-            memory = self._state.memories.get((event, rule_id))
+            memory = self.state.memories.get((event, rule_id))
             unknown = judged.truth is Truth.UNKNOWN and bool(self._world.unreadable)
             held = memory is not None and memory.held is not None
             unchanged = memory is not None and bool(memory.baselines) and step.at > timedelta()
@@ -500,7 +485,7 @@ class _Run:
         if judged is None or not self._world.listed:
             return "nothing was judged: the events could not be read, or the rule does not look at this time"
         said = f"{judged.truth.value}: {judged.why}"
-        memory = self._state.memories.get((event, rule.id))
+        memory = self.state.memories.get((event, rule.id))
         if judged.truth is Truth.FALSE:
             return said
         if memory is not None and memory.held is not None:
@@ -513,7 +498,7 @@ class _Run:
         """What keeps a watched value from being a change."""
         if memory is None or not memory.baselines:
             return "no watched value was seen yet"
-        since = max(one.seen_at for one in memory.baselines.values()) - self._start
+        since = max(one.seen_at for one in memory.baselines.values()) - self._clock.start
         if since:
             before = "before that, `when` was false, or nothing known"
             return f"nothing has changed since {duration_text(since)}, when it was first remembered: {before}"
