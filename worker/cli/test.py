@@ -7,7 +7,7 @@ rules beside them. A mistake in a test or a rule is told with its place before a
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,27 +41,8 @@ LARGE = 100_000
 """Files of tests that are longer together than this are read and run by several processes side by side."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Timed:
-    """One test that ran, and how long it took."""
-
-    name: str
-    file: str
-    line: int
-    ran: Ran
-    took_s: float
-
-
 _Group = tuple[RuleSet, Mapping[str, str]]
 """Files of tests, by name, and the rules that they are run on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Done:
-    """What came of some files: the mistakes in them, or of each test."""
-
-    problems: tuple[Problem, ...] = ()
-    tests: tuple[_Timed, ...] = ()
 
 
 @app.command("test")
@@ -79,18 +60,21 @@ def rule_tests(
     """
     config = config_for(context, paths)
     unseen: dict[str, list[str]] = {"fire": [], "hold_back": []}
-    done: list[_Timed] = []
+    done: list[Ran] = []
     groups, problems = _groups(config, paths)
-    found = [] if problems else [_run(rules, texts, config) for rules, texts in groups]
-    problems += [problem for one in found for problem in one.problems]
+    for rules, texts in [] if problems else groups:
+        try:
+            found = _run(rules, texts, config)
+        except InputErrors as errors:
+            problems.extend(errors.problems)
+        else:
+            done.extend(found)
+            _add_unseen(unseen, rules, found)
     if problems:
         raise InputErrors(tuple(problems))
-    for (rules, _), one in zip(groups, found, strict=True):
-        done.extend(one.tests)
-        _add_unseen(unseen, rules, [timed.ran for timed in one.tests])
     if junit is not None:
         _write(junit, _report(done))
-    failed, polls = sum(1 for one in done if not one.ran.passed), sum(one.ran.polls for one in done)
+    failed, polls = sum(1 for one in done if not one.passed), sum(one.polls for one in done)
     with answering(1 if failed or not done else 0):
         if output == "json":
             print_json(_as_json(done, unseen))
@@ -120,22 +104,29 @@ def bench_of(config: Config, rules: RuleSet) -> Bench:
     )
 
 
-def _run(rules: RuleSet, texts: Mapping[str, str], config: Config) -> _Done:
-    """The tests of one rule folder, in the order of their files; many of them by as many processes as may run."""
+def _run(rules: RuleSet, texts: Mapping[str, str], config: Config) -> list[Ran]:
+    """The tests of one rule folder, in the order of their files; many of them by as many processes as may run. Raises
+    `InputErrors` with every mistake in them, and then those of a process have not run."""
 
-    def share(files: Sequence[str]) -> _Done:
-        return _read_and_run({name: texts[name] for name in files}, config, rules)
+    def share(files: Sequence[str]) -> list[Ran]:
+        tests = read_tests({name: texts[name] for name in files}, rules, config.registry)
+        clock, bench, done = SystemClock(), bench_of(config, rules), list[Ran]()
+        with going_on("rule tests are run") as progress:
+            for test in tests:
+                progress(f"{test.file}:{test.line}: {test.name}")
+                began = clock.monotonic()
+                ran = run_test(test, bench)
+                done.append(replace(ran, took_s=clock.monotonic() - began))
+        return done
 
     names, side_by_side = list(texts), len(os.sched_getaffinity(0))
     if sum(map(len, texts.values())) < LARGE or side_by_side < 2:
         return share(names)
-    found = _forked(share, [part for start in range(side_by_side) if (part := names[start::side_by_side])])
-    problems = sorted((one for done in found for one in done.problems), key=lambda one: (one.file, one.line))
-    tests = sorted((one for done in found for one in done.tests), key=lambda one: names.index(one.file))
-    return _Done(problems=tuple(problems), tests=tuple(tests))
+    done = _forked(share, [part for start in range(side_by_side) if (part := names[start::side_by_side])])
+    return sorted(done, key=lambda one: names.index(one.file))
 
 
-def _forked(share: Callable[[Sequence[str]], _Done], parts: Sequence[Sequence[str]]) -> list[_Done]:
+def _forked(share: Callable[[Sequence[str]], list[Ran]], parts: Sequence[Sequence[str]]) -> list[Ran]:
     """Each part in a process of its own, which has the rules as they were read here."""
     context = get_context("fork")
 
@@ -157,31 +148,19 @@ def _forked(share: Callable[[Sequence[str]], _Done], parts: Sequence[Sequence[st
     for _, there in pipes:
         there.close()  # here, so that a child that is killed is noticed
     try:
-        found = [here.recv() for here, _ in pipes]
+        found: list[list[Ran] | WorkerError] = [here.recv() for here, _ in pipes]
     except EOFError:
         raise WorkerError("a process that ran rule tests has ended before its time", hint="run them again") from None
     for child in children:
         child.join()
+    if wrong := [problem for one in found if isinstance(one, InputErrors) for problem in one.problems]:
+        raise InputErrors(tuple(sorted(wrong, key=lambda one: (one.file, one.line))))
+    done: list[Ran] = []
     for one in found:
         if isinstance(one, WorkerError):
             raise one
-    return found
-
-
-def _read_and_run(texts: Mapping[str, str], config: Config, rules: RuleSet) -> _Done:
-    try:
-        tests = read_tests(texts, rules, config.registry)
-    except InputErrors as errors:
-        return _Done(problems=errors.problems)
-    clock, bench, done = SystemClock(), bench_of(config, rules), list[_Timed]()
-    with going_on("rule tests are run") as progress:
-        for test in tests:
-            progress(f"{test.file}:{test.line}: {test.name}")
-            began = clock.monotonic()
-            ran = run_test(test, bench)
-            took_s = clock.monotonic() - began
-            done.append(_Timed(name=test.name, file=test.file, line=test.line, ran=ran, took_s=took_s))
-    return _Done(tests=tuple(done))
+        done += one
+    return done
 
 
 # what to run, and on which rules
@@ -238,11 +217,11 @@ def _add_unseen(unseen: Mapping[str, list[str]], rules: RuleSet, done: Sequence[
             unseen["hold_back"].append(rule.id)
 
 
-def _print(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> None:
+def _print(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> None:
     for one in done:
-        head = f"ok      {one.name}" if one.ran.passed else f"FAILED  {one.name}  ({one.file}:{one.line})"
+        head = f"ok      {one.name}" if one.passed else f"FAILED  {one.name}  ({one.file}:{one.line})"
         print(printable(head))
-        for failure in one.ran.failures:
+        for failure in one.failures:
             for line in failure.lines:
                 print(printable(f"    {line}"))
     for words, names in (("fire", unseen["fire"]), ("hold back", unseen["hold_back"])):
@@ -250,8 +229,8 @@ def _print(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> None:
             print(f"no test saw these rules {words}: {', '.join(names)}")
 
 
-def _as_json(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> dict[str, object]:
-    failed = sum(1 for one in done if not one.ran.passed)
+def _as_json(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> dict[str, object]:
+    failed = sum(1 for one in done if not one.passed)
     return {
         "passed": len(done) - failed,
         "failed": failed,
@@ -261,24 +240,24 @@ def _as_json(done: Sequence[_Timed], unseen: Mapping[str, Sequence[str]]) -> dic
     }
 
 
-def _test_json(one: _Timed) -> dict[str, Json]:
+def _test_json(one: Ran) -> dict[str, Json]:
     return {
         "name": one.name,
         "file": one.file,
         "line": one.line,
-        "passed": one.ran.passed,
-        "looks": one.ran.polls,
+        "passed": one.passed,
+        "looks": one.polls,
         "took_ms": round(one.took_s * 1000),
-        "fired": [str(rule) for rule in sorted(one.ran.fired)],
-        "held_back": [str(rule) for rule in sorted(one.ran.held_back)],
-        "failures": [{**asdict(failure), "at": duration_text(failure.at)} for failure in one.ran.failures],
+        "fired": [str(rule) for rule in sorted(one.fired)],
+        "held_back": [str(rule) for rule in sorted(one.held_back)],
+        "failures": [{**asdict(failure), "at": duration_text(failure.at)} for failure in one.failures],
     }
 
 
 # JUnit
 
 
-def _report(done: Sequence[_Timed]) -> ET.Element:
+def _report(done: Sequence[Ran]) -> ET.Element:
     """One suite a file, one case a test."""
     whole = ET.Element("testsuites", _counts(done))
     for file in dict.fromkeys(one.file for one in done):
@@ -287,17 +266,17 @@ def _report(done: Sequence[_Timed]) -> ET.Element:
         for one in of_file:
             attributes = {"classname": _xml(file), "name": _xml(one.name), "file": _xml(file), "line": str(one.line)}
             case = ET.SubElement(suite, "testcase", {**attributes, "time": f"{one.took_s:.3f}"})
-            for failure in one.ran.failures:
+            for failure in one.failures:
                 head, *rest = failure.lines
                 element = ET.SubElement(case, "failure", {"message": _xml(head), "type": failure.claim})
                 element.text = _xml("\n".join((head, *rest)))
     return whole
 
 
-def _counts(done: Sequence[_Timed]) -> dict[str, str]:
+def _counts(done: Sequence[Ran]) -> dict[str, str]:
     return {
         "tests": str(len(done)),
-        "failures": str(sum(1 for one in done if not one.ran.passed)),
+        "failures": str(sum(1 for one in done if not one.passed)),
         "errors": "0",
         "time": f"{sum(one.took_s for one in done):.3f}",
     }

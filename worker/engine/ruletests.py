@@ -189,12 +189,17 @@ Pair = tuple[EventId, RuleId]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of one test. ``fired`` and ``held_back``: rules that it saw do so; ``polls``: how many were made."""
+    """What came of one test. ``fired`` and ``held_back``: rules that it saw do so; ``polls``: how many were made;
+    ``took_s``: where somebody has timed it."""
 
+    name: str
+    file: str
+    line: int
     failures: tuple[Failure, ...]
     fired: frozenset[RuleId]
     held_back: frozenset[RuleId]
     polls: int
+    took_s: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -282,6 +287,9 @@ class _Run(Play):
         for step in self._test.steps:
             failures.extend(await self._step(step))
         return Ran(
+            name=self._test.name,
+            file=self._test.file,
+            line=self._test.line,
             failures=tuple(failures),
             fired=frozenset(self._fired),
             held_back=frozenset(self._held_back),
