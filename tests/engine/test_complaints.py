@@ -104,7 +104,7 @@ async def test_the_dry_run_is_what_the_real_one_does(here: Town) -> None:
     assert here.effects() == []
     here.start()
     await here.run(30)
-    said = {(row.key.event, row.intent.action): row.request is not None for row in planned.rows}
+    said = {(row.write.key.event, row.write.intent.action): row.request is not None for row in planned.rows}
     done = {(write.key.event, write.intent.action): write.attempt > 0 for write in here.writes()}
     assert said == done
     assert set(said.values()) == {True, False}

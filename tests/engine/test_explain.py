@@ -187,7 +187,6 @@ def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:
 
 def test_a_time_before_the_record_of_one_partner_is_told_for_the_others(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
-        here.start(PARTNER)
         await here.run(60)
         await here.kill()
         here.start(PARTNER, OTHER)

@@ -63,9 +63,10 @@ rules:
 
 def rows(found: Rehearsed) -> list[tuple[str, str, str, str | None]]:
     """``event``, ``action``, where it would come to stand, and why."""
+    found_rows = ((row, row.write.key, row.write.intent.action) for row in found.rows)
     return [
-        (row.key.event, row.intent.action + row.key.item, "sent" if row.request else row.becomes, row.reason)
-        for row in found.rows
+        (key.event, action + key.item, "sent" if row.request else row.becomes, row.reason)
+        for row, key, action in found_rows
     ]
 
 
@@ -111,7 +112,7 @@ async def test_every_write_is_told_before_and_after_with_its_request_and_its_cos
         ("e5", "boost", "planned", "sequence"),
     ]
     pause, boost, hidden, cr, so, create, _ = found.rows
-    assert (pause.before, pause.intent.wanted) == ("RUNNING", {"client_campaign_status": "PAUSED"})
+    assert (pause.before, pause.write.intent.wanted) == ("RUNNING", {"client_campaign_status": "PAUSED"})
     assert pause.request is not None
     assert pause.request["method"] == "PUT"
     assert str(pause.request["url"]).endswith("/events/e1/client_campaign_status?client_campaign_status=PAUSED")
@@ -119,8 +120,8 @@ async def test_every_write_is_told_before_and_after_with_its_request_and_its_cos
     assert boost.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
     assert boost.cost.preflight == 3, "event, setup and budget range, once it is approved"
     assert hidden.before == "DEFAULT"
-    assert hidden.until is not None
-    assert timedelta(hours=1) <= hidden.until - asked_at < timedelta(hours=1, minutes=1)
+    assert hidden.write.held_until is not None
+    assert timedelta(hours=1) <= hidden.write.held_until - asked_at < timedelta(hours=1, minutes=1)
     assert (cr.before_known, cr.cost.confirm) == (False, 0), "nothing shows it"
     assert (so.before, so.cost.write) == ("PAUSED", 0)
     assert create.before == {"state": "NONE"}
@@ -176,7 +177,7 @@ async def test_what_a_default_nobody_vouched_for_would_hold_is_named(here: Town)
     here.set("e1", status="cancelled")
     found = await stopped_and_rehearsed(here)
     assert rows(found) == [("e1", "pause", "planned", "assumption")]
-    assert "task.succeeded" in found.rows[0].why
+    assert "task.succeeded" in found.rows[0].write.why
 
 
 @in_town(world(*(draft(f"e{number:02}", category="party") for number in range(30))), RULES, requests_per_minute=60)
@@ -222,7 +223,7 @@ rules:
 
         found = await rehearsed(here, after_12_s=they_sell)
         assert {row[1] for row in rows(found)} == {"pause"}
-        assert len({row.key.event for row in found.rows}) == len(found.rows) == 30
+        assert len({row.write.key.event for row in found.rows}) == len(found.rows) == 30
         here.start()
 
     plays(script, tmp_path, world(*events), rules, requests_per_minute=60)
@@ -242,8 +243,8 @@ rules:
         found = await stopped_and_rehearsed(here)
         assert rows(found) == [("e1", "create_draft", "held", "fact_unknown")]
         (row,) = found.rows
-        assert row.intent.params == {"goal": "ROAS", "total_budget": "=expected_value * 2.0"}
-        assert "expected_value" in row.why
+        assert row.write.intent.params == {"goal": "ROAS", "total_budget": "=expected_value * 2.0"}
+        assert "expected_value" in row.write.why
 
     plays(script, tmp_path, world(happening("e1")), rules)
 
@@ -259,7 +260,7 @@ def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(tmp_
         found = await rehearsed(here, beside=True)
         assert here.loop.time() == before, "nothing was waited for"
         assert rows(found) == [("e1", "pause", "sent", "condition"), ("e2", "boost", "waiting", "mode")]
-        assert found.rows[0].id == 1, "the write that the ledger has"
+        assert found.rows[0].write.id == 1, "the write that the ledger has"
 
     async def gone(here: Town) -> None:
         """An event that is out of sight stays so."""
@@ -292,11 +293,11 @@ rules:
         here.rules.current = rule_set(rules)
         whole = await rehearsed(here, beside=True)
         found = await rehearsed(here, beside=True, only="e3")
-        assert [row.key.event for row in found.rows] == ["e3"] * 3
-        assert [(row.key, row.becomes, row.reason) for row in found.rows] == [
-            (row.key, row.becomes, row.reason) for row in whole.rows if row.key.event == "e3"
+        assert [row.write.key.event for row in found.rows] == ["e3"] * 3
+        assert [(row.write.key, row.becomes, row.reason) for row in found.rows] == [
+            (row.write.key, row.becomes, row.reason) for row in whole.rows if row.write.key.event == "e3"
         ]
-        assert {(row.key.rule, row.becomes, row.reason) for row in found.rows} >= {
+        assert {(row.write.key.rule, row.becomes, row.reason) for row in found.rows} >= {
             ("many", "waiting", "surge"),
             ("one-a-day", "held", "limit"),
         }
@@ -334,7 +335,6 @@ async def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_
 
 def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_partners(tmp_path: Path) -> None:
     async def script(here: Town) -> None:
-        here.start(PARTNER, OTHER)
         halted(here)
         here.set("e1", status="cancelled")
         await here.run(10)
@@ -342,6 +342,7 @@ def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_part
 
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1", status="cancelled")),))
     with town(tmp_path, place) as (here, play):
+        here.start(PARTNER, OTHER)
         play(script)
     config = settle_in(tmp_path, "safety: {gap: {longer_than: 3000d}}\n", PAUSE)
 
@@ -368,7 +369,6 @@ def test_each_partner_that_is_watched_is_told_with_the_age_of_its_own_facts(tmp_
     given_up = PartnerId("partner-id-given-up")
 
     async def script(here: Town) -> None:
-        here.start(PARTNER, OTHER, given_up)
         await here.run(10)
         await here.kill()
         here.loop.jump(7200)
@@ -381,6 +381,7 @@ def test_each_partner_that_is_watched_is_told_with_the_age_of_its_own_facts(tmp_
     cancelled = happening("e1", status="cancelled")
     place = world(happening("e1"), more=(tenant(OTHER, happening("e1")), tenant(given_up, cancelled)))
     with town(tmp_path, place) as (here, play):
+        here.start(PARTNER, OTHER, given_up)
         play(script)
     with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
         called = call("plan", config=settle_in(tmp_path, rules=PAUSE))

@@ -54,12 +54,12 @@ async def test_a_plan_goes_as_far_as_the_wait_and_says_until_when_it_waits(here:
     await rested(here)
     found = await rehearsed(here)
     assert rows(found) == [("e1", "wait", "planned", "wait")]
-    assert found.rows[0].until == here.writes()[-1].held_until
+    assert found.rows[0].write.held_until == here.writes()[-1].held_until
     await here.kill()
     await here.clock.sleep(HOUR)
     found = await rehearsed(here)
     assert rows(found) == [("e1", "wait", "planned", "wait"), ("e1", "notify", "sent", "condition")]
-    assert (found.rows[0].until, found.rows[1].intent.params["text"]) == (None, "pause: 0")
+    assert (found.rows[0].write.held_until, found.rows[1].write.intent.params["text"]) == (None, "pause: 0")
     assert found.rows[1].cost.preflight + found.rows[1].cost.write == 0
     here.start()
     await here.run(60)
@@ -73,9 +73,9 @@ async def test_a_plan_tells_what_an_undo_would_put_back_and_where_the_write_is_l
     found = await stopped_and_rehearsed(here)
     assert rows(found)[1] == ("e1", "runclient_campaign_status", "sent", "condition")
     back = found.rows[1]
-    assert (back.key.rule, back.before) == ("roll-back", "PAUSED")
-    assert back.intent.wanted == {"client_campaign_status": "RUNNING"}
-    assert "event.capacity is 400; event.capacity at write.at is 500" in back.why
+    assert (back.write.key.rule, back.before) == ("roll-back", "PAUSED")
+    assert back.write.intent.wanted == {"client_campaign_status": "RUNNING"}
+    assert "event.capacity is 400; event.capacity at write.at is 500" in back.write.why
     await here.until(lambda: here.effects()[-1].after == "RUNNING", "put back, as it was said")
     assert rows(await rehearsed(here)) == [("e1", "wait", "planned", "wait")]
 
@@ -87,7 +87,7 @@ async def test_a_held_undo_is_told_with_what_it_would_put_back(here: Town) -> No
     await here.run(9)
     found = await rehearsed(here)
     assert rows(found)[1:] == [("e1", "runclient_campaign_status", "held", "for")]
-    assert (found.rows[1].before, dict(found.rows[1].intent.wanted)) == (
+    assert (found.rows[1].before, dict(found.rows[1].write.intent.wanted)) == (
         "PAUSED",
         {"client_campaign_status": "RUNNING"},
     )
@@ -102,8 +102,8 @@ def test_what_another_rule_is_to_put_back_already_is_told_as_left_alone(tmp_path
         await rested(here)
         here.set("e1", capacity=400)
         held = (await stopped_and_rehearsed(here)).rows[-1]
-        assert (held.key.rule, held.becomes, held.reason) == ("slowly", "held", "for")
-        assert "write 1 is left as it is" in held.why
+        assert (held.write.key.rule, held.becomes, held.reason) == ("slowly", "held", "for")
+        assert "write 1 is left as it is" in held.write.why
 
     plays(script, tmp_path, world(happening("e1"), happening("e2")), both)
 

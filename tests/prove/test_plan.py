@@ -37,7 +37,7 @@ Standing = tuple[str, str | None]
 def told(found: Rehearsed) -> dict[WriteKey, Standing]:
     """Where `plan` says that each write would come to stand."""
     return {
-        row.key: ("sent", None) if row.request is not None else (row.becomes, row.reason)
+        row.write.key: ("sent", None) if row.request is not None else (row.becomes, row.reason)
         for row in found.rows
         if row.becomes != "held"
     }
@@ -91,7 +91,7 @@ async def both(here: Town) -> Counter[str]:
         if _agree(told(found), done(here, before)):
             break
     assert _agree(told(found), done(here, before))
-    held = {(row.key.event, row.key.rule, row.reason) for row in found.rows if row.becomes == "held"}
+    held = {(row.write.key.event, row.write.key.rule, row.reason) for row in found.rows if row.becomes == "held"}
     assert held <= firings_held(here)
     return Counter(standing if reason is None else f"{standing} {reason}" for standing, reason in told(found).values())
 

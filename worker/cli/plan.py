@@ -72,7 +72,7 @@ def plan(
         say(f"only {event} is read: what counts for all events together is not known (surge, limits, `events`)")
     rows: list[Row] = []
     for one in found:
-        own = [row for row in one.rows if rule in (None, row.key.rule, *row.rules)]
+        own = [row for row in one.rows if rule in (None, row.write.key.rule, *row.write.rules)]
         _say(one, own, config)
         for each in one.unsure:
             if rule in (None, each.rule):
@@ -125,40 +125,41 @@ def after_of(intent: Intent) -> Json:
 
 
 def _row(row: Row) -> dict[str, Json]:
+    write = row.write
     return {
-        "id": row.id,
-        **asdict(row.key),
-        "rules": list(row.rules),
-        "action": row.intent.action,
+        "id": write.id if row.known else None,
+        **asdict(write.key),
+        "rules": list(write.rules),
+        "action": write.intent.action,
         "before": row.before,
         "before_known": row.before_known,
-        "after": after_of(row.intent),
+        "after": after_of(write.intent),
         "spends": row.wanted.spends,
         "amount": row.wanted.amount,
         "becomes": row.becomes,
         "reason": row.reason,
-        "why": row.why,
-        "until": spelled(row.until),
+        "why": write.why,
+        "until": spelled(write.held_until),
         "request": dict(row.request) if row.request is not None else None,
         "requests": asdict(row.cost),
     }
 
 
 def _for_operator(row: Row) -> dict[str, Json]:
-    known = f"write {row.id}: " if row.id is not None else ""
-    until = f" until {row.until:%Y-%m-%d %H:%M:%S} UTC" if row.until is not None else ""
+    write, key = row.write, row.write.key
+    known = f"write {write.id}: " if row.known else ""
+    until = f" until {write.held_until:%Y-%m-%d %H:%M:%S} UTC" if write.held_until is not None else ""
     held = "" if row.request is not None else f"{row.reason}{until}: "
-    cost = row.cost
     return {
-        "partner": row.key.partner,
-        "event": row.key.event,
-        "rule": row.key.rule,
-        "action": row.intent.action + (f" ({row.key.item})" if row.key.item else ""),
+        "partner": key.partner,
+        "event": key.event,
+        "rule": key.rule,
+        "action": write.intent.action + (f" ({key.item})" if key.item else ""),
         "before": shown(row.before) if row.before_known else "not read",
         "after": "; ".join(part for part in (row.wanted.does, row.wanted.spends) if part),
         "becomes": f"{known}{'sent' if row.request is not None else row.becomes}",
-        "why": f"{held}{row.why}",
-        "requests": cost.preflight + cost.write + cost.confirm,
+        "why": f"{held}{write.why}",
+        "requests": sum(asdict(row.cost).values()),
     }
 
 
@@ -182,7 +183,7 @@ def _say(one: Rehearsed, rows: Sequence[Row], config: Config) -> None:
     source = "read just now" if age is None else "as the daemon saw them"
     if age is not None and age > timedelta(minutes=1):
         source += f" {duration_text(timedelta(minutes=age // timedelta(minutes=1)))} ago"
-    cost = sum(row.cost.preflight + row.cost.write + row.cost.confirm for row in sent)
+    cost = sum(sum(asdict(row.cost).values()) for row in sent)
     in_all = f", in {counted(cost, 'request')}" if sent else ""
     events, writes = counted(one.report.events, "event"), counted(len(sent), "write")
     say(f"{one.partner}: {events} {source}; {writes} would be sent{in_all}")

@@ -175,21 +175,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One write that would be made, or is open already, or that a held firing would lead to.
+    """One write that would be made, or is open already, or that a held firing would lead to. ``known``: the ledger has
+    it. ``becomes``: the state it would come to; ``held`` for a firing that something holds. ``request``: what would be
+    sent, where nothing holds it. ``wanted``: what it does and spends."""
 
-    ``id``: of a write that the ledger has; None for a new one. ``becomes``: the state it would come to; ``held`` for a
-    firing that something holds. ``request``: what would be sent, where nothing holds it. ``wanted``: what it does and
-    spends.
-    """
-
-    id: WriteId | None
-    key: WriteKey
-    rules: tuple[RuleId, ...]
-    intent: Intent
+    write: Write
+    known: bool
     becomes: State | str
     reason: str
-    why: str
-    until: datetime | None
     before_known: bool
     before: Json
     request: Mapping[str, Json] | None
@@ -287,7 +280,7 @@ class Rehearsal(StagedCycle):
             report=report,
             not_read=tuple(sorted(not_read, key=lambda one: (one[1].text, one[0]))),
             unsure=self._unsure(),
-            rows=tuple(row for row in rows if self._told(row.key.event)),
+            rows=tuple(row for row in rows if self._told(row.write.key.event)),
         )
 
     def _told(self, event: EventId) -> bool:
@@ -350,14 +343,10 @@ class Rehearsal(StagedCycle):
         readable, value = self._value_before(state, write)
         request = self.service.requests.get(write.id)
         return Row(
-            id=write.id if known else None,
-            key=write.key,
-            rules=write.rules,
-            intent=write.intent,
+            write=write,
+            known=known,
             becomes=write.state if request is None else "sending",
             reason=write.held_by if write.state == "planned" and write.held_by else write.reason,
-            why=write.why,
-            until=write.held_until,
             before_known=readable,
             before=value,
             request=None if request is None else self._outward.spelled(request),
@@ -387,4 +376,5 @@ class Rehearsal(StagedCycle):
 
 
 def _order(row: Row) -> tuple[str, str, int, int]:
-    return row.key.event, row.key.rule, row.key.episode, row.intent.order
+    key = row.write.key
+    return key.event, key.rule, key.episode, row.write.intent.order
