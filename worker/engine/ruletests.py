@@ -47,6 +47,8 @@ MESSAGES_LATER = frozenset({"remind", "ended"})
 
 _Claimed = TypeVar("_Claimed")
 _Found = TypeVar("_Found")
+_Both = tuple[Sequence[object], Sequence[object]]
+"""All there is of a kind, and what of it has no match on the other side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,51 +389,46 @@ class _Run(Play):
                 yield Fired(rule=rule.id, action=step.action, event=event, at=at, params=params, each=each)
 
     def _failures(self, step: StepOfTest) -> Iterator[Failure]:
-        """The claims of a step that do not hold. A firing that is expected without ``params`` stands for all the writes
-        of an action with ``each``; with an empty list nothing is held now, and there are no writes at all."""
+        """The claims of a step that do not hold."""
+        for claim, expected, happened in self._unmet(step):
+            (wanted, missing), (found, surplus) = (
+                [tuple(map(_spelled, part)) for part in both] for both in (expected, happened)
+            )
+            unmet = {one.rule for one in expected[1] if isinstance(one, Expected | Held)}
+            yield Failure(
+                at=step.at,
+                line=step.line,
+                claim=claim,
+                expected=wanted,
+                happened=found,
+                missing=missing,
+                surplus=surplus,
+                because=tuple(one for one in self._because() if one.rule in unmet),
+            )
+
+    def _unmet(self, step: StepOfTest) -> Iterator[tuple[str, _Both, _Both]]:
+        """Each claim that does not hold: what it expects and what happened, each with what of it has no match. A firing
+        that is expected without ``params`` stands for all the writes of an action with ``each``; with an empty list
+        nothing is held now, and there are no writes at all."""
         if step.expect is not None:
             missing, surplus = _paired(step.expect, self._since, lambda claim, one: one.meets(claim))
             whole = [claim for claim in step.expect if not claim.params]
             surplus = [one for one in surplus if not (one.each and any(one.meets(claim) for claim in whole))]
             if missing or surplus:
-                yield self._failure(step, "expect", (step.expect, missing), (self._since, surplus))
+                yield "expect", (step.expect, missing), (self._since, surplus)
         if step.held is not None:
             holding = list(self._holding())
             unmet, _ = _paired(step.held, holding, lambda claim, one: one.meets(claim))
             others = holding if step.held else [one for one in holding if one.now]
             if unmet or (others and not step.held):
-                yield self._failure(step, "held", (step.held, unmet), (holding, others))
+                yield "held", (step.held, unmet), (holding, others)
         if step.states is not None:
             writes = self._newest()
             absent, more = _paired(step.states, writes, _stands)
             if absent or (more and not step.states):
-                yield self._failure(step, "states", (step.states, absent), (writes, more))
+                yield "states", (step.states, absent), (writes, more)
         if step.sent not in (None, self._service.sent):
-            yield self._failure(step, "sent", ([step.sent],) * 2, ([self._service.sent],) * 2)
-
-    def _failure(
-        self,
-        step: StepOfTest,
-        claim: str,
-        expected: tuple[Sequence[object], Sequence[object]],
-        happened: tuple[Sequence[object], Sequence[object]],
-    ) -> Failure:
-        """``expected`` and ``happened``: all of it, and what of it has no match on the other side."""
-        (wanted, missing), (found, surplus) = (
-            [tuple(map(_spelled, part)) for part in both] for both in (expected, happened)
-        )
-        unmet = {one.rule for one in expected[1] if isinstance(one, Expected | Held)}
-        because = tuple(one for one in self._because() if one.rule in unmet)
-        return Failure(
-            at=step.at,
-            line=step.line,
-            claim=claim,
-            expected=wanted,
-            happened=found,
-            missing=missing,
-            surplus=surplus,
-            because=because,
-        )
+            yield "sent", ([step.sent],) * 2, ([self._service.sent],) * 2
 
     def _newest(self) -> list[Write]:
         """Of each place in a rule's ``do``, the newest write of each event."""

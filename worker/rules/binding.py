@@ -96,6 +96,11 @@ class Section(BaseModel):
         """What it was read from, for the places of its keys."""
         return self._entries
 
+    @property
+    def line(self) -> int:
+        """Where it stands."""
+        return self._entries.document.line_of(self._entries.start)
+
     @classmethod
     def keys(cls) -> Mapping[str, FieldInfo]:
         """The keys as they are written."""

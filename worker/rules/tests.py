@@ -430,11 +430,6 @@ class StepOfTest(Section):
         default=None, description="how many attempts have been sent so far", examples=[1]
     )
 
-    @property
-    def line(self) -> int:
-        """Where it stands."""
-        return self.entries.document.line_of(self.entries.start)
-
 
 class RuleTest(Section):
     """One test. ``rules`` None: all rules are under test."""
@@ -462,11 +457,6 @@ class RuleTest(Section):
     def file(self) -> str:
         """The file that it stands in."""
         return self.entries.document.file
-
-    @property
-    def line(self) -> int:
-        """Where it stands."""
-        return self.entries.document.line_of(self.entries.start)
 
 
 class TestsText(Section):
