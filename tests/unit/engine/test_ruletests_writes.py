@@ -216,19 +216,6 @@ steps:
     )
 
 
-@pytest.mark.parametrize(
-    ("event", "state", "reason"),
-    [
-        ("client_campaign_status: PAUSED", "skipped", "it is paused already"),
-        ("client_campaign_status: null", "skipped", "there is nothing to pause"),
-        ("city: Ulm", "confirmed", "nothing is said of the target"),
-    ],
-)
-def test_what_is_so_already_is_not_sent(event: str, state: str, reason: str) -> None:
-    given = f"given: {{event: {{status: cancelled, {event}}}}}"
-    passes(a_bench(PAUSE), f"{given}\nsteps: [{{at: 0s, states: [{{action: pause, state: {state}}}]}}]"), reason
-
-
 def test_a_fact_that_the_test_makes_unreadable_holds_the_write() -> None:
     passes(
         a_bench("{id: r, when: \"event.status == 'x'\", do: [boost]}"),
@@ -348,16 +335,3 @@ def test_an_unknown_write_is_not_sent_again_against_a_stronger_wish_as_in_the_da
         "{at: 10m, states: [{action: pause, state: cancelled}]}]"
     )
     passes(a_bench(PAUSE, stronger), f"{CANCELLED}\n{answers}\n{steps}")
-
-
-def test_a_third_value_is_for_a_person() -> None:
-    passes(
-        a_bench("{id: hide, when: \"event.status == 'archived'\", do: [{frontend_status: HIDDEN}]}"),
-        """
-given: {event: {status: archived, frontend_status: DEFAULT}}
-answers: [{action: frontend_status, answer: 503}]
-steps:
-  - {at: 9s, set: {event: {frontend_status: FLAGGED}}, states: [{action: frontend_status, state: needs_human}]}
-  - {at: 3m, sent: 1}
-""",
-    )
