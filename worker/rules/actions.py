@@ -45,8 +45,8 @@ from worker.rules.binding import (
     Flag,
     Id,
     Money,
+    Part,
     SchemaOfFile,
-    Section,
     Slip,
     Text,
     Tree,
@@ -264,7 +264,7 @@ def is_fact(name: str, registry: Registry) -> bool:
     return name in registry.facts or name in CHANGE or name == ITEM
 
 
-class ConfirmText(Section):
+class ConfirmText(Part):
     """What to GET, and the condition on its answer."""
 
     get: Annotated[Text, AfterValidator(check_get)] = Field(
@@ -336,10 +336,8 @@ def _annotation(kind: ParamType) -> Any:  # noqa: ANN401 - annotations have no c
 # the parameters of one action
 
 
-class GivenText(Section):
+class GivenText(Part):
     """Keys that a table gives, which may have any name."""
-
-    keeps_nulls: ClassVar[bool] = True
 
     def written(self) -> dict[str, Tree]:
         """What is given, by name."""
@@ -431,7 +429,7 @@ def _numbered(fields: Mapping[str, tuple[Any, Any]]) -> Any:  # noqa: ANN401 - a
     return {f"key{number}": one for number, one in enumerate(fields.values())}
 
 
-class EachText(Section):
+class EachText(Part):
     """The list, one write for each item of which is made."""
 
     of: Annotated[Literal["added", "campaigns", "clusters"], SPELLED] = Field(

@@ -123,6 +123,12 @@ class Section(BaseModel):
         return None if field is None else field.annotation
 
 
+class Part(Section):
+    """A rule, or a mapping in one: a key without a value is a mistake, and no limit that somebody takes for one."""
+
+    keeps_nulls: ClassVar[bool] = True
+
+
 Model = TypeVar("Model", bound=Section)
 
 
@@ -181,7 +187,7 @@ def _flag(value: Tree) -> bool:
 
 
 def _condition(value: Tree) -> Scalar:
-    if not isinstance(value, Scalar):
+    if not isinstance(value, Scalar) or value.is_null:
         hint = f"quote it, or begin it on a new line after `{WHAT}: |`"
         raise Slip(f"{WHAT} must be a condition in one text", hint)
     return value
@@ -403,8 +409,11 @@ def _mistake(model: type[Section], root: Value, error: ErrorDetails) -> Mistake:
     loc, context = error["loc"], error.get("ctx", {})
     slip, key = context.get("error"), loc[-1:] == ("[key]",)
     loc = loc[:-1] if key else loc
+    place = place_of(root, loc)
+    of_keys = key or error["type"] in ("extra_forbidden", "missing")
+    if is_null(place) and not of_keys and getattr(slip, "at", None) is None:
+        slip = Slip(f"{WHAT} says nothing", "give it a value, or take the key away", code="missing")
     if not isinstance(slip, Slip):
-        place = place_of(root, loc)
         ways = (loc[:-1], (*loc[:-1], 0))  # a value may stand for a list of one
         around = next((one for way in ways if (one := _section_in(_annotation(model, way)))), Section)
         match error["type"]:

@@ -24,7 +24,7 @@ from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
 from worker.rules import remedies
 from worker.rules.actions import ConfirmText, StepText, is_computed, is_fact, undocumented
-from worker.rules.binding import Form, Tree, bind, is_null, place_of
+from worker.rules.binding import Form, Tree, bind, place_of
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import RESPONSE, Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
@@ -266,16 +266,11 @@ class _RuleReader:
 
     def _complete(self) -> None:
         """What a rule must have. What is misspelt is not missing as well."""
-        keys = {name for name, (_, value) in self._item.named.items() if not is_null(value)}
-        wrong = self._item.named.keys() - RuleText.keys().keys()
-        keys |= {OF_OTHER_TOOLS.get(name) or nearest(name, RuleText.keys()) or "" for name in wrong}
+        known, given = RuleText.keys(), self._item.named.keys()
+        meant = {OF_OTHER_TOOLS.get(name) or nearest(name, known) for name in given - known.keys()}
         for needed, message, hint in _NEEDED:
-            if not needed & keys:
+            if not needed & (given | meant):
                 self.form.note(self._item, message, hint=hint, code="missing")
-        for name, (_, value) in self._item.named.items():
-            if is_null(value) and name in RuleText.keys().keys() - _MISSED:
-                hint = "give it a value, or take the key away"
-                self.form.note(value, f"{name} says nothing", hint=hint, code="missing")
 
     def _watched(self) -> tuple[Watch, ...]:
         found: dict[str, Watch] = {}
@@ -444,8 +439,6 @@ _NEEDED = (
     ),
     ({"do"}, "a rule needs `do`", "say what to do: do: [pause]"),
 )
-_MISSED = frozenset[str]().union(*(needed for needed, _, _ in _NEEDED))
-"""Keys that are told as missing where they say nothing."""
 _UNNAMED = Param(type="any", about="what the document does not name")
 _OF_ANY: frozenset[ParamType] = frozenset({"any", "body", "query"})
 """Parameters of any form, which are judged as a whole."""

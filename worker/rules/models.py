@@ -39,6 +39,7 @@ from worker.rules.binding import (
     Flag,
     Id,
     Money,
+    Part,
     SchemaOfFile,
     Section,
     Slip,
@@ -167,7 +168,7 @@ def _watchable(text: str, asked: ValidationInfo) -> str:
     raise Slip(name + meant(text, known), instead(text, known), code="fact")
 
 
-class WatchText(Section):
+class WatchText(Part):
     """A fact whose change fires."""
 
     fact: Annotated[Text, AfterValidator(_watchable), WithJsonSchema(later("fact"))] = Field(
@@ -275,7 +276,7 @@ _HOURS = Annotated[Text, AfterValidator(_hours), WithJsonSchema({"type": "string
 _DAYS_OF_WEEK = Annotated[Text, AfterValidator(_days), WithJsonSchema({"type": "string", "examples": ["mon-fri"]})]
 
 
-class BetweenText(Section):
+class BetweenText(Part):
     """Hours of the day and days of the week."""
 
     otherwise: ClassVar[tuple[str, str]] = (
@@ -309,7 +310,7 @@ class BetweenText(Section):
         return LocalHours(source=source, begin=begin, end=end, days=frozenset(days), timezone=self.timezone)
 
 
-class LimitText(Section):
+class LimitText(Part):
     """The most firings."""
 
     per_event_per_day: Count | None = Field(default=None, description="of an event, in 24 rolling hours", examples=[3])
@@ -319,7 +320,7 @@ class LimitText(Section):
     _some = model_validator(mode="after")(_not_empty)
 
 
-class SpendText(Section):
+class SpendText(Part):
     """The most that the rule's writes may add to budgets, in the partner's currency."""
 
     per_event: Money | None = Field(default=None, description="for one event, ever", examples=[1000])
@@ -328,7 +329,7 @@ class SpendText(Section):
     _some = model_validator(mode="after")(_not_empty)
 
 
-class SurgeText(Section):
+class SurgeText(Part):
     """More events than these wait for an operator."""
 
     events: Count = Field(description="distinct events", examples=[5])
@@ -366,7 +367,7 @@ _FIELDS: Any = {
     name: (kind | None, Field(default=None, description=about, examples=[example]))
     for name, (kind, about, example) in _PARAMETERS.items()
 }
-WithText: Any = create_model("WithText", __base__=Section, **_FIELDS)
+WithText: Any = create_model("WithText", __base__=Part, **_FIELDS)
 
 
 def _key(name: str, about: str, example: str) -> Any:  # noqa: ANN401 - as pydantic's Field
@@ -374,7 +375,7 @@ def _key(name: str, about: str, example: str) -> Any:  # noqa: ANN401 - as pydan
     return Field(alias=name, default=None, description=f"{about} — {example}", examples=[example_of(example, name)])
 
 
-class RuleText(Section):
+class RuleText(Part):
     """One rule as it is written."""
 
     noun: ClassVar[str] = "a rule"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.engine.ruletest_bench import a_bench, passes
 from worker.model.errors import InputErrors
 from worker.model.facts import PartnerId
 from worker.model.rules import Computed, Rule, RuleSet, SpendLimits, Surge, Watch
@@ -143,7 +144,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ),
         (HEAD + HEAD.removeprefix("rules:\n"), "r.yaml:5:9: the id 'a' is used already, in r.yaml:2"),
         (HEAD.replace("- id", "- &a\n    id") + "  - *a\n", "r.yaml:3:9: the id 'a' is used already, in r.yaml:3"),
-        (HEAD.replace("[pause]", "[frontend_status: null]"), "r.yaml:4:27: frontend_status is one of DEFAULT, FLAGGED"),
+        (HEAD.replace("[pause]", "[frontend_status: null]"), "r.yaml:4:27: frontend_status says nothing"),
         (HEAD + "    zz: null", "r.yaml:5:5: unknown key 'zz' in a rule"),
         (HEAD + "    on_change: {fact: event, zz: 1}", "r.yaml:5:30: unknown key 'zz' in on_change"),
     ],
@@ -228,6 +229,17 @@ def test_a_change_alone_is_a_rule_and_its_condition_sees_the_change() -> None:
     assert mistakes(many) == []
     wrong = "rules: [{id: a, on_change: suggested_tcs, do: [boost], when: size(previous.clusters) > 1}]"
     assert "previous has no documented field 'clusters'" in mistakes(wrong)[0]
+
+
+def test_a_change_to_null_is_one_to_null_and_not_to_anything() -> None:
+    passes(
+        a_bench("{id: r, on_change: {fact: event, by: special_ad_category, to: null}, do: [{notify: none any more}]}"),
+        """given: {event: {id: e1, special_ad_category: housing}}
+steps:
+  - {at: 1m, set: {event: {special_ad_category: credit}}, expect: []}
+  - {at: 2m, set: {event: {special_ad_category: null}}, expect: [{rule: r, action: notify}]}
+""",
+    )
 
 
 def test_anchors_and_merged_keys_are_understood() -> None:
