@@ -188,7 +188,7 @@ def _flag(value: Tree) -> bool:
 
 def _condition(value: Tree) -> Scalar:
     if not isinstance(value, Scalar) or value.is_null:
-        hint = f"quote it, or begin it on a new line after `{WHAT}: |`"
+        hint = f"join its parts by && or ||; quote it, or begin it on a new line after `{WHAT}: |`"
         raise Slip(f"{WHAT} must be a condition in one text", hint)
     return value
 
@@ -429,7 +429,9 @@ def _mistake(model: type[Section], root: Value, error: ErrorDetails) -> Mistake:
             case "model_type":
                 slip = _no_mapping(model, loc, place)
             case "tuple_type":
-                slip = Slip(f"{WHAT} must be a list", f"write {WHAT}: [{_item(model, loc, place)}]")
+                item = _item(model, loc, place)
+                hint = "begin each of its items with `- `" if item == "…" else f"write {WHAT}: [{item}]"
+                slip = Slip(f"{WHAT} must be a list", hint)
             case "too_short":
                 slip = Slip(f"{WHAT} must not be empty", f"write {WHAT}: [{_item(model, loc, place)}]")
             case kind:

@@ -34,6 +34,7 @@ from worker.rules.registry import (
 from worker.rules.spelling import duration_meant
 
 _FIELDS = frozenset({"ident", "select", "index"})
+_SIZES = frozenset({"size", "sum", "min", "max", "avg", "abs", "round", *RECORDED, SINCE})
 _NOTHING: frozenset[str] = frozenset()
 SHORT, LONG = 100, 1_000
 """How long lists may be: a condition that cannot be evaluated over short ones is refused, over long ones warned of."""
@@ -150,18 +151,20 @@ class _Check:
         return ANY
 
     def _select(self, node: Node, bound: Mapping[str, Type]) -> Type:
-        target = self.type_of(node.children[0], bound)
+        return self._field(node, node.text, self.type_of(node.children[0], bound))
+
+    def _field(self, node: Node, name: str, target: Type) -> Type:
         base = remedies.spelled(node.children[0])
         if target.kind == "any" or (target.kind == "object" and target.fields is None):
             return ANY
         if target.kind != "object" or target.fields is None:
-            hint = remedies.without_fields(base, node.text, target)
-            self.find(node.at, f"{base} is {target.words} and has no field '{node.text}'", hint)
+            hint = remedies.without_fields(base, name, target)
+            self.find(node.at, f"{base} is {target.words} and has no field '{name}'", hint)
             return ANY
-        if node.text in target.fields or target.more:
-            return target.fields.get(node.text, ANY)
-        message, hint = remedies.unknown_field(base, node.text, target.fields)
-        self.find(node.at, message, hint, code="field")
+        if name in target.fields or target.more:
+            return target.fields.get(name, ANY)
+        message, hint = remedies.unknown_field(base, name, target)
+        self.find(node.children[-1].start if node.kind == "index" else node.at, message, hint, code="field")
         return ANY
 
     def _index(self, node: Node, bound: Mapping[str, Type]) -> Type:
@@ -170,6 +173,8 @@ class _Check:
         by = self.type_of(index, bound)
         if target.kind == "list" and by.kind in ("int", "any"):
             return target.items or ANY
+        if target.only and index.literal == "string":
+            return self._field(node, str(index.value), target)
         if target.kind == "object" and by.kind in ("string", "any"):
             return (target.fields or {}).get(str(index.value), ANY)
         if target.kind != "any":
@@ -340,6 +345,9 @@ class _Check:
         first, last = node.children[0], node.children[-1]
         if node.text == "duration" and first.literal != "string":
             self.find(first.start, "duration takes a text in quotes", "write duration('7d')", code="value")
+        elif node.text == "matches" and "\b" in str(last.value):
+            said = "\\b in quotes is a backspace, and no edge of a word"
+            self.find(last.start, said, f"write r{last.text}: behind an r a backslash is one", code="value")
         elif node.text == "matches" and last.literal == "string":
             self._tried(last, function, ["", last.value], "write a pattern of RE2, as in r'(?i)open.air'")
         elif function.optional and len(node.children) > 1 and last.literal == "string":
@@ -483,4 +491,4 @@ def text_of(source: str, node: Node) -> str:
 
 
 def _may_be(divisor: Node) -> bool:
-    return divisor.kind in _FIELDS or (divisor.kind == "call" and divisor.text == "size")
+    return divisor.kind in _FIELDS or (divisor.kind == "call" and divisor.text in _SIZES)

@@ -333,9 +333,7 @@ class Expressions:
         for divisor in by_zero(source, tree, safe):
             text = text_of(source, divisor)
             said, hint = f"{text} may be 0, and what is divided by 0 is unknown", f"ask first: {text} > 0.0 && …"
-            if divisor.kind == "call":
-                hint = f"ask first: {text} > 0 && …"
-            elif skip:
+            if skip:
                 hint = f"ask for it in `when`: {text} > 0.0 && …"
             self._form.warn(value, said, hint=hint, code="zero", offset=divisor.start + skip)
 
@@ -372,7 +370,7 @@ def names_in(registry: Registry, watches: tuple[Watch, ...]) -> Mapping[str, Typ
     names = {name: fact.type for name, fact in registry.facts.items()}
     if watches:
         remembered = {watch.fact: _remembered(names.get(watch.fact, ANY), watch) for watch in watches}
-        names["previous"] = Type(kind="object", fields=remembered)
+        names["previous"] = Type(kind="object", fields=remembered, only=True)
         lists = [found for found in remembered.values() if found.kind == "list"]
         if len(lists) == 1:
             names["added"] = names["removed"] = lists[0]
@@ -397,8 +395,8 @@ def _remembered(whole: Type, watch: Watch) -> Type:
 
 
 def _narrowed(record: Type, by: tuple[str, ...]) -> Type:
-    fields = record.fields or {}
-    return replace(record, fields={name: fields.get(name, ANY) for name in by}) if record.kind == "object" else record
+    fields = {name: (record.fields or {}).get(name, ANY) for name in by}
+    return replace(record, fields=fields, only=True) if record.kind == "object" else record
 
 
 # --- relative values: computed from a field of the very target that the action writes, as setup.total_budget * 1.2 ---

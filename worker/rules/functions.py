@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from math import copysign, floor, fsum, inf, isfinite, trunc
+from math import floor, fsum, inf, isfinite, trunc
 from types import NoneType
 from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -347,7 +347,8 @@ def _rounded(number: "int | float") -> Value:
     if not isfinite(number):
         raise CannotEvaluate("'round' takes a finite number")
     whole = floor(abs(number))
-    return copysign(float(whole + (abs(number) - whole >= 0.5)), number)
+    found = float(whole + (abs(number) - whole >= 0.5))
+    return -found if found and number < 0 else found
 
 
 def _size_of(*values: Value) -> int:

@@ -19,7 +19,7 @@ from worker.rules.cel import Node, free_paths, names_of, path_of, walk
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
-from worker.rules.load import FILE_BYTES_MAX, TESTS, Loaded, Written, tests_below, walked
+from worker.rules.load import FILE_BYTES_MAX, MISTAKEN, TESTS, Loaded, Written, tests_below, walked
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry, Type
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
@@ -120,6 +120,14 @@ def _zones(written: Written, _registry: Registry) -> Iterator[Problem]:
 
 
 _NOT_SKIPPED = frozenset({"boost", "reset_setup", WAIT})
+_LEAVE_OUT = (
+    "leave that part out: what is so already is skipped, and once it has acted, its own doing changes the "
+    "condition; `repeat: enforce` restores a value that drifts"
+)
+_A_LIMIT = (
+    "as a limit it can be meant so: what it writes ends the condition, and it acts anew each time the limit is passed; "
+    "without that part it would write over every other value too"
+)
 
 
 def _own_writes(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -134,14 +142,13 @@ def _own_writes(written: Written, _registry: Registry) -> Iterator[Problem]:
         if not step.relative  # a limit on what it reads is what stops such a one
         for fact, field in ACTIONS[step.action].written(step.params)
     }
+    compared = [node for node in walk(when.tree) if node.kind == "compare" and node.text in COMPARED]
+    limits = {child.start for node in compared for child in node.children}
     for node in walk(when.tree):
         path = path_of(node)
         if path is not None and path.text in writes:
             message = f"rule '{rule.id}' looks at {path.text}, which its own '{writes[path.text]}' writes"
-            hint = (
-                "leave that part out: what is so already is skipped, and once it has acted, its own doing changes the "
-                "condition; `repeat: enforce` restores a value that drifts"
-            )
+            hint = _A_LIMIT if node.start in limits else _LEAVE_OUT
             yield _warning(written, message, code="own_write", key="when", offset=node.start, hint=hint)
 
 
@@ -169,10 +176,10 @@ def _parameters(written: Written, registry: Registry) -> Iterator[Problem]:
 
 
 def _other_endings(folder: Path) -> Iterator[Problem]:
-    tests = (file for one in tests_below(folder) for file in sorted(one.rglob("*.yml")))
-    for file in (*(one for one in walked(folder, ".yml") if isinstance(one, Path)), *tests):
-        hint = f"files of rules and of their tests end in .yaml: rename it to {file.stem}.yaml"
-        yield Problem(file=str(file), message="is not read", hint=hint, severity="warning", code="ending")
+    for file in (one for place in (folder, *tests_below(folder)) for one in walked(place, MISTAKEN)):
+        if isinstance(file, Path):
+            hint = f"files of rules and of their tests end in .yaml: rename it to {file.stem}.yaml"
+            yield Problem(file=str(file), message="is not read", hint=hint, severity="warning", code="ending")
 
 
 def _untested(loaded: Loaded, folder: Path) -> Iterator[Problem]:

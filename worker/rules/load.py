@@ -37,7 +37,9 @@ _IN_BRACES = re.compile(r"\{+\s*([a-z_]+(?:\.[a-z_]+)+)\s*\}+")
 _TIME = re.compile(r"\d+ ?(ms|[smhdw])")
 TESTS = "tests"
 """The name of the folders, among rules, in which their tests lie."""
-ENDING = ".yaml"
+ENDINGS = (".yaml",)
+MISTAKEN = (".yml", ".YAML", ".YML")
+"""Endings of files that somebody may take for files of rules."""
 FILES_MAX = 1_000
 FILE_BYTES_MAX = 5_000_000
 FOLDER_BYTES_MAX = 20_000_000
@@ -519,7 +521,7 @@ def tests_below(folder: Path) -> list[Path]:
     return sorted(one for one in folder.rglob(TESTS) if one.is_dir())
 
 
-def walked(path: Path, ending: str = ENDING) -> Iterator[Path | Problem]:
+def walked(path: Path, endings: tuple[str, ...] = ENDINGS) -> Iterator[Path | Problem]:
     """The files under a path, which may be a single file of any name, and what could not be looked at. Names that begin
     with a dot do not count, nor does what stands in a folder ``tests`` below the path. Raises nothing."""
     try:
@@ -528,12 +530,14 @@ def walked(path: Path, ending: str = ENDING) -> Iterator[Path | Problem]:
         yield _missing(path, error)
         return
     if stat.S_ISDIR(found.st_mode):
-        yield from _below(path, (found,), path, ending)
+        yield from _below(path, (found,), path, endings)
     else:
         yield path
 
 
-def _below(folder: Path, above: tuple[os.stat_result, ...], root: Path, ending: str) -> Iterator[Path | Problem]:
+def _below(
+    folder: Path, above: tuple[os.stat_result, ...], root: Path, endings: tuple[str, ...]
+) -> Iterator[Path | Problem]:
     """The same of a folder. ``above``: it and the folders that it stands in."""
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - an iteration of paths is not sorted
@@ -544,10 +548,10 @@ def _below(folder: Path, above: tuple[os.stat_result, ...], root: Path, ending: 
         try:
             found = path.stat()
         except OSError as error:
-            if path.suffix in ("", ending):  # what has another ending is no rule file, wherever it leads
+            if path.suffix in ("", *endings):  # what has another ending is no rule file, wherever it leads
                 yield _leads_nowhere(path) if path.is_symlink() else _cannot_be_read(path, error)
             continue
-        is_folder, is_rules = stat.S_ISDIR(found.st_mode), path.suffix == ending
+        is_folder, is_rules = stat.S_ISDIR(found.st_mode), path.suffix in endings
         if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
             if is_folder or is_rules:
                 hint = "put the file itself here; a link may lead to what stands in this folder, and nowhere else"
@@ -556,7 +560,7 @@ def _below(folder: Path, above: tuple[os.stat_result, ...], root: Path, ending: 
             hint = "remove the link: what it leads to is read already"
             yield _problem(path, "leads back to a folder that it stands in", hint)
         elif is_folder and path.name != TESTS:
-            yield from _below(path, (*above, found), root, ending)
+            yield from _below(path, (*above, found), root, endings)
         elif is_rules and not is_folder:
             is_file = stat.S_ISREG(found.st_mode)
             yield path if is_file else _problem(path, "is no file that can be read", "put a file of rules in its place")

@@ -509,6 +509,13 @@ class RulesText(Section):
         examples=[[{"id": "pause-cancelled", "when": "event.status == 'cancelled'", "do": ["pause"]}]],
     )
 
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """A key of a rule that stands here belongs into one."""
+        if RuleText.keys().get(name) is None:
+            return super().about_unknown(name)
+        return "; a rule is an item of `rules`", f"{cls.otherwise[1]}, the first line behind a `- `"
+
 
 def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
     """The JSON Schema of a rule file. It cannot say everything (conditions, ids over files, which key goes with which):

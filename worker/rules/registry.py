@@ -42,8 +42,8 @@ ORDERED: frozenset[Kind] = frozenset({"int", "double", "string", "timestamp", "d
 class Type:
     """One type. ``values``: the documented values of a text, all of them unless ``open_set``.
 
-    ``fields``: the documented fields of a record, None where none is documented; ``more``: it has others, too.
-    ``items``: the type of a list's items.
+    ``fields``: the documented fields of a record, None where none is documented; ``more``: others are documented to be
+    there, too; ``only``: there are no others, so none is written ``['x']``. ``items``: the type of a list's items.
     """
 
     kind: Kind
@@ -53,6 +53,7 @@ class Type:
     fields: "Mapping[str, Type] | None" = None
     items: "Type | None" = None
     more: bool = False
+    only: bool = False
 
     @property
     def words(self) -> str:
@@ -156,6 +157,7 @@ SET_FIELDS: tuple[str, ...] = tuple(name for name, known in EVENT_FIELDS.items()
 _WHO = Type(kind="string", values=("worker", "external", "unseen"))
 _SET_BY = Type(
     kind="object",
+    only=True,
     fields={
         **dict.fromkeys(SET_FIELDS, _WHO),
         **{f"{field}_rules": Type(kind="list", items=STRING) for field in SET_FIELDS},
@@ -164,6 +166,7 @@ _SET_BY = Type(
 
 _LAST_WRITE = Type(
     kind="object",
+    only=True,
     fields={
         "at": TIMESTAMP,
         "action": Type(kind="string", values=tuple(name for name, action in ACTIONS.items() if action.target)),

@@ -7,8 +7,9 @@ something stands.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 
-from worker.model.facts import CLUSTER_FIELDS, EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field
+from worker.model.facts import CLUSTER_FIELDS, EVENT_FIELDS, PARTNER_FIELDS, SETUP_FIELDS, Field, parse_time
 from worker.rules.cel import WRITE, Node, path_of
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.registry import BUILT_IN, NUMERIC, Kind, Type
@@ -47,9 +48,11 @@ ONE_KIND = "the two sides must be of one kind; remove one of them, or name a fie
 _DAYS = (
     "write now.getHours('Europe/Berlin'), or getDayOfWeek, which is 0 on Sundays; or give the rule `at` or `between`"
 )
+_APART = "what lies between two times is a duration: event.start_date_time - now < duration('3d')"
 _NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _EXACT),
     **dict.fromkeys(("weekday", "dayofweek", "hour", "hours_of_day"), _DAYS),
+    **dict.fromkeys(("getDays", "days_until", "daysUntil", "days_since", "days_between", "datediff"), _APART),
     "now": "now is a fact: write it without brackets",
 }
 """Functions that people know from elsewhere, and how one goes about it here."""
@@ -76,19 +79,20 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
     return f"unknown fact '{name}'{meant(name, known)}", hint
 
 
-def unknown_field(base: str, name: str, known: Mapping[str, object]) -> tuple[str, str]:
+def unknown_field(base: str, name: str, record: Type) -> tuple[str, str]:
     """A field that the document does not name."""
-    undocumented = f"{base}['{name}']"
+    known = record.fields or {}
     near = nearest(name, known)
-    hint = f"a field that the API document does not name is written {undocumented}"
+    hint = f"a field that the API document does not name is written {base}['{name}']"
     if name in BUILT_IN:
         hint = f"write {name}: it is a fact of its own"
-    if base == WRITE:
-        hint = f"it has {', '.join(known)}"
-    if base == "set_by":
-        hint = f"it knows of {', '.join(one for one in known if not one.endswith('_rules'))}"
-    if "tc" in known and name in CLUSTER_FIELDS:
-        return f"{base} has no '{name}' here: a change keeps what is compared", f"write by: [tc, {name}] in on_change"
+    within = [one for one, part in known.items() if name in (part.fields or {})]
+    if record.only and base in ("previous", "set_by", WRITE):
+        hint = f"it has {', '.join(one for one in known if not one.endswith('_rules'))}"
+        hint = f"write {base}.{within[0]}.{name}" if within else hint
+    elif record.only and (near is None or name in {**EVENT_FIELDS, **SETUP_FIELDS, **CLUSTER_FIELDS}):
+        hint = f"write by: [{', '.join((*known, name))}] in on_change"
+        return f"{base} has no '{name}' here: a change keeps what is compared", hint
     if near is None and base == "event" and _OF_TIME.search(name):
         hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"
     message = f"{base} has no documented field '{name}'{meant(name, known)}"
@@ -103,6 +107,8 @@ def without_fields(base: str, name: str, found: Type) -> str:
         summed = f", or sum({base}.map(x, x.{name}))" if number else ""
         return f"look at its items: {base}.exists(x, x.{name} == …){summed}"
     getter = nearest(f"get{name}", FUNCTIONS) if found.kind == "timestamp" else None
+    if getter == "getDate":
+        return f"write {base}.getDate('Europe/Berlin') for the day of the month; {_APART}"
     return f"write {base}.{getter}('Europe/Berlin')" if getter else f"write {base} alone"
 
 
@@ -166,6 +172,8 @@ def combined(node: Node, types: tuple[Type, Type]) -> str:
         return f"to join them as texts, write {_as_kind(node, types, 'string')}"
     if "timestamp" in (types[0].kind, types[1].kind) and (written := _duration_among(*node.children)):
         return f"write duration('{written}')"
+    if "duration" in (types[0].kind, types[1].kind) and node.text in ("*", "/", "%"):
+        return f"a duration is compared with another: {_APART.partition(': ')[2]}"
     return remedy(types)
 
 
@@ -193,6 +201,8 @@ def remedy_of(node: Node, types: tuple[Type, Type]) -> str:
     kinds = {found.kind for found in types}
     if "duration" in kinds and (written := _duration_among(left, right)):
         return f"write duration('{written}')"
+    if kinds == {"timestamp", "string"}:
+        return _moment_among(left, right)
     if "string" not in kinds or not kinds & NUMERIC or "string" in (left.literal, right.literal):
         return remedy(types)
     if "literal" not in (left.kind, right.kind):
@@ -208,6 +218,15 @@ def _duration_among(left: Node, right: Node) -> str:
             if one.literal == "string" and parse_duration(str(one.value)):
                 return str(one.value)
     return ""
+
+
+def _moment_among(left: Node, right: Node) -> str:
+    """The time that one of the two spells, as a condition has it."""
+    text = next((str(one.value) for one in (left, right) if one.literal == "string"), "")
+    if re.fullmatch(r"\d\d?(:\d\d){1,2}", text):
+        return f"an hour of the day is compared as in now.getHours('Europe/Berlin') >= {int(text.partition(':')[0])}"
+    moment = parse_time(text) or datetime(2026, 1, 31, tzinfo=UTC)
+    return f"write timestamp('{moment:%Y-%m-%dT%H:%M:%SZ}')"
 
 
 def remedy_in(left: Type, items: Type) -> str:

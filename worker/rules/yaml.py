@@ -315,6 +315,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 _CLOSING: Mapping[str, str] = {"[": "]", "{": "}"}
 _QUOTE = "put the whole value in double quotes, or write it on the next line after `|`"
 
+_COPIED = "type a plain space in its place; it cannot be seen, and often comes along when text is copied"
+_ODD_SPACE = re.compile("(?m:^ *|[:-] *)[\u00a0\u2000-\u200b\u202f\u3000]")
+
 _INDENT = "indent it like the lines that it stands beside"
 
 
@@ -322,6 +325,9 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str, str]:
     """The place, what is wrong, and the remedy."""
     mark = error.problem_mark or error.context_mark
     index = mark.index if mark is not None else 0
+    if odd := [*_ODD_SPACE.finditer(text, 0, index)]:
+        sign = text[odd[-1].end() - 1]
+        return odd[-1].end() - 1, f"the character U+{ord(sign):04X} is no space that YAML knows", _COPIED
     context, problem = error.context or "", error.problem or ""
     if "single document" in context:
         return index, "a file holds one document", "remove the --- line, or split the file"

@@ -93,7 +93,10 @@ def test_what_an_action_cannot_take_is_told_at_its_place(written: str, message: 
     [
         ("edit_cluster: {each: added}, each: added", "r.yaml:4:39: unknown action 'each'"),
         ("{edit_cluster: {each: added}, pause: }", "r.yaml:4:10: an action is a word"),
-        ("{edit_cluster: {each: added, budget: '=each.price'}}", "r.yaml:4:54: each has no documented field 'price'"),
+        (
+            "{edit_cluster: {each: added, budget: '=each.price'}}",
+            "r.yaml:4:54: each has no 'price' here",
+        ),
     ],
 )
 def test_what_each_cannot_take_is_told_at_its_place(written: str, message: str) -> None:

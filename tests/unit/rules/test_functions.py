@@ -39,6 +39,7 @@ def value(text: str) -> object:
         ("[min(3, 1.5), max([1, 4]), avg([1, 2]), avg(5.0), min(f.list)]", [1.5, 4.0, 1.5, 5.0, 1.0]),
         ("[abs(-2), abs(-2.5), abs(3.0)]", [2.0, 2.5, 3.0]),
         ("[round(2.5), round(-2.5), round(0.49999999999999994), round(1e300), round(7)]", [3.0, -3.0, 0.0, 1e300, 7.0]),
+        ("string(round(-0.2))", "0"),
         ("[known(f.number), known(f.nothing), known(f.none), known(g), known(now)]", [True, False, True, False, True]),
         ("f.list.map(x, known(x.y) || known(x))", [True, True]),
         ("known(f.number) ? 1 : 2", 1),

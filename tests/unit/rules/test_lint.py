@@ -153,10 +153,11 @@ def test_rules_that_no_test_reaches_are_told(tmp_path: Path, tests: str, unteste
     assert [one.message for one in lint(load(tmp_path), tmp_path)] == untested
 
 
-def test_a_file_with_another_ending_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.yml").write_text(RULES)
-    [one] = lint(load(tmp_path), tmp_path)
-    assert str(one) == f"{tmp_path / 'a.yml'}: warning: is not read"
+@pytest.mark.parametrize("name", ["a.yml", "A.YAML", "team/a.YML", "tests/a.yml", "tests/deep/a.YAML"])
+def test_a_file_with_another_ending_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(RULES)
+    assert [str(one) for one in lint(load(tmp_path), tmp_path)] == [f"{tmp_path / name}: warning: is not read"]
 
 
 def test_the_starter_rules_have_no_warnings() -> None:

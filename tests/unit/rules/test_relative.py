@@ -86,7 +86,7 @@ def test_an_item_of_the_watched_campaigns_is_the_target_itself(value: str, field
     action = f'{{edit_cluster: {{budget: "={value}"}}, each: added}}'
     assert relative(action, ", on_change: campaigns, cooldown: 1h") == fields
     assert errors(action, ", on_change: campaigns")
-    assert relative(action.replace("budget'", "size'"), ", on_change: suggested_tcs") == ()
+    assert relative(action.replace("budget'", "size'"), ", on_change: {fact: suggested_tcs, by: [tc, size]}") == ()
 
 
 def test_a_campaigns_name_is_no_value_of_it() -> None:
