@@ -145,13 +145,14 @@ _ALTERNATIVES: Mapping[str, str] = {
     "&": "&&",
     "|": "||",
     "=": "==",
+    "=>": "a comma behind the name, as in list.exists(x, x.budget > 5.0)",
     "#": "// for a comment",
     "is": "==, and != for 'is not'",
     "equals": "==",
     "like": "text.contains('part')",
 }
 _OF_TEXTS = frozenset({"contains", "startsWith", "endsWith", "matches"})
-_CURLY = frozenset("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb")
+_CURLY = frozenset("`\u00b4\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb")
 
 
 def slip(before: str, found: str) -> str:
@@ -166,6 +167,8 @@ def slip(before: str, found: str) -> str:
         return "write !(…): ! stands for not"
     if found == ">" and before.rstrip().endswith("<"):
         return "write !="
+    if before[-1:].isdigit() and found[:1] in (",", "_"):
+        return "write a point before decimals, and nothing between thousands: 1000.5"
     if found in _OF_TEXTS:
         return f"write it behind the text, with what it takes in brackets: text.{found}('part')"
     if found in ("ms", "s", "m", "h", "d") and (number := re.search(r"(\d+(?:\.\d+)?)\s*$", before)):
@@ -433,7 +436,7 @@ class _Parser:
     def _unexpected(self) -> BadSyntax:
         """The word at which the grammar stops, with the remedy of the usual slips."""
         token, source = self._token, self._source
-        word = re.match(r"\w+|&&|\|\||[=!<>]=|\S", source[token.start() :])
+        word = re.match(r"\w+|&&|\|\||[=!<>]=|=>|\S", source[token.start() :])
         found = word[0] if word is not None else token[0]
         if token.lastgroup == "end":
             before = source.rstrip()

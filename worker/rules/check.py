@@ -35,6 +35,8 @@ from worker.rules.spelling import duration_meant
 
 _FIELDS = frozenset({"ident", "select", "index"})
 _SIZES = frozenset({"size", "sum", "min", "max", "avg", "abs", "round", *RECORDED, SINCE})
+_SPANS: Mapping[str, tuple[int, int]] = {"getMonth": (0, 11), "getDate": (1, 31), "getDayOfWeek": (0, 6)}
+"""Parts of a time that people count otherwise, and what they can be."""
 _NOTHING: frozenset[str] = frozenset()
 SHORT, LONG = 100, 1_000
 """How long lists may be: a condition that cannot be evaluated over short ones is refused, over long ones warned of."""
@@ -262,26 +264,32 @@ class _Check:
             said = remedies.other_value(remedies.spelled(node), known, str(value.value))
             if said is not None:
                 self.find(value.start, *said, code="set", severity="warning")  # the document can be older
+        least, most = _SPANS.get(node.text, (0, 0)) if node.kind == "call" else (0, 0)
+        if most and isinstance(value.value, int | float) and not least <= value.value <= most:
+            hint = f"it is {FUNCTIONS[node.text].about.partition(';')[0]}, and goes from {least} to {most}"
+            self.find(value.start, f"{node.text} is never {value.text}", hint, code="set", severity="warning")
 
     def _arithmetic(self, node: Node, bound: Mapping[str, Type]) -> Type:
         left, right = (self.type_of(child, bound) for child in node.children)
         divisor = node.children[1]
         if node.text in ("/", "%") and divisor.literal in ("int", "double") and not divisor.value:
             self.find(divisor.start, "what is divided by 0 is unknown", "divide by another number", code="value")
+        sides = zip((left, right), node.children, strict=True)
+        told = {found.kind for found, child in sides if found.kind != "any" or path_of(child) is not None}
+        if node.text == "%" and told - {"int"} and told <= {"int", "double", "any"}:
+            self.find(node.at, "'%' takes whole numbers only", remedies.whole(node, (left, right)), code="integer")
+            return INT
         if "any" in (left.kind, right.kind):
             self._any_with_integer(node, left, right)
             return ANY
-        if node.text == "%" and "double" in (left.kind, right.kind) and {left.kind, right.kind} <= NUMERIC:
-            self.find(node.at, "'%' takes whole numbers only", remedies.whole(node, (left, right)), code="integer")
-            return INT
         if {left.kind, right.kind} == {"int", "double"}:
             self._mixed(node, left)
             return DOUBLE
         row = ARITHMETIC.get((node.text, left.kind, right.kind))
         if row is not None:
             return row[0]
-        told = f"{remedies.pair(node, (left, right))} cannot be combined by '{node.text}'"
-        self.find(node.at, told, remedies.combined(node, (left, right)))
+        message = f"{remedies.pair(node, (left, right))} cannot be combined by '{node.text}'"
+        self.find(node.at, message, remedies.combined(node, (left, right)))
         return ANY
 
     def _any_with_integer(self, node: Node, left: Type, right: Type) -> None:
@@ -333,8 +341,7 @@ class _Check:
             elif function.many and len(types) > 1 and found.kind == "list":
                 self.find(child.start, f"'{node.text}' takes numbers, or one list of them", "join the lists with +")
             if found.kind != "any" and found.kind not in wanted:
-                takes = " or ".join(WORDS[kind] for kind in KINDS if kind in wanted)
-                hint = "write x in list" if (node.text, found.kind) == ("contains", "list") else f"it takes {takes}"
+                hint = remedies.taken(function, child, found, " or ".join(WORDS[one] for one in KINDS if one in wanted))
                 self.find(child.start, f"'{node.text}' does not take {found.words}", hint)
         if len(self.findings) == before:
             self._written_out(node, function)

@@ -28,6 +28,7 @@ _OF_OTHER_LANGUAGES: Mapping[str, str] = {
     "includes": "x.contains(…), or … in list",
     "isEmpty": "size(x) == 0",
     "isnull": "x == null",
+    "not": "!(…)",
     "days": "duration('7d')",
     "hours": "duration('2h')",
     **dict.fromkeys(("was", "before", "lag", "yesterday", "then", "history"), "ago(event.capacity, '24h')"),
@@ -48,11 +49,13 @@ ONE_KIND = "the two sides must be of one kind; remove one of them, or name a fie
 _DAYS = (
     "write now.getHours('Europe/Berlin'), or getDayOfWeek, which is 0 on Sundays; or give the rule `at` or `between`"
 )
+_OF_TEXTS = "of a text only contains, startsWith, endsWith, matches and size can be asked"
 _APART = "what lies between two times is a duration: event.start_date_time - now < duration('3d')"
 _NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _EXACT),
+    **dict.fromkeys(("trim", "split", "replace", "substring", "slice"), _OF_TEXTS),
     **dict.fromkeys(("weekday", "dayofweek", "hour", "hours_of_day"), _DAYS),
-    **dict.fromkeys(("getDays", "days_until", "daysUntil", "days_since", "days_between", "datediff"), _APART),
+    **dict.fromkeys(("date", "getDays", "days_until", "daysUntil", "days_since", "days_between", "datediff"), _APART),
     "now": "now is a fact: write it without brackets",
 }
 """Functions that people know from elsewhere, and how one goes about it here."""
@@ -84,8 +87,8 @@ def unknown_field(base: str, name: str, record: Type) -> tuple[str, str]:
     known = record.fields or {}
     near = nearest(name, known)
     hint = f"a field that the API document does not name is written {base}['{name}']"
-    if name in BUILT_IN:
-        hint = f"write {name}: it is a fact of its own"
+    if name in BUILT_IN and not record.only:
+        return f"{base} has no field '{name}'", f"write {name}: it is a fact of its own"
     within = [one for one, part in known.items() if name in (part.fields or {})]
     if record.only and base in ("previous", "set_by", WRITE):
         hint = f"it has {', '.join(one for one in known if not one.endswith('_rules'))}"
@@ -106,6 +109,8 @@ def without_fields(base: str, name: str, found: Type) -> str:
         number = name in known and known[name].kind in NUMERIC
         summed = f", or sum({base}.map(x, x.{name}))" if number else ""
         return f"look at its items: {base}.exists(x, x.{name} == …){summed}"
+    if found.kind == "duration":
+        return _APART
     getter = nearest(f"get{name}", FUNCTIONS) if found.kind == "timestamp" else None
     if getter == "getDate":
         return f"write {base}.getDate('Europe/Berlin') for the day of the month; {_APART}"
@@ -118,6 +123,8 @@ def unknown_function(name: str) -> tuple[str, str]:
         return f"unknown function '{name}'", _NOT_HERE[name]
     if name in _OF_OTHER_LANGUAGES:
         return f"unknown function '{name}'", f"write {_OF_OTHER_LANGUAGES[name]}"
+    if name in MACRO_ABOUT:
+        return f"'{name}' is not called so", macro_usage(name)
     near = nearest(name, {**FUNCTIONS, **MACRO_ABOUT})
     if near is None:
         return f"unknown function '{name}'", f"there are {', '.join(sorted({**FUNCTIONS, **MACRO_ABOUT}))}"
@@ -203,6 +210,9 @@ def remedy_of(node: Node, types: tuple[Type, Type]) -> str:
         return f"write duration('{written}')"
     if kinds == {"timestamp", "string"}:
         return _moment_among(left, right)
+    for one in (left, right):
+        if one.kind == "call" and one.text.startswith("get") and kinds == {"int", "string"}:
+            return f"write a number: it is {FUNCTIONS[one.text].about}"
     if "string" not in kinds or not kinds & NUMERIC or "string" in (left.literal, right.literal):
         return remedy(types)
     if "literal" not in (left.kind, right.kind):
@@ -233,6 +243,8 @@ def remedy_in(left: Type, items: Type) -> str:
     """What to write where a list holds nothing of the kind that is looked for."""
     if left.kind == "string" and items.kind in NUMERIC:
         return "write the values of the list in quotes"
+    if items.kind == "object":
+        return f"look at its items: list.exists(x, x.{next(iter(items.fields or {}), 'name')} == …)"
     return remedy((left, items))
 
 
@@ -271,6 +283,15 @@ def pair(node: Node, types: tuple[Type, Type]) -> str:
         for child, found in zip(node.children, types, strict=True)
     )
     return f"{left} and {right}"
+
+
+def taken(function: Function, argument: Node, found: Type, wanted: str) -> str:
+    """What a function takes, where it is given something else."""
+    if (function.name, found.kind) == ("contains", "list"):
+        return "write x in list"
+    if function.many and argument.literal == "string":
+        return f"it takes {wanted}; how much a number has changed in a time is delta(statistics.tickets, '3d')"
+    return f"it takes {wanted}"
 
 
 def usage(function: Function) -> str:
