@@ -511,10 +511,12 @@ class RulesText(Section):
 
     @classmethod
     def about_unknown(cls, name: str) -> tuple[str, str]:
-        """A key of a rule that stands here belongs into one."""
-        if RuleText.keys().get(name) is None:
-            return super().about_unknown(name)
-        return "; a rule is an item of `rules`", f"{cls.otherwise[1]}, the first line behind a `- `"
+        """A rule by itself, and a file of tests."""
+        if name in ("id", "when", "on_change", "do"):
+            return "; a rule is an item of `rules`", f"{cls.otherwise[1]}, the first line behind a `- `"
+        if name == "tests":
+            return "; this is a file of rule tests", "run them: campaign-worker test PATH"
+        return super().about_unknown(name)
 
 
 def rules_schema(registry: Registry = BUILT_IN_REGISTRY) -> dict[str, Any]:
