@@ -66,7 +66,8 @@ def compiled(node: Node, bound: Bound = NOTHING_BOUND) -> Closure:
     """The function that gives the value of a part. It raises `CannotEvaluate` and `TooCostly`."""
     json = _json(node, bound)
     if json is not None:
-        return _converted(*json)
+        get, known = json
+        return lambda run: value_of(run, get(run), known)
     made = _COMPILERS[node.kind](node, bound)
     return _once(made) if node.kind in ("call", "macro") and not bound and names_of(node) == {EVENTS} else made
 
@@ -112,8 +113,6 @@ def _json(node: Node, bound: Bound) -> _Json | None:
         return (lambda run: item_of(get(run), key(run))), known.items or ANY
     name = node.text if node.kind == "select" else str(node.children[1].value)
     below = (known.fields or {}).get(name, ANY)
-    if node.children[0].kind == "ident" and node.children[0].text not in bound:
-        return _field_of_fact(node.children[0].text, name), below
     return (lambda run: _field(get(run), name)), below
 
 
@@ -151,19 +150,6 @@ def _field(record: Value, name: str) -> Value:
         raise CannotEvaluate(f"there is no field '{name}'") from None
 
 
-def _field_of_fact(fact: str, name: str) -> Closure:
-    """What most conditions take hold of, in one step."""
-
-    def field(run: Run) -> Value:
-        try:
-            value: Value = run.values[fact][name]
-        except (KeyError, TypeError):
-            raise CannotEvaluate(f"{fact} has no field '{name}'") from None
-        return value
-
-    return field
-
-
 def place_of_field(node: Node, bound: Bound = NOTHING_BOUND) -> tuple[str, str] | None:
     """The fact and the field, where a part is one of the other, as it is."""
     path = path_of(node, frozenset(bound))
@@ -173,20 +159,10 @@ def place_of_field(node: Node, bound: Bound = NOTHING_BOUND) -> tuple[str, str] 
     return None if json is None or json[1].kind == "timestamp" else (path.name, path.fields[0])
 
 
-def _converted(get: Closure, known: Type) -> Closure:
-    if known.kind == "timestamp":
-        return lambda run: value_of(run, get(run), known)
-
-    def value(run: Run) -> Value:
-        found = get(run)
-        kind = found.__class__
-        return found if kind is str or kind is float else value_of(run, found, known)
-
-    return value
-
-
 def value_of(run: Run, value: "Json | Value", known: Type) -> Value:
     """A value of the service as conditions see it. A time that is none is no value, and never a text."""
+    if isinstance(value, float) or (isinstance(value, str) and known.kind != "timestamp"):
+        return value  # most are one of these
     if isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
@@ -303,24 +279,12 @@ def _decided(parts: Callable[[Run], Iterable[Closure]], decides: bool, taker: st
 
 def _compare(node: Node, bound: Bound) -> Closure:
     left, right = (compiled(child, bound) for child in node.children)
-    name, other = node.text, node.children[1]
+    name = node.text
     if name == "in":
         return _member(node, bound)
     if name in ("==", "!="):
-        asked: Closure = lambda run: equal(run, left(run), right(run)) is (name == "==")  # noqa: E731 - one of two
-    else:
-        asked = lambda run: compare(name, left(run), right(run))  # noqa: E731 - the other
-    json = _json(node.children[0], bound)
-    if json is None or json[1].kind == "timestamp" or other.literal not in ("string", "double"):
-        return asked
-    get, how, value, kind = json[0], COMPARISONS[name], other.value, other.value.__class__
-
-    def beside(run: Run) -> Value:
-        """What most conditions ask, and in a third of the time: of two texts or doubles nothing is to be found out."""
-        found = get(run)
-        return how(found, value) if found.__class__ is kind else asked(run)
-
-    return beside
+        return lambda run: equal(run, left(run), right(run)) is (name == "==")
+    return lambda run: compare(name, left(run), right(run))
 
 
 def _member(node: Node, bound: Bound) -> Closure:
