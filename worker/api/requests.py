@@ -339,7 +339,7 @@ class Authenticator:
         For `probe`: a worker at work refreshes by itself."""
         await self.token()
         await self._apart()
-        return await self._refresh()
+        return (await self._refresh()).why
 
     async def aclose(self) -> None:
         """Ends a sign-in under way; whoever waits for it is cancelled."""
@@ -363,11 +363,16 @@ class Authenticator:
 
     async def _sign_in(self) -> None:
         """Tokens by a refresh, where one is confirmed and who we are was said not too long ago (a refresh may leave
-        that out, and then the partners would never change); else by username and password."""
+        that out, and then the partners would never change); else by username and password. Both are of one quota: where
+        a refresh is told to wait, nothing else is asked either."""
         await self._apart()
-        recently = self._clock.monotonic() - self._named_at < NAMED_AGAIN_S
-        if self._tokens is not None and recently and not await self._refresh():
-            return
+        if self._tokens is not None and self._clock.monotonic() - self._named_at < NAMED_AGAIN_S:
+            answer = await self._refresh()
+            if not answer.why:
+                return
+            if answer.status == 429 or (answer.status == 503 and answer.retry_after is not None):
+                self._failed(answer)
+                return
         await self._apart()
         username, password = self._account.username.reveal(), self._account.password.reveal()
         answer = await self._ask("/auth", {"username": username, "password": password}, None)
@@ -381,14 +386,13 @@ class Authenticator:
         while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
             await self._clock.sleep(max(left, 0.001))
 
-    async def _refresh(self) -> str:
-        """A new token by the refresh token, as the operator says it is done; why it did not work, empty where it
-        did."""
+    async def _refresh(self) -> AuthAnswer:
+        """A new token by the refresh token, as the operator says it is done."""
         old, how = self._tokens, self._refresh_by
         if not isinstance(how, dict) or old is None or old.refresh is None:
-            return "there is no refresh token, or no way to use it"
+            return AuthAnswer(status=None, why="there is no refresh token, or no way to use it")
         body = filled_body(how["body"], {"refresh_token": old.refresh.reveal()})
-        return (await self._ask(str(how["path"]), body, old)).why
+        return await self._ask(str(how["path"]), body, old)
 
     async def _ask(self, path: str, body: Json, old: Tokens | None) -> AuthAnswer:
         """One request for tokens; those that come are in force. A refresh does not rotate the refresh token, and may

@@ -250,6 +250,16 @@ def test_a_refresh_that_fails_is_followed_by_a_sign_in() -> None:
     assert door.times()[2] - door.times()[1] == 5.0
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refresh_that_is_told_to_wait_is_followed_by_nothing_until_then(status: int) -> None:
+    waits = AuthAnswer(status=status, retry_after=timedelta(seconds=300))
+    door = Door(lambda number: waits if number == 2 else signed_in(number), REFRESHING)
+
+    assert door.tokens(0.0, 0.8 * LIFETIME_S, 299.0, 3.0) == ["access-1", "access-1", "access-1", "access-3"]
+    assert [path for _, path, _ in door.posts] == ["/auth", "/auth/refresh", "/auth/refresh"]
+    assert door.times()[2] - door.times()[1] >= 300.0
+
+
 def test_a_lifetime_that_is_left_out_is_the_documented_one() -> None:
     body = {"AccessToken": "a"}
 
