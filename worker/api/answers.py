@@ -31,6 +31,8 @@ ITEMS_MAX = 2_000
 """Items of a page; `poll.page_size` asks for 1,000 at most."""
 NAME_MAX = 500
 """Characters of an event's id and of a cluster's name."""
+SHOWN_MAX = 80
+"""Characters of a value that is wrong that are told: an answer may hold one of megabytes."""
 FAULTS_MAX = 20
 """Items of a page that are no events; what comes after so many is not looked at."""
 
@@ -65,7 +67,8 @@ CheckedRecord: TypeAlias = tuple[dict[str, Json], Gaps]
 class EventPage:
     """One page of a list (API section 2.4). ``faults``: what keeps the list from being complete, in words.
 
-    ``total``, ``limit`` and ``page`` are None where the answer does not say them well. ``ids`` in order, with repeats.
+    ``total``, ``limit``, ``page`` and ``pages`` are None where the answer does not say them well. ``more``: whether it
+    names a next page. ``ids`` in order, with repeats.
     """
 
     records: Mapping[str, CheckedRecord]
@@ -73,6 +76,8 @@ class EventPage:
     total: int | None
     limit: int | None
     page: int | None
+    pages: int | None
+    more: bool
     faults: tuple[str, ...] = ()
 
 
@@ -199,14 +204,17 @@ def page_from(value: Json, needed: frozenset[str] | None = None) -> EventPage:
             continue
         ids.append(eid)
         records[eid] = record
-    total, limit, page = (integer_from(value.get(name)) for name in ("total", "limit", "page"))
+    total, limit, page, pages = (integer_from(value.get(name)) for name in ("total", "limit", "page", "pages"))
     if total is None or total < 0:
-        faults.append(f"total is {value.get('total')!r}, not a count")
+        faults.append(f"total is {value.get('total')!r:.{SHOWN_MAX}}, not a count")
         total = None
     if limit is None or limit < 1:
-        faults.append(f"limit is {value.get('limit')!r}, not a page size")
+        faults.append(f"limit is {value.get('limit')!r:.{SHOWN_MAX}}, not a page size")
         limit = None
-    return EventPage(records=records, ids=tuple(ids), total=total, limit=limit, page=page, faults=tuple(faults))
+    more, said = bool(value.get("nextPage")), tuple(faults)
+    return EventPage(
+        records=records, ids=tuple(ids), total=total, limit=limit, page=page, pages=pages, more=more, faults=said
+    )
 
 
 def _narrowed(item: Json, needed: frozenset[str] | None) -> Json:

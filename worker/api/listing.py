@@ -130,6 +130,8 @@ class Assembly:
             self.faults.append(f"page {number} calls itself {page.page}; {PAGING}")
         if (page.total, page.limit) != (self.first.total, self.first.limit):
             self.faults.append(f"page {number}: the list changed while it was read")
+        if page.more and number >= self.pages_expected():
+            self.faults.append(f"page {number} names a next page, and there is none by the total")
 
     def failed(self, number: int, why: str, code: UnknownCode) -> None:
         """A page could not be had."""
@@ -141,10 +143,11 @@ class Assembly:
         return bool(first.ids) and (same_number or page.ids == first.ids)
 
     def pages_expected(self) -> int:
-        """How many pages there are by the first one's own word; the limit may be less than was asked for."""
+        """How many pages there are by the first one's own word, the larger where it says two; the limit may be less
+        than was asked for."""
         if self.first is None or self.first.total is None or self.first.limit is None:
             return 1
-        return -(-self.first.total // self.first.limit)
+        return max(-(-self.first.total // self.first.limit), self.first.pages or 0)
 
     def so_far(self, left: int) -> Listing:
         """The list while pages are left to be read."""

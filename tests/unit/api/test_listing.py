@@ -103,6 +103,14 @@ def test_a_second_page_that_is_the_first_again_names_the_assumption(second: Json
         ([envelope(["e1"], 1, 1, 0)], "limit is 0", 1, "no page size"),
         ([envelope(["e1"], None, 1)], "calls itself None", 1, "no number"),
         ([envelope(["e1"], "1", 1)], "calls itself None", 1, "a text for a number"),
+        ([{**envelope(["e1"], 1, 1), "nextPage": 2}], "names a next page", 1, "the total counts the page alone"),
+        (
+            [{**envelope(["e1", "e2"], 1, 2), "pages": 2}, envelope(["e3"], 2, 2)],
+            "3 events where the total is 2",
+            3,
+            "the same, and the rest is read",
+        ),
+        ([envelope(["e1"], 1, "many " * 10_000)], "total is 'many many", 1, "a text of any length, told briefly"),
     ],
 )
 def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_same(
@@ -112,6 +120,7 @@ def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_sa
 
     assert not found.complete, reason
     assert words in found.why
+    assert len(found.why) < 200
     assert len(found.events) == events
 
 
