@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from worker.api.answers import ITEMS_MAX, NoValue
+from worker.api.answers import ITEMS_MAX, SHOWN_MAX, NoValue
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import Exchanges, ReadResponse
 from worker.api.facts import (
@@ -275,7 +275,7 @@ class ApiService:
         state = inner.get("state") if isinstance(inner, dict) else None
         if not reply.ok or not isinstance(state, str):
             return TaskState(state=reply.why or "no data.state in the answer", verdict="unreadable")
-        shown = self.scrubbed(state)
+        shown = self.scrubbed(state)[:SHOWN_MAX]
         if state in self._assumptions.words("task.succeeded"):
             return TaskState(state=shown, verdict="succeeded")
         failed = state in self._assumptions.words("task.failed")

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from worker.api.answers import (
+    SHOWN_MAX,
     Gaps,
     Malformed,
     NoValue,
@@ -205,14 +206,14 @@ def _setup(answer: FactAnswer) -> tuple[Json, Gaps]:
         raise Malformed("the setup is not an object")
     whose = value.get("eid")
     if whose is not None and str(whose) != answer.event:
-        raise Malformed(f"asked for the setup of event {answer.event}, and that of {str(whose)[:80]!r} answered")
+        raise Malformed(f"asked for the setup of event {answer.event}, and that of {whose!r:.{SHOWN_MAX}} answered")
     name = assumptions.text("setup.state_field")
     word = value.get(name)
     if word in assumptions.words("setup.draft"):
         return record_from({**value, "state": "DRAFT"}, SETUP_FIELDS, "the setup")
     if word in assumptions.words("setup.published"):
         return record_from({**value, "state": "PUBLISHED"}, SETUP_FIELDS, "the setup")
-    said = "is missing" if word is None else f"is {word!r}"
+    said = "is missing" if word is None else f"is {word!r:.{SHOWN_MAX}}"
     why = f"the setup's field {name} {said}; see setup.state_field, setup.draft and setup.published"
     record, gaps = record_from({**value, "state": None}, SETUP_FIELDS, "the setup")
     return record, {**gaps, "state": why}
@@ -243,8 +244,8 @@ def _clusters(answer: FactAnswer) -> tuple[Json, Gaps]:
     gaps: dict[str, str] = {}
     for number, item in enumerate(found):
         record, lacking = record_from(item, CLUSTER_FIELDS, f"clusters[{number}]")
-        if not record.get("tc"):
-            raise Malformed(f"clusters[{number}] has no tc")
+        if not usable_name(record.get("tc")):
+            raise Malformed(f"clusters[{number}] has no usable tc")
         clusters.append({**record, "tc_run_id": run})
         gaps |= {f"clusters[{number}].{name}": why for name, why in lacking.items()}
     return clusters, gaps

@@ -74,6 +74,7 @@ def test_the_setup_of_an_event_that_was_not_asked_for_is_malformed() -> None:
         ({"state": "ARCHIVED"}, None, "a word nobody vouched for"),
         ({}, None, "no word at all"),
         ({"state": 1}, None, "not a word"),
+        ({"state": "x" * 100_000}, None, "a text of any length, told briefly"),
         ({"state": "NONE"}, None, "only a 404 says that there is none"),
     ],
 )
@@ -84,6 +85,7 @@ def test_the_setups_state_is_draft_or_published_or_a_gap(record: Json, state: st
     assert isinstance(found.value, dict)
     assert found.value.get("state") == state, reason
     assert ("state" in found.gaps) is (state is None), reason
+    assert len(found.gaps.get("state", "")) < 300
 
 
 def test_the_setups_state_stands_where_the_operator_says_and_in_his_words() -> None:
@@ -111,6 +113,7 @@ def test_clusters_carry_the_run_of_their_answer() -> None:
         ("clusters", {"clusters": []}, "not_computed", "a run may be missing as long as nothing is computed"),
         ("clusters", {"clusters": [{"tc": "a"}]}, "malformed", "clusters of which run?"),
         ("clusters", {"tc_run_id": 7, "clusters": [{"label": "a"}]}, "malformed", "a cluster without a name"),
+        ("clusters", {"tc_run_id": 7, "clusters": [{"tc": "a\0"}]}, "malformed", "a name that no database can hold"),
         ("clusters", {"tc_run_id": 7}, "malformed", "no list"),
         ("suggested_tcs", [], "not_computed", "empty is no value"),
         ("suggested_tcs", [{"tc": "a", "tc_run_id": "1"}, {"tc": "b"}], "malformed", "one ill item, no list"),
