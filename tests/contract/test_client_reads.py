@@ -242,6 +242,23 @@ def test_a_denial_that_a_new_token_does_not_cure_is_no_reason_to_sign_in_again_a
     assert len(world.asked("/auth")) == 2
 
 
+def test_what_a_good_token_does_not_open_is_no_reason_to_sign_in_again() -> None:
+    world = World()
+    closed = {"permissions": "/permissions", "features": "/features", "clusters": "/events/e1/clusters"}
+    world.rules |= dict.fromkeys(closed.values(), lambda _: answer(None, 403))
+    world.on("/events/", *[page("e1")] * 100, answer(None, 401), page("e1"))
+
+    async def story() -> list[bool]:
+        whole = []
+        while world.clock.monotonic() < 600.0:
+            whole.append((await last(world.service.listing(HALL))).complete)
+            assert {code(await world.read(name)) for name in closed} == {"denied"}
+        return whole
+
+    assert all(world.clock.run(story())), "the list that is denied is read anew with another token"
+    assert len(world.asked("/auth")) == 2
+
+
 def test_a_token_of_a_moment_ago_is_not_renewed_for_a_denial() -> None:
     world = World()
     world.on("/features", answer(None, 403))

@@ -47,10 +47,14 @@ from worker.reading.gate import Gate, Pacer
 
 DENIED_AGAIN_S = 300.0
 """A kind of read that even a new token did not open is no reason to sign in again for this long."""
+TRUSTED_S = 30.0
+"""A token that opened something of the partner so lately is good: what it does not open is not for us. Only the list,
+which is read in every poll, may find that it was taken back."""
 SHARED_AGE = timedelta(seconds=1.5)
 """How old an answer may be that several events ask for in the same words, or each would wait for the floor; less than
 that, or the next poll would be content with the answer of the last."""
 CLIENT_ID_AGE = timedelta(minutes=10)
+LISTING = "listing"
 SETUP = "setup"
 PARTNER = FactKey(name="partner")
 CAMPAIGNS = FactKey(name="campaigns")
@@ -136,7 +140,7 @@ class ApiService:
 
     async def _list_page(self, partner: PartnerId, query: Query) -> ReadResponse:
         manner = Manner(urgency=Urgency.LISTING, bytes_max=PAGE_BYTES_MAX)
-        return await self._read(partner, "listing", target_of(_LIST.path, query), manner)
+        return await self._read(partner, LISTING, target_of(_LIST.path, query), manner)
 
     async def read(
         self,
@@ -345,10 +349,12 @@ class ApiService:
         )
         if reply.ok:
             self._shut.pop((partner, kind), None)
-        if not reply.denied or reply.token is None:
+        if not reply.denied or reply.token is None or not self._auth.renewable(reply.token):
             return reply
-        shut_at = self._shut.get((partner, kind), float("-inf"))
-        if self._clock.monotonic() - shut_at < DENIED_AGAIN_S or not self._auth.renewable(reply.token):
+        now, shut_at = self._clock.monotonic(), self._shut.get((partner, kind), float("-inf"))
+        token, accepted_at = self._accepted.get(partner, (None, float("-inf")))
+        trusted = kind != LISTING and token is reply.token and now - accepted_at < TRUSTED_S
+        if trusted or now - shut_at < DENIED_AGAIN_S:
             return reply
         self._auth.refused(reply.token)
         reply = await self._gate.ask(partner, address, fetch, urgency=manner.urgency)
