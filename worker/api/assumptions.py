@@ -27,7 +27,8 @@ Shape = Literal["name", "words", "query", "query_or_null", "body", "path", "refr
 
 PLACEHOLDERS = frozenset({"value", "eid", "tc", "tc_run_id", "refresh_token"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_AMBIGUOUS = frozenset({408, 425, 429})
+AMBIGUOUS = frozenset({408, 409, 425, 429})
+"""Statuses of the 400s that may hide an effect, whatever anybody confirms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +338,7 @@ def _path_objection(value: str) -> str:
 
 
 def _unambiguous(status: int) -> int:
-    if status in _AMBIGUOUS:
+    if status in AMBIGUOUS:
         raise ValueError("it may hide an effect")
     return status
 
@@ -355,8 +356,8 @@ class _Denied(BaseModel, extra="forbid", defer_build=True):
 _QUERY = "a mapping of parameter to text is wanted, as {status: '{value}'}"
 _REFRESH = "null or {path, body} is wanted: path begins with /, body is a mapping with {refresh_token} in it"
 _DENIED = (
-    "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 425 and 429, "
-    "which may hide an effect; a list of error codes"
+    "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 409, 425 and "
+    "429, which may hide an effect; a list of error codes"
 )
 _FORMS: Mapping[Shape, tuple[Any, str]] = {
     "name": (Name, "a name is wanted"),

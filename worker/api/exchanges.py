@@ -233,8 +233,9 @@ def tokens_in(content: bytes) -> list[str]:
         answer = parsed(content)
     except Malformed:
         return []
-    named = [str(answer[name]) for name in TOKEN_NAMES if name in answer] if isinstance(answer, dict) else []
-    return sorted({*named, *(text for text in strings_in(answer) if len(text) >= LONG)})
+    named = [answer.get(name) for name in TOKEN_NAMES] if isinstance(answer, dict) else []
+    long = (text for text in strings_in(answer) if len(text) >= LONG)
+    return sorted({*long, *(text for text in named if isinstance(text, str))})
 
 
 class Redactor:
@@ -246,8 +247,8 @@ class Redactor:
     def keep(self, *secrets: str) -> None:
         """From now on these are taken out of everything."""
         for secret in secrets:
-            if secret and secret not in self._kept:
-                self._kept[secret] = _spellings(secret)
+            if secret:  # the last ones are those used last
+                self._kept[secret] = self._kept.pop(secret, None) or _spellings(secret)
         while len(self._kept) > SECRETS_KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -293,7 +294,6 @@ def _spellings(secret: str) -> frozenset[str]:
 # money twice.
 
 REFUSALS = frozenset({400, 404, 405, 410, 413, 415, 422})
-AMBIGUOUS = frozenset({408, 409, 425, 429})
 LONGEST_WAIT = timedelta(days=3650)
 """The most that is made of a ``Retry-After``; how long is really waited is the pace's decision."""
 DENIALS: Mapping[str, str] = {
@@ -368,15 +368,15 @@ def explanation(content: bytes, scrubbed: Scrubbed = as_it_is) -> str:
 
 
 def retry_after(header: str | None, now: datetime) -> timedelta | None:
-    """The wait that the service asks for: seconds or an HTTP date; None where it asks for none that lies ahead."""
+    """The wait that the service asks for: seconds, the longest of several, or an HTTP date; None where it asks for none
+    that lies ahead."""
     if header is None:
         return None
-    text = header.strip()
-    if re.fullmatch(r"\d+", text, re.ASCII):
-        seconds = int(text[-12:]) if len(text.lstrip("0")) <= 12 else int(LONGEST_WAIT.total_seconds())
-        return min(timedelta(seconds=seconds), LONGEST_WAIT) if seconds > 0 else None
+    numbers = [part.strip() for part in header.split(",")]  # a proxy may have added its own
+    if all(re.fullmatch(r"\d+(\.\d+)?", number, re.ASCII) for number in numbers):
+        return timedelta(seconds=min(max(map(float, numbers)), LONGEST_WAIT.total_seconds())) or None
     try:
-        until = parsedate_to_datetime(text)
+        until = parsedate_to_datetime(header.strip())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     if until.tzinfo is None:

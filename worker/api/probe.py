@@ -16,9 +16,9 @@ from datetime import date, timedelta
 from typing import Literal
 
 from worker.api.answers import EventPage, Malformed, NoValue, found_at, number_from, page_from, run_id_from
-from worker.api.assumptions import ASSUMPTIONS, SETTLE, Assumptions
+from worker.api.assumptions import AMBIGUOUS, ASSUMPTIONS, SETTLE, Assumptions
 from worker.api.client import ApiService
-from worker.api.exchanges import AMBIGUOUS, REFUSALS, ReadResponse, codes_in
+from worker.api.exchanges import REFUSALS, ReadResponse, codes_in
 from worker.api.facts import FACT_SOURCES, SHARES, SURELY_PERCENT
 from worker.api.requests import path_of
 from worker.model.errors import NotFound, NotSafe

@@ -340,6 +340,8 @@ async def _content(response: httpx.Response, bytes_max: int) -> tuple[bytes, Exc
             content += part if unpack is None else unpack.decompress(part, bytes_max + 1 - len(content))
             if len(content) > bytes_max or (unpack is not None and unpack.unconsumed_tail):
                 return b"", Unreadable(f"an answer of more than {bytes_max} bytes")
+            if unpack is not None and unpack.unused_data:
+                return b"", Unreadable("something follows what is packed in it")
     except httpx.HTTPError as error:
         return b"", error
     except zlib.error:

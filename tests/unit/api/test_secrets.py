@@ -68,6 +68,23 @@ def test_the_last_secrets_are_known_however_often_they_are_renewed() -> None:
     assert made.scrubbed("token-number-99 and token-number-0") == f"{GONE} and token-number-0"
 
 
+def test_a_secret_that_is_used_again_is_one_of_the_last() -> None:
+    made = in_hand("the-password")
+    for number in range(100):
+        made.keep("the-password", f"token-number-{number}")
+
+    assert made.scrubbed("the-password") == GONE
+
+
+def test_a_token_that_is_null_makes_no_word_a_secret() -> None:
+    world = World()
+    world.on("/auth", answer({"AccessToken": "short", "IdToken": None, "RefreshToken": None, "ExpiresIn": 3600}))
+
+    world.clock.run(world.api.ready_to_write(HALL))
+
+    assert world.api.scrubbed("short, and None") == f"{GONE}, and None"
+
+
 def test_what_a_sign_in_sends_and_gets_is_secret_but_for_the_name() -> None:
     world = World()
     world.on("/auth", answer({"AccessToken": "short", "Session": TOKEN, "TokenType": "Bearer", "IdToken": id_token()}))
