@@ -292,8 +292,9 @@ CUT_SHORT = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n{}", "otherwise than as gzip, once"),
         (CUT_SHORT, "has no end"),
         (packed("gzip", content=b"[" + b",".join([b"{}"] * 60_000) + b"]"), "values"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"{}") + b"more", "something follows"),
     ],
-    ids=["once", "in other letters", "twice", "a bomb", "no gzip", "otherwise", "cut short", "many values"],
+    ids=["once", "in other letters", "twice", "a bomb", "no gzip", "otherwise", "cut short", "many values", "and more"],
 )
 def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) -> None:
     tracemalloc.start()

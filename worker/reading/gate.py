@@ -429,7 +429,7 @@ class Patience:
 LONGEST_FAILURE_WAIT_S = 10.0
 """A resource that keeps failing is asked at least this often, unless the floor is longer."""
 KEPT_S = 600.0
-"""Answers older than this are forgotten once there are many: no asker is content with one."""
+"""Answers older than this, and than the floor, are forgotten once there are many: no asker is content with one."""
 MANY = 5_000
 
 Verdict = Literal["answered", "throttled", "failed"]
@@ -630,5 +630,6 @@ class Gate(Generic[ReplyT]):
         kept = None if reply is None or reply.heavy else reply
         self._asked[key] = LastRequest(reply=kept, began=began, ended=now, failures=failures)
         if len(self._asked) > self._forget_at:
-            self._asked = {known: asked for known, asked in self._asked.items() if now - asked.ended < KEPT_S}
+            kept_s = max(KEPT_S, self._floor_s)
+            self._asked = {known: asked for known, asked in self._asked.items() if now - asked.ended < kept_s}
             self._forget_at = max(MANY, 2 * len(self._asked))

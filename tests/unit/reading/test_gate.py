@@ -256,6 +256,16 @@ async def test_answers_that_nobody_can_use_any_more_are_forgotten(world: World) 
     assert len(world.gate._asked) == 1
 
 
+@in_world()
+async def test_what_still_has_its_floor_is_not_forgotten(world: World) -> None:
+    world.gate._floor_s, world.gate._forget_at = 2.0 * gates.KEPT_S, 1
+    await world.ask("/events/old")
+    await world.clock.sleep(gates.KEPT_S + 1)
+    await world.ask("/events/new")
+    await world.ask("/events/old")
+    assert world.times()[-1] == 2.0 * gates.KEPT_S
+
+
 @in_world(slow_s=1000.0)
 async def test_closing_ends_what_is_under_way(world: World) -> None:
     asking = asyncio.ensure_future(world.ask())
