@@ -82,12 +82,11 @@ class EventPage:
 
 
 def parsed(content: bytes) -> Json:
-    """The JSON of an answer. Raises `Malformed` for anything that is not JSON, NaN and Infinity included. Halves of
-    characters, which no store can keep, become the replacement character."""
+    """The JSON of an answer. Raises `Malformed` for anything that is not JSON, NaN and Infinity included, and where a
+    name stands twice in an object: which of the two is meant is a guess. Halves of characters, which no store can keep,
+    become the replacement character."""
     try:
-        value: Any = json.loads(
-            content.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_float, parse_int=_int
-        )
+        value: Any = _DECODER.decode(content.decode("utf-8-sig"))
     except RecursionError:
         raise Malformed("the answer is nested too deeply") from None
     except ValueError as error:
@@ -264,6 +263,13 @@ _FITS: Mapping[FieldType, Callable[[Json], bool]] = {
 }
 
 
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Malformed("an object of the answer has one name twice")
+    return found
+
+
 def _no_constant(name: str) -> float:
     raise Malformed(f"the answer holds {name}, which is not JSON")
 
@@ -279,6 +285,9 @@ def _int(text: str) -> int:
     if len(text) > LONGEST_NUMBER:
         raise Malformed("the answer holds a number that is out of range")
     return int(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_float, parse_int=_int)
 
 
 def _deeper(value: Json, levels: int) -> bool:

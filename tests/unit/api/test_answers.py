@@ -19,6 +19,7 @@ from worker.model.facts import EVENT_FIELDS, Field, Json
         (b'{"a": 1e999}', "a double cannot hold it"),
         (b'{"a": ' + b"9" * 400 + b"}", "nor this"),
         (b'{"a": 1', "cut short"),
+        (b'[{"status": "active", "status": "cancelled"}]', "which of the two?"),
         (b"\xff\xfe{}", "not UTF-8"),
         (b"[" * 200 + b"]" * 200, "deeper than any record"),
         (b"[" * 100_000, "deep enough to break a parser"),
