@@ -419,6 +419,10 @@ def test_events_that_ask_the_very_same_share_one_answer_within_the_floor() -> No
         (answer({"data": {"state": "FAILURE"}}), TaskState(state="FAILURE", verdict="failed")),
         (answer({"data": {"state": "PENDING"}}), TaskState(state="PENDING", verdict="running")),
         (answer({"data": {"state": "x" * 100_000}}), TaskState(state="x" * 80, verdict="running")),
+        (
+            answer({"data": {"state": "FAILURE"}}, age="9"),
+            TaskState(state="the answer comes from a store, and may be of another task", verdict="unreadable"),
+        ),
         (answer({"data": {"state": 1}}), TaskState(state="no data.state in the answer", verdict="unreadable")),
         (answer({"data": None}), TaskState(state="no data.state in the answer", verdict="unreadable")),
         (answer(None, 500), TaskState(state="the service answered 500", verdict="unreadable")),

@@ -277,8 +277,9 @@ class ApiService:
             content = reply.json()
         inner = content.get("data") if isinstance(content, dict) else None
         state = inner.get("state") if isinstance(inner, dict) else None
-        if not reply.ok or not isinstance(state, str):
-            return TaskState(state=reply.why or "no data.state in the answer", verdict="unreadable")
+        stored = "the answer comes from a store, and may be of another task" if reply.trace.began < began else ""
+        if not reply.ok or stored or not isinstance(state, str):
+            return TaskState(state=reply.why or stored or "no data.state in the answer", verdict="unreadable")
         shown = self.scrubbed(state)[:SHOWN_MAX]
         if state in self._assumptions.words("task.succeeded"):
             return TaskState(state=shown, verdict="succeeded")
