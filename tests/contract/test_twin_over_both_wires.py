@@ -85,7 +85,8 @@ async def wired(wire: str) -> AsyncIterator[Wire]:
         serving(service, clock=virtual.clock, sleep=asyncio.sleep) as address,
         httpx.AsyncClient(timeout=httpx.Timeout(5.0, read=SHORT_S)) as client,
     ):
-        bases: Mapping[Host, str] = {"api": address.base_url, "cr": address.cr_url, "media": address.media_url}
+        hosts: tuple[Host, ...] = ("api", "cr", "media")
+        bases = {host: address.url(host) for host in hosts}
         yield await _signed_in(Wire(client=client, service=service, bases=bases, time=virtual))
 
 

@@ -132,7 +132,7 @@ def twin_row(row: Endpoint) -> ApiRow | None:
     """The twin's own row for a row of the client's table."""
     path = row.path.replace("{rest}", "{rest:path}")
     for one in ROWS:
-        if one.host == row.host and one.path == path and (row.method in one.methods or "*" in one.methods):
+        if one.host == row.host and one.path == path and (row.method in one.methods.split() or one.methods == "*"):
             return one
     return None
 

@@ -184,7 +184,7 @@ async def _played(config: Config, stage: Show) -> Twin:
     service = built(None, None, stage.clock.now() + FIRST_EVENT_IN)
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(embedded_sandbox(stage.clock, service))
-        say(STORY.format(every=duration_text(config.poll.interval), settle=SETTLE, url=address.base_url))
+        say(STORY.format(every=duration_text(config.poll.interval), settle=SETTLE, url=address.url("api")))
         say((config.rules / "demo.yaml").read_text("utf-8").partition("#\n")[2])
         daemon = await stack.enter_async_context(
             running_daemon(config, FolderSource(config), reporter=stage, tell=stage.tell, address=address)

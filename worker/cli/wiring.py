@@ -360,7 +360,7 @@ def _credentials(config: Config, *, sandbox: bool) -> Account:
 
 def _api_settings(config: Config, address: "Address | None", transports: Transports | None = None) -> ApiSettings:
     if address is not None:
-        hosts = Hosts(api=address.base_url, cr=address.cr_url, media=address.media_url)
+        hosts = Hosts(api=address.url("api"), cr=address.url("cr"), media=address.url("media"))
     else:
         hosts = Hosts(api=config.api.base_url, cr=config.api.cr_url, media=config.media_url)
     return ApiSettings(

@@ -159,7 +159,7 @@ class Control:
         """Every row that is served: for whom, and whether its form is the document's or our own."""
         found = [
             {
-                "methods": row.methods,
+                "methods": row.methods.split(),
                 "host": row.host,
                 "path": row.path,
                 "who": row.who,
@@ -273,17 +273,9 @@ class Address:
 
     port: int
 
-    @property
-    def base_url(self) -> str:
-        return f"http://{HOST}:{self.port}{BASES['api']}"
-
-    @property
-    def cr_url(self) -> str:
-        return f"http://{HOST}:{self.port}{BASES['cr']}"
-
-    @property
-    def media_url(self) -> str:
-        return f"http://{HOST}:{self.port}{BASES['media']}"
+    def url(self, host: Host) -> str:
+        """The base of one of the service's three hosts."""
+        return f"http://{HOST}:{self.port}{BASES[host]}"
 
 
 class TellingProtocol(H11Protocol):
@@ -341,7 +333,7 @@ async def serve(service: Twin, *, clock: Clock, sleep: Sleep, port: int = DEFAUL
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with serving(service, clock=clock, sleep=sleep, port=port) as address:
         print(  # noqa: T201  # standard error is for this
-            f"base_url: {address.base_url}\ncr_url: {address.cr_url}\nmedia_url: {address.media_url}",
+            f"base_url: {address.url('api')}\ncr_url: {address.url('cr')}\nmedia_url: {address.url('media')}",
             file=sys.stderr,
             flush=True,
         )

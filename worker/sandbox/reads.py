@@ -193,24 +193,10 @@ def number_of(record: Record, name: str) -> float:
 # Service and partner
 
 
-def status(_: RowCall) -> Json:
-    return {"status": "ok"}
-
-
-def partner(call: RowCall) -> Json:
-    return call.tenant.record
-
-
-def permissions(call: RowCall) -> Json:
-    return list(call.tenant.permissions)
-
-
-def features(call: RowCall) -> Json:
-    return list(call.tenant.features)
-
-
-def for_admins(call: RowCall) -> Json:
-    raise Refusal(call.settings.denied_admin_status, "error.unauthorized", "for admins only")
+def turned_away(call: RowCall) -> Json:
+    """The generic campaign results (API section 7), known by their code: the status is ours. What is for admins only
+    turns a partner away before."""
+    raise Refusal(call.settings.denied_partner_status, "error.auth.not_authorized", "not for partner tokens")
 
 
 # Events
@@ -260,10 +246,6 @@ def _page(found: Sequence[Json], page: int, limit: int) -> dict[str, Any]:
 
 def flagged(call: RowCall) -> Json:
     return [each.record for each in call.listing() if each.record.get("frontend_status") == "FLAGGED"]
-
-
-def event(call: RowCall) -> Json:
-    return call.event().record
 
 
 def venues(call: RowCall) -> Json:
@@ -494,10 +476,6 @@ def task(call: RowCall) -> Json:
     return {"data": {"state": found.task.state(moment)}}
 
 
-def event_types(_: RowCall) -> Json:
-    return ["Purchase", "Lead", "ViewContent"]
-
-
 def attribution_model(call: RowCall) -> Json:
     return {"eid": call.event().eid, "attribution_model": ATTRIBUTION_MODELS}
 
@@ -526,8 +504,3 @@ def adplatform_insights(call: RowCall) -> Json:
     found = call.event()
     many = len(found.campaigns)
     return {"impressions": 1000 * many, "clicks": 37 * many, "spend": 12.5 * many, **found.insights}
-
-
-def denied_to_partners(call: RowCall) -> Json:
-    """The generic campaign results (API section 7): known by its code, its status is ours."""
-    raise Refusal(call.settings.denied_partner_status, "error.auth.not_authorized", "not for partner tokens")
