@@ -440,7 +440,9 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="Retry-After ends with its process",
         why="a process that is started anew asks at once, whatever the one before was asked for",
-        applied=flaw("worker.reading.gate:Patience.take_over", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")),
+        applied=flaw(
+            "worker.reading.gate:Pacer.go_on_waiting", ("timedelta(0) < left <= LONGEST_RETRY_AFTER", "False")
+        ),
         shown_by=(at("started anew", "read", "429, Retry-After ten years", 4),),
     ),
     Mutant(

@@ -36,7 +36,7 @@ from worker.model.exchange import Message, SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
-from worker.reading.gate import Gate, Pacer, Patience
+from worker.reading.gate import Gate, Pacer
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL + 1)  # a killed process rolls nothing back
@@ -228,9 +228,8 @@ class Process:
                 notifier=Letterbox(),
                 fleet=fleet,
             )
-            patience = Patience(pacer, self.clock)
             if fleet is None:
-                patience.take_over(ledger.status())
+                pacer.go_on_waiting(ledger.status())
             other = ledger.refused_for(self.service)
             if other is not None:
                 raise other
@@ -242,7 +241,7 @@ class Process:
                 reporter=self.reports,
                 pid=int(self.name[1:]),
                 budgets=no_budgets,
-                waits=lambda: {SERVICE: self.service, **patience.said()},
+                waits=lambda: {SERVICE: self.service, **pacer.waits()},
             )
             await self.daemon.run()
             await service.aclose()

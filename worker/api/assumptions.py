@@ -25,6 +25,8 @@ from worker.model.facts import Json
 Name = Annotated[str, Field(pattern=r"\S")]
 Shape = Literal["name", "words", "query", "query_or_null", "body", "path", "refresh", "denied"]
 
+SWITCHES = ("client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status")
+"""Fields of an event with two values, each with a PUT of its name."""
 PLACEHOLDERS = frozenset({"value", "eid", "tc", "tc_run_id", "refresh_token"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 AMBIGUOUS = frozenset({408, 409, 425, 429})
@@ -136,12 +138,8 @@ TABLE: tuple[Assumption, ...] = (
         about="answers that mean: our credentials were refused and nothing was done",
         needed_by=("every write",),
     ),
-    _query_of("client_campaign_status"),
-    _query_of("campaign_optimisation_status"),
-    _query_of("ad_campaign_optimisation_status"),
-    _semantics_of("client_campaign_status"),
-    _semantics_of("campaign_optimisation_status"),
-    _semantics_of("ad_campaign_optimisation_status"),
+    *map(_query_of, SWITCHES),
+    *map(_semantics_of, SWITCHES),
     *_query_or_body("frontend_status", "setup_frontend_status", {"frontend_status": "{value}"}),
     *_query_or_body("last_updated_on_fe", "last_updated_on_fe", {"status": "{value}"}),
     _task_words(
@@ -301,7 +299,7 @@ def _together(values: Mapping[str, Json]) -> list[Objection]:
         if both := set(found.words(one)) & set(found.words(other)):
             message = f"{', '.join(sorted(both))} stands in {one} and in {other}"
             wrong.append(Objection(key=one, message=message, hint="one word cannot mean both"))
-    for name in ("client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status"):
+    for name in SWITCHES:
         if not found.flips(f"{name}.semantics") and not _carries_value(found.values[f"{name}.query"]):
             key = f"{name}.query"
             hint = f"write {{value}} where the value goes, or {name}.semantics: toggle"

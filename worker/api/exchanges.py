@@ -248,7 +248,7 @@ class Redactor:
         """From now on these are taken out of everything."""
         for secret in secrets:
             if secret:  # the last ones are those used last
-                self._kept[secret] = self._kept.pop(secret, None) or _spellings(secret)
+                self._kept[secret] = self._kept.pop(secret, frozenset()) or _spellings(secret)
         while len(self._kept) > SECRETS_KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -314,14 +314,7 @@ CODES_MAX = 16 * 1024
 Scrubbed = Callable[[str], str]
 
 
-def as_it_is(text: str) -> str:
-    """For a text that nobody could have put a secret into."""
-    return text
-
-
-def outcome_of_answer(
-    answer: Answered, content: bytes, assumptions: Assumptions, scrubbed: Scrubbed = as_it_is
-) -> Outcome:
+def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions, scrubbed: Scrubbed = str) -> Outcome:
     """What a whole answer tells. ``content`` is its body, which is looked at for error codes, and whose beginning is
     kept of a refusal; ``scrubbed`` takes secrets out of that."""
     status = answer.status
@@ -360,7 +353,7 @@ def denial(content: bytes) -> str:
     return next((f"{code}: {words}" for code, words in DENIALS.items() if code in found), "not authorised")
 
 
-def explanation(content: bytes, scrubbed: Scrubbed = as_it_is) -> str:
+def explanation(content: bytes, scrubbed: Scrubbed = str) -> str:
     """The beginning of an error body, on one line, for the log; nothing where there is none. Secrets are taken out of
     more than is kept, or one could be cut in two and not be known any more."""
     text = " ".join(scrubbed(content[:BODY_MAX].decode("utf-8", errors="replace")).split())
@@ -384,14 +377,14 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
     return min(until - now, LONGEST_WAIT) if until > now else None
 
 
-def outcome_of_error(error: BaseException, scrubbed: Scrubbed = as_it_is) -> Outcome:
+def outcome_of_error(error: BaseException, scrubbed: Scrubbed = str) -> Outcome:
     """What a failure without a whole answer tells of a write: nothing was sent, or nobody knows."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         return NotSent(cause="connect", why=f"no connection was made: {words_of(error, scrubbed)}")
     return Uncertain(why=f"the request was broken off: {words_of(error, scrubbed)}")
 
 
-def words_of(error: BaseException, scrubbed: Scrubbed = as_it_is) -> str:
+def words_of(error: BaseException, scrubbed: Scrubbed = str) -> str:
     """An exception in words without a header of ours: its text is kept where it speaks of the network, or is ours."""
     name = type(error).__name__
     told = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError, Unreadable)

@@ -60,6 +60,9 @@ NO_SETUP: Mapping[str, Json] = MappingProxyType({"state": "NONE"})
 """What is known of an event without a setup."""
 
 
+_KINDS: Mapping[type, FactKind] = {bool: "bool", int: "number", float: "number", str: "text", list: "list"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactAnswer:
     """An answer with its JSON, and what it was asked for."""
@@ -139,20 +142,6 @@ def sources_with(own: Mapping[str, CustomFact]) -> Mapping[str, FactSource]:
     return MappingProxyType({**FACT_SOURCES, **{name: _own_source(fact) for name, fact in own.items()}})
 
 
-def _kind_of(value: Json) -> FactKind:
-    match value:
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "text"
-        case list():
-            return "list"
-        case _:
-            return "record"
-
-
 def _own_source(fact: CustomFact) -> FactSource:
     path, query = _path_and_query(fact.get)
 
@@ -160,7 +149,7 @@ def _own_source(fact: CustomFact) -> FactSource:
         found = found_at(fact.value, answer.content)
         if found is None:
             raise Malformed(f"{fact.value} finds nothing, or null, in the answer")
-        if fact.type not in (None, kind := _kind_of(found)):
+        if fact.type not in (None, kind := _KINDS.get(type(found), "record")):
             raise Malformed(f"{fact.value} finds a {kind} in the answer, and the config says {fact.type}")
         return found, NO_GAPS
 

@@ -37,7 +37,7 @@ from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, Problem, Us
 from worker.model.exchange import Clock, Message, SecretValue
 from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
-from worker.reading.gate import Gate, Pacer, Patience
+from worker.reading.gate import Gate, Pacer
 from worker.reading.pacing import LONGEST_RETRY_AFTER
 from worker.rules.load import examined, files_hash, hash_of, texts_of
 from worker.rules.spelling import counted, duration_text
@@ -202,15 +202,14 @@ async def running_daemon(
             notifier=LogNotifier(),
             fleet=fleet,
         )
-        patience = Patience(pacer, clock)
         if fleet is None:
-            patience.take_over(ledger.status())
+            pacer.go_on_waiting(ledger.status())
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
             return {"requests_per_minute": pacer.last_minute(partner), "budget": round(pacer.budget(partner))}
 
         def more() -> Mapping[str, Json]:
-            return {SERVICE: service_of(config.api.base_url), **patience.said()}
+            return {SERVICE: service_of(config.api.base_url), **pacer.waits()}
 
         source = source or PublishedSource(config, ledger)
         yield Daemon(parts, source=source, reporter=reporter, pid=os.getpid(), budgets=budgets, waits=more)

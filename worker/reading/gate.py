@@ -63,6 +63,9 @@ AT_ONCE = 3
 ANSWERS_TAKEN = 0.2
 """How much the newest answer counts in how long answers take."""
 
+KEY = "asked_to_wait"
+"""In the body of the daemon's status: partners, and until when."""
+
 Line = list[tuple[Urgency, int, "Waiter"]]
 
 
@@ -267,14 +270,29 @@ class Pacer:
         """Monotonic second until which a 429 forbids every request of the partner."""
         return self.pace(partner).blocked_until
 
-    def blocked(self) -> dict[PartnerId, float]:
-        """The same of every partner that was ever asked for anything, or is waited for."""
-        return {partner: door.pace.blocked_until for partner, door in self._doors.items()}
+    # What the service has asked for outlives the process that heard it: ``Retry-After`` is kept across a restart.
+    #
+    # The daemon saves with its status until when each partner is to be left alone, and whoever starts next begins with
+    # that. Times are of the wall clock there, because no other one goes on; a wait that is longer than the longest
+    # there can be was stamped by a clock that was wrong, and is none.
 
-    def wait(self, partner: PartnerId, wait: timedelta) -> None:
-        """No request of the partner leaves for so long: a process before this one was asked for patience."""
-        door, until = self._door(partner), self._clock.monotonic() + wait.total_seconds()
-        door.pace = replace(door.pace, blocked_until=max(door.pace.blocked_until, until))
+    def waits(self) -> dict[str, Json]:
+        """For the status: until when each partner is to be left alone; of who need not wait nothing."""
+        now, since = self._clock.now(), self._clock.monotonic()
+        waits = {partner: door.pace.blocked_until - since for partner, door in self._doors.items()}
+        return {KEY: {partner: spelled(now + timedelta(seconds=s)) for partner, s in waits.items() if s > 0.0}}
+
+    def go_on_waiting(self, status: DaemonStatus | None) -> None:
+        """Begins with what the process before had been asked for."""
+        waits = status.body.get(KEY) if status is not None else None
+        for partner, until in waits.items() if isinstance(waits, Mapping) else ():
+            try:
+                left = datetime.fromisoformat(str(until)) - self._clock.now()
+            except (ValueError, TypeError):  # nothing that this program has written
+                continue
+            if timedelta(0) < left <= LONGEST_RETRY_AFTER:
+                door, at = self._door(PartnerId(partner)), self._clock.monotonic() + left.total_seconds()
+                door.pace = replace(door.pace, blocked_until=max(door.pace.blocked_until, at))
 
     def said(self, partner: PartnerId) -> dict[str, Json]:
         """What another process must know that goes on with the partner: for how long a 429 forbids requests, what has
@@ -386,44 +404,6 @@ class Pacer:
                 await self._clock.sleep(wait)
         finally:
             door.walker = None
-
-
-# What the service has asked for outlives the process that heard it: ``Retry-After`` is kept across a restart.
-#
-# The daemon saves with its status until when each partner is to be left alone, and whoever starts next begins with
-# that. Times are of the wall clock there, because no other one goes on; a wait that is longer than the longest there
-# can be was stamped by a clock that was wrong, and is none.
-
-KEY = "asked_to_wait"
-"""In the body of the daemon's status: partners, and until when."""
-
-
-class Patience:
-    """The waits of one process's pacer, to be said and to be taken over."""
-
-    def __init__(self, pacer: Pacer, clock: Clock) -> None:
-        self._pacer = pacer
-        self._clock = clock
-
-    def said(self) -> dict[str, Json]:
-        """For the status: until when each partner is to be left alone; of who need not wait nothing."""
-        now, since = self._clock.now(), self._clock.monotonic()
-        waits = {partner: until - since for partner, until in self._pacer.blocked().items()}
-        return {KEY: {partner: spelled(now + timedelta(seconds=s)) for partner, s in waits.items() if s > 0.0}}
-
-    def take_over(self, status: DaemonStatus | None) -> None:
-        """Begins with what the process before had been asked for."""
-        waits = status.body.get(KEY) if status is not None else None
-        for partner, until in waits.items() if isinstance(waits, Mapping) else ():
-            left = self._left(until)
-            if timedelta(0) < left <= LONGEST_RETRY_AFTER:
-                self._pacer.wait(PartnerId(partner), left)
-
-    def _left(self, until: Json) -> timedelta:
-        try:
-            return datetime.fromisoformat(str(until)) - self._clock.now()
-        except (ValueError, TypeError):  # nothing that this program has written
-            return timedelta(0)
 
 
 LONGEST_FAILURE_WAIT_S = 10.0

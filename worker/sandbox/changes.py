@@ -27,7 +27,15 @@ class Cluster(BaseModel, frozen=True, extra="allow"):
 
 
 class AnyChange(BaseModel, frozen=True, extra="forbid"):
-    """What all changes have in common: a word that means nothing is an error."""
+    """What all changes have in common: a word that means nothing is an error. `parts`: what it says of its object, but
+    for the fields of the record."""
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        return self.model_dump(exclude=ABOUT, exclude_unset=True)
+
+
+ABOUT = {"event", "partner", "by", "set", "add", "remove"}
 
 
 class EventChange(AnyChange):
@@ -54,13 +62,6 @@ class EventChange(AnyChange):
     insights: Record = {}
     results: tuple[Cluster, ...] = ()
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        return self.model_dump(include=PARTS, exclude_unset=True)
-
-
-PARTS = {*EventChange.model_fields} - {"event", "partner", "by", "set", "add", "remove"}
-
 
 class PersonChange(AnyChange):
     """A change of an event that an operator makes."""
@@ -76,13 +77,6 @@ class PartnerChange(AnyChange):
     permissions: tuple[Json, ...] = ()
     features: tuple[Json, ...] = ()
     adplatform_connected: bool = True
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        return self.model_dump(include=PARTNER_PARTS, exclude_unset=True)
-
-
-PARTNER_PARTS = {*PartnerChange.model_fields} - {"partner", "set"}
 
 
 class FaultChange(AnyChange):

@@ -184,8 +184,9 @@ class User:
     groups: tuple[str, ...] = ("newsletter-readers", "partner-id-", "beta-testers")
 
 
-def _one(name: str) -> Mapping[str, str]:
-    return {name: "{value}"}
+def _by(name: str) -> Any:  # noqa: ANN401  # a field of the settings
+    """A template in which the value stands under this name."""
+    return field(default_factory=lambda: {name: "{value}"})
 
 
 @with_config(KNOWN_KEYS_ONLY)
@@ -212,19 +213,15 @@ class TwinSettings:
     over_limit: Literal["clamp", "refuse"] = "clamp"
 
     # Status writes (API section 3.2)
-    client_campaign_status_query: Mapping[str, str] = field(default_factory=lambda: _one("client_campaign_status"))
-    campaign_optimisation_status_query: Mapping[str, str] = field(
-        default_factory=lambda: _one("campaign_optimisation_status")
-    )
-    ad_campaign_optimisation_status_query: Mapping[str, str] = field(
-        default_factory=lambda: _one("ad_campaign_optimisation_status")
-    )
+    client_campaign_status_query: Mapping[str, str] = _by("client_campaign_status")
+    campaign_optimisation_status_query: Mapping[str, str] = _by("campaign_optimisation_status")
+    ad_campaign_optimisation_status_query: Mapping[str, str] = _by("ad_campaign_optimisation_status")
     client_campaign_status_semantics: Literal["set", "toggle"] = "set"
     campaign_optimisation_status_semantics: Literal["set", "toggle"] = "set"
     ad_campaign_optimisation_status_semantics: Literal["set", "toggle"] = "set"
-    frontend_status_query: Mapping[str, str] | None = field(default_factory=lambda: _one("frontend_status"))
+    frontend_status_query: Mapping[str, str] | None = _by("frontend_status")
     frontend_status_body: Mapping[str, str] | None = None
-    last_updated_on_fe_query: Mapping[str, str] | None = field(default_factory=lambda: _one("status"))
+    last_updated_on_fe_query: Mapping[str, str] | None = _by("status")
     last_updated_on_fe_body: Mapping[str, str] | None = None
 
     # Task state

@@ -1,13 +1,14 @@
 """What the service has asked for is kept across a restart, by the wall clock, and only what can be true."""
 
 from datetime import timedelta
+from typing import cast
 
 import pytest
 
 from tests.unit.reading.virtual import BEGIN, VirtualClock, no_chance
 from worker.model.commits import DaemonStatus
 from worker.model.facts import Json, PartnerId
-from worker.reading.gate import Pacer, Patience
+from worker.reading.gate import Pacer
 
 HALL = PartnerId("partner-id-hall")
 CLUB = PartnerId("partner-id-club")
@@ -24,11 +25,10 @@ class Machine(VirtualClock):
         return self.seconds - self.booted
 
 
-def started(*, at: float, booted: float = 0.0) -> tuple[Machine, Pacer, Patience]:
+def started(*, at: float, booted: float = 0.0) -> tuple[Machine, Pacer]:
     clock = Machine(booted=booted)
     clock.seconds = at
-    pacer = Pacer(per_minute=300, clock=clock, chance=no_chance)
-    return clock, pacer, Patience(pacer, clock)
+    return clock, Pacer(per_minute=300, clock=clock, chance=no_chance)
 
 
 def status(body: dict[str, Json]) -> DaemonStatus:
@@ -36,35 +36,34 @@ def status(body: dict[str, Json]) -> DaemonStatus:
 
 
 def test_a_wait_goes_on_in_the_next_process_and_on_another_boot() -> None:
-    _, pacer, patience = started(at=1000.0)
+    _, pacer = started(at=1000.0)
     pacer.throttled(HALL, began=999.0, retry_after=timedelta(minutes=10))
     pacer.answered(CLUB, began=999.0)
-    said = patience.said()
+    said = pacer.waits()
 
-    clock, after, taking = started(at=1060.0, booted=1050.0)
-    taking.take_over(status(said))
+    clock, after = started(at=1060.0, booted=1050.0)
+    after.go_on_waiting(status(said))
 
     assert after.blocked_until(HALL) - clock.monotonic() == pytest.approx(540.0)
-    assert CLUB not in after.blocked(), "whoever need not wait is not spoken of"
-    assert taking.said() == said, "and the one after it is told the same"
+    assert list(cast("dict[str, Json]", said["asked_to_wait"])) == [HALL], "whoever need not wait is not spoken of"
+    assert after.waits() == said, "and the one after it is told the same"
 
 
 def test_a_wait_that_is_over_is_none() -> None:
-    _, pacer, patience = started(at=1000.0)
+    _, pacer = started(at=1000.0)
     pacer.throttled(HALL, began=999.0, retry_after=timedelta(seconds=30))
 
-    _, after, taking = started(at=1030.0)
-    taking.take_over(status(patience.said()))
+    _, after = started(at=1030.0)
+    after.go_on_waiting(status(pacer.waits()))
 
-    assert after.blocked() == {}
-    assert taking.said() == {"asked_to_wait": {}}
+    assert after.waits() == {"asked_to_wait": {}}
 
 
 def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
-    clock, pacer, patience = started(at=0.0)
+    clock, pacer = started(at=0.0)
     pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=5))
     until = pacer.blocked_until(HALL)
-    patience.take_over(status({"asked_to_wait": {str(HALL): clock.now().replace(second=9).isoformat()}}))
+    pacer.go_on_waiting(status({"asked_to_wait": {str(HALL): clock.now().replace(second=9).isoformat()}}))
     assert pacer.blocked_until(HALL) == until
 
 
@@ -80,12 +79,12 @@ def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
     ],
 )
 def test_what_cannot_be_a_wait_holds_nobody(body: dict[str, Json]) -> None:
-    _, pacer, patience = started(at=0.0)
-    patience.take_over(status(body))
-    assert pacer.blocked() == {}
+    _, pacer = started(at=0.0)
+    pacer.go_on_waiting(status(body))
+    assert pacer.waits() == {"asked_to_wait": {}}
 
 
 def test_a_first_start_has_nothing_to_take_over() -> None:
-    _, pacer, patience = started(at=0.0)
-    patience.take_over(None)
-    assert pacer.blocked() == {}
+    _, pacer = started(at=0.0)
+    pacer.go_on_waiting(None)
+    assert pacer.waits() == {"asked_to_wait": {}}

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from worker.sandbox.changes import PARTNER_PARTS, PARTS
+from worker.sandbox.changes import ABOUT, EventChange, PartnerChange
 from worker.sandbox.faults import KINDS, PARAMS
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import dialects
@@ -20,8 +20,7 @@ NAMES = [
     *(each.name for each in fields(TwinSettings)),
     *KINDS,
     *PARAMS,
-    *PARTS,
-    *PARTNER_PARTS,
+    *({*EventChange.model_fields, *PartnerChange.model_fields} - ABOUT),
     *get_args(ViolationKind),
 ]
 # "and for the two others"
