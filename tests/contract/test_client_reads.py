@@ -1,7 +1,6 @@
 """The client's reads over its own transport, gate and pace: facts for every answer, and manners at all times."""
 
 import asyncio
-import json
 from datetime import timedelta
 
 import httpx
@@ -144,50 +143,6 @@ def test_an_answer_beyond_the_bound_is_unreadable() -> None:
 
     assert isinstance(fact, Unknown)
     assert "an answer of more than" in fact.why
-
-
-def test_the_floor_holds_whoever_asks() -> None:
-    world = World()
-    world.on("/events/e1", answer(event()))
-
-    async def story() -> None:
-        await asyncio.gather(*(world.read() for _ in range(5)))
-        await world.read()
-        await world.read(max_age_s=10)
-
-    world.clock.run(story())
-
-    assert world.asked("/events/e1") == [0.0, FLOOR_S]
-
-
-def test_two_partners_never_share_an_answer() -> None:
-    world = World()
-    world.on("/events/e1", answer(event(status="active")), answer(event(status="cancelled")))
-
-    async def story() -> list[Fact]:
-        return [await world.read(partner=HALL, max_age_s=60), await world.read(partner=CLUB, max_age_s=60)]
-
-    hall, club = world.clock.run(story())
-
-    assert isinstance(hall, Known)
-    assert isinstance(club, Known)
-    assert hall.value != club.value
-
-
-def test_a_429_slows_its_partner_and_no_other() -> None:
-    world = World()
-    world.on("/events/e1", answer(None, 429, retry_after="30"), answer(event()))
-    world.on("/events/e2", answer(event("e2")))
-
-    async def story() -> None:
-        await world.read()
-        await asyncio.gather(world.read(event=EventId("e2")), world.read(event=EventId("e2"), partner=CLUB))
-        await world.read()
-
-    world.clock.run(story())
-
-    assert world.asked("/events/e2") == [0.0, 30.0]
-    assert world.asked("/events/e1") == pytest.approx([0.0, 30.0], abs=0.2), "each after the other, at a lower pace"
 
 
 def test_a_429_whose_body_breaks_off_is_still_a_429() -> None:
@@ -335,17 +290,6 @@ def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response,
     assert fact.trace.get == "/setup_processes/e1"
 
 
-def test_a_fact_of_ones_own_is_read_like_any_other() -> None:
-    own = CustomFact(name="ad_spend", get="/integrations/adplatform/events/{eid}/adplatform_insights", value="spend")
-    world = World(facts={"ad_spend": own})
-    world.on("/integrations/adplatform/events/e1/adplatform_insights", answer({"spend": 12.5}))
-
-    fact = world.clock.run(world.read("ad_spend"))
-
-    assert isinstance(fact, Known)
-    assert fact.value == 12.5
-
-
 def test_a_fact_that_cannot_be_asked_for_asks_nothing() -> None:
     world = World()
 
@@ -475,18 +419,6 @@ def test_the_page_parameter_is_an_assumption() -> None:
     assert world.seen[-1].target == "/api/v3/events/?limit=1&p=2"
 
 
-def test_a_service_that_does_not_know_the_page_parameter_never_makes_a_short_list() -> None:
-    world = World()
-    world.on("/events/", page("e1", total=500))
-
-    listing = world.clock.run(last(world.service.listing(HALL)))
-
-    assert not listing.complete
-    assert "events.page_parameter" in listing.why
-    assert set(listing.events) == {"e1"}
-    assert len(world.asked("/events/")) == 2
-
-
 def test_a_refused_sign_in_makes_a_list_that_says_so() -> None:
     world = World()
     world.on("/auth", answer(None, 401))
@@ -508,17 +440,6 @@ def test_nothing_is_asked_but_the_sign_in_before_a_new_process_has_waited_one_fl
     world.clock.run(story())
 
     assert [(seen.at, seen.path) for seen in world.seen] == [(0.0, "/auth"), (3.0, "/events/")]
-
-
-def test_an_ill_typed_field_is_a_gap_in_its_event_and_nothing_more() -> None:
-    world = World()
-    content = {"total": 1, "limit": 100, "page": 1, "items": [event(capacity="many")]}
-    world.on("/events/", httpx.Response(200, content=json.dumps(content).encode()))
-
-    listing = world.clock.run(last(world.service.listing(HALL)))
-
-    assert listing.complete
-    assert "capacity" in listing.events[E1].gaps
 
 
 def test_a_token_that_grows_old_while_a_read_waits_is_renewed_before_it_leaves() -> None:

@@ -78,19 +78,6 @@ def test_a_write_is_the_documents_request_with_the_headers_of_every_call() -> No
     assert seen.body == b""
 
 
-def test_every_write_has_a_transport_of_its_own() -> None:
-    world = World()
-    world.on(PAUSE, httpx.Response(204))
-
-    async def story() -> None:
-        for _ in range(3):
-            await send(world)
-
-    world.clock.run(story())
-
-    assert world.made == 3
-
-
 def test_a_body_is_json_and_the_same_every_time() -> None:
     world = World()
     world.on("/setup_processes/e1", answer(None, 201))
@@ -133,21 +120,6 @@ def test_without_the_ingest_address_the_log_line_cannot_be_made_and_nothing_is_s
     assert "api.cr_url" in caught.value.hint
     assert isinstance(outcome, NotSent), "proven: there was nowhere to send it"
     assert [seen.path for seen in world.seen] == ["/auth"]
-
-
-def test_a_process_that_slept_does_not_send() -> None:
-    world = World()
-
-    async def story() -> Outcome:
-        await world.service.partners()
-        await world.clock.sleep(10.0)
-        return await world.service.send(HALL, request(), not_after=9.9)
-
-    outcome = world.clock.run(story())
-
-    assert isinstance(outcome, NotSent)
-    assert outcome.cause == "stale"
-    assert world.asked(PAUSE) == []
 
 
 def test_a_sign_in_that_takes_too_long_makes_the_attempt_stale() -> None:

@@ -5,7 +5,6 @@ played: a fact's read arrives at its row of the twin, and so does every request 
 """
 
 import re
-from contextlib import suppress
 
 import pytest
 
@@ -20,7 +19,6 @@ from worker.model.exchange import Accepted, Outcome, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
 from worker.sandbox.service import ROWS, Twin, find
 from worker.sandbox.settings import TwinRequest
-from worker.sandbox.world import Refusal
 
 E1 = EventId("e1")
 TEXT = coverage.FILE.read_text("utf-8")
@@ -32,12 +30,11 @@ def spelled(row: Endpoint) -> str:
 
 
 def rows_asked(twin: Twin) -> set[Endpoint]:
-    """The rows of the document that the twin's requests were for, by the twin's own table."""
+    """The rows of the document that the twin's requests were for, by the twin's own table; none is for no row of it."""
     found: set[Endpoint] = set()
     for seen in twin.books.requests:
-        request = TwinRequest(method=seen.method, host=seen.host, path=seen.path, query=seen.query)
-        with suppress(Refusal):
-            arrived, _ = find(request)
+        if seen.path != "/auth":
+            arrived, _ = find(TwinRequest(method=seen.method, host=seen.host, path=seen.path, query=seen.query))
             row = row_of(seen.method, arrived.path, seen.host)
             assert row is not None, seen
             found.add(row)

@@ -101,10 +101,11 @@ class World:
         self.clock = VirtualClock()
         self.seen: list[Seen] = []
         self.rules: dict[str, Behaviour] = {"/auth": self.signed_in}
-        self.made = 0
         self.pacer = Pacer(per_minute=per_minute, clock=self.clock, chance=no_chance)
         self.gate: Gate[ReadResponse] = Gate(pacer=self.pacer, clock=self.clock, floor_s=FLOOR_S, quiet_s=quiet_s)
-        settings = ApiSettings(hosts=Hosts(api=API, cr=CR), transports=Transports(reads=self.reads, writes=self.writes))
+        settings = ApiSettings(
+            hosts=Hosts(api=API, cr=CR), transports=Transports(reads=self.transport, writes=self.transport)
+        )
         self.api = ApiService(
             settings=replace(settings, **changes),  # type: ignore[arg-type]  # fields of ApiSettings
             account=Account(username=SecretValue("me"), password=SecretValue("s3cret")),
@@ -115,11 +116,7 @@ class World:
         )
         self.service: Service = self.api
 
-    def reads(self) -> httpx.AsyncBaseTransport:
-        return httpx.MockTransport(self.handle)
-
-    def writes(self) -> httpx.AsyncBaseTransport:
-        self.made += 1
+    def transport(self) -> httpx.AsyncBaseTransport:
         return httpx.MockTransport(self.handle)
 
     async def handle(self, request: httpx.Request) -> httpx.Response:
