@@ -7,6 +7,7 @@ a write, made from the record that was stored. Values come from facts and record
 import atexit
 import logging
 import os
+import re
 import sys
 from contextlib import suppress
 from io import TextIOBase
@@ -25,7 +26,8 @@ QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 LOUD_KINDS = frozenset({"needs_human", "waiting", "unconfirmed", "rules_refused"})
 """Kinds told as a warning."""
 LEVELS = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.CRITICAL}
-"""The level of a line that begins so, as libraries and our own errors do."""
+_LEVEL = re.compile(r"(?:[^:]*: |.*?:\d+: )?\w*(warning|error|critical):", re.IGNORECASE)
+"""How a line begins that says its own level, as ours and those of libraries do: perhaps with a place."""
 WAITING_MAX = 10_000
 """So many writes to a stalled stderr are kept, some megabytes; later ones are dropped and counted."""
 END_WITHIN_S = 1.0
@@ -89,17 +91,21 @@ class Unhurried(TextIOBase):
 
 class Worded(TextIOBase):
     """Stderr for all that is not the log's own, where a program reads it: a library's warning, a traceback, a word for
-    an operator. Each line becomes a line of the log, so that the stream is JSON to its end."""
+    an operator. Each line becomes a line of the log, so that the stream is JSON to its end. ``level``: of a line that
+    does not say its own; an indented one has that of the line above it."""
 
     def __init__(self, beneath: TextIO) -> None:
+        self.level = self._last = logging.INFO
         self._beneath, self._begun = beneath, ""
 
     def write(self, text: str) -> int:
         """Keeps what has no end yet."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in filter(str.strip, lines):
-            level = LEVELS.get(line.partition(":")[0].lower(), logging.INFO)
-            logger().log(level, "said", text=line)
+            if not line.startswith(" "):
+                found = _LEVEL.match(line)
+                self._last = self.level if found is None else LEVELS[found[1].lower()]
+            logger().log(self._last, "said", text=line)
         return len(text)
 
     def fileno(self) -> int:

@@ -69,6 +69,8 @@ def test_a_typing_slip_exits_2_with_file_line_column_and_the_nearest_name(tmp_pa
         assert "rules-0.yaml:4:17: " in done.stderr
         assert "statsu" in done.stderr
         assert "'status'" in done.stderr
+        levels = [json.loads(line)["level"] for line in done.stderr.splitlines()]
+        assert set(levels) == {"error"}, "who filters the log by its level sees why nothing runs"
         assert where.call("check", check=2).stdout.count("rules-0.yaml:4:17: ") == 1
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from logging import ERROR
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -230,6 +231,10 @@ def _open_streams() -> None:
 
 def _tell(error: WorkerError) -> int:
     """What, where, and what to do now, on stderr; the exit code."""
+    from worker.logs import Worded  # noqa: PLC0415 - where there is an error
+
+    if isinstance(sys.stderr, Worded):
+        sys.stderr.level = ERROR
     if isinstance(error, InputErrors):
         lines = [line for problem in error.problems for line in problem.lines]
     else:
