@@ -167,3 +167,5 @@ async def test_a_long_look_is_no_sickness_and_a_silence_is(here: Town) -> None:
     interval = here.settings.interval
     assert unhealthy(body, now + timedelta(seconds=30), interval) is None
     assert "old" in str(unhealthy(body, now + timedelta(seconds=100), interval))
+    assert unhealthy(body, now - timedelta(seconds=30), interval) is None
+    assert "ahead of the clock" in str(unhealthy(body, now - timedelta(hours=1), interval)), "it was set back since"

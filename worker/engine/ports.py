@@ -485,13 +485,20 @@ def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> s
     if not isinstance(partners, Mapping) or not partners:
         unreachable = body.get("unreachable")
         return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
-    for partner, said in partners.items():
-        one = said if isinstance(said, Mapping) else {}
-        last, took = one.get("last_ok_at"), one.get("look_s")
-        if not isinstance(last, str):
-            return f"{partner}: no complete cycle yet"
-        age = now - datetime.fromisoformat(last)
-        poll = timedelta(seconds=took) if isinstance(took, int | float) else interval
-        if age > HEALTHY_INTERVALS * max(interval, poll):
-            return f"{partner}: the last complete cycle is {age.total_seconds():.0f} s old"
-    return None
+    found = ((partner, late(said, now, interval)) for partner, said in partners.items())
+    return next((f"{partner}: {why}" for partner, why in found if why is not None), None)
+
+
+def late(said: Json, now: datetime, interval: timedelta) -> str | None:
+    """Why what is saved of a partner is no sign of life, or None. A poll that is still to come is none: the clock was
+    set back since, and nobody knows how old it is."""
+    one = said if isinstance(said, Mapping) else {}
+    last, took = one.get("last_ok_at"), one.get("look_s")
+    if not isinstance(last, str):
+        return "no complete cycle yet"
+    age = now - datetime.fromisoformat(last)
+    poll = timedelta(seconds=took) if isinstance(took, int | float) else interval
+    if abs(age) <= HEALTHY_INTERVALS * max(interval, poll):
+        return None
+    whence = "old" if age > timedelta() else "ahead of the clock, which was set back"
+    return f"the last complete cycle is {abs(age).total_seconds():.0f} s {whence}"

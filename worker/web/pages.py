@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from worker.engine.derived import told
 from worker.engine.explaining import Question, explain, wanted_of
+from worker.engine.ports import late
 from worker.engine.views import DecidingSettings, mode_of
 from worker.guards import as_of_now
 from worker.ledger.browsing import LedgerBrowser
@@ -406,6 +407,4 @@ def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object
 def _partner(name: str, said: Json, asking: PageRequest) -> dict[str, object]:
     """What ``status`` says of a partner, and whether its last complete list is too old."""
     part: Mapping[str, Json] = said if isinstance(said, Mapping) else {}
-    last = part.get("last_ok_at")
-    late = not isinstance(last, str) or asking.now - datetime.fromisoformat(last) > 3 * asking.parts.interval
-    return {**part, "name": name, "late": late}
+    return {**part, "name": name, "late": late(said, asking.now, asking.parts.interval) is not None}
