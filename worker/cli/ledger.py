@@ -159,7 +159,7 @@ def fleet(context: typer.Context, output: Format = "table") -> None:
 @rules_app.command("publish")
 def publish(
     context: typer.Context,
-    folder: Annotated[Path | None, typer.Argument(help="Which one; `rules` of the config by default.")] = None,
+    folder: Annotated[str | None, typer.Argument(help="Which one; `rules` of the config by default.")] = None,
 ) -> None:
     """Put a rule folder into force for all replicas, as a whole; with a mistake in it nothing changes, exit 2.
 
@@ -168,7 +168,9 @@ def publish(
     Example: campaign-worker check rules && campaign-worker test rules && campaign-worker rules publish rules
     """
     config, by = config_of(context), operator()
-    path = folder if folder is not None else config.rules
+    if folder == "":  # an unset variable, and not the folder that one stands in
+        raise UsageError("FOLDER is empty", hint="name one, or leave it out for `rules` of the config")
+    path = config.rules if folder is None else Path(folder)
     require_fleet(config)
     texts, unreadable = texts_of(path)
     rules = examined(texts, unreadable, config.registry).without_errors().rules.rules

@@ -67,6 +67,7 @@ def kinds(config: Path) -> list[str]:
         (("reject", "--rule", ""), 2, "with --rule, and not both"),
         (("again", "--rule", "", "--because", "x"), 2, "and not both"),
         (("undo", "--rule", "", "--since", "900d", "--because", "x"), 2, "and not both"),
+        (("rules", "publish", ""), 2, "FOLDER is empty"),
         (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "error: no halt is in force"),
         (("approve", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
         (("reject", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
