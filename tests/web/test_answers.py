@@ -67,6 +67,12 @@ def test_in_a_fleet_an_export_says_how_each_chain_ends(own: Scene) -> None:
         ledger.execute("UPDATE partners SET seq = 5, hash = ? WHERE partner = ?", ("ab" * 32, PARTNER))
     heads = get(own, "/log.jsonl").headers["x-chain-head"].split(", ")
     assert heads == [str(own.ledger.head()), f"{PARTNER}:5:{'ab' * 6}"]
+    with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
+        many = [(f"partner-id-{number:032}", 1, "cd" * 32) for number in range(100)]
+        ledger.executemany("INSERT INTO partners (partner, seq, hash, body) VALUES (?, ?, ?, '{}')", many)
+    assert get(own, "/log.jsonl").headers["x-chain-head"] == str(own.ledger.head()), "a proxy would refuse all of them"
+    heads = get(own, f"/log.jsonl?partner={PARTNER}").headers["x-chain-head"].split(", ")
+    assert heads == [str(own.ledger.head()), f"{PARTNER}:5:{'ab' * 6}"]
 
 
 def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:

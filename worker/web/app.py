@@ -257,6 +257,8 @@ STUCK_S = 30.0
 EXPORTS: Mapping[str, str] = {"jsonl": "application/jsonl", "csv": "text/csv"}
 PIECE = 500
 """Records of an export that are read in one turn."""
+HEADS_MAX = 2_000
+"""Characters of heads in one header: a proxy takes 4 kB of headers by default, and answers 502 to more."""
 
 
 def application(parts: PageParts) -> ASGIApp:
@@ -324,17 +326,19 @@ class Site:
     async def export(self, form: str, request: Request) -> Response:
         """The log as a file for auditors, narrowed as the page is, oldest first. It ends with the head of each chain as
         it is now, which stands in a header of the answer, and in the file's name that of the chain without one: with
-        them, an export of the whole log can be verified on another machine."""
+        them, an export of the whole log can be verified on another machine. Of so many chains that a proxy would refuse
+        their header, that one alone; of a partner that was asked for, its own."""
         asking = self._asking(request)
         asked = log_asked(asking.query, asking.now)
         if asked.problems:
             return PlainTextResponse("; ".join(asked.problems) + "\n", 400)
         heads = await self._turns.run(self._parts.ledger.heads)
         head = heads.get("", Head())
-        ends = [replace(one, hash=one.hash[:HASH_BEGIN_MIN]) for chain, one in heads.items() if chain]
+        asked_for = [one for chain, one in heads.items() if chain and asked.wanted.partner in (None, chain)]
+        ends = [str(head), *(str(replace(one, hash=one.hash[:HASH_BEGIN_MIN])) for one in asked_for)]
         headers = {
             "Content-Disposition": f'attachment; filename="campaign-worker-log-{head.seq}-{head.hash[:12]}.{form}"',
-            "X-Chain-Head": ", ".join(map(str, (head, *ends))),
+            "X-Chain-Head": ", ".join(ends if sum(map(len, ends)) <= HEADS_MAX else ends[:1]),
         }
         media_type = f"{EXPORTS[form]}; charset=utf-8"
         wanted = replace(asked.wanted, before_id=None)  # the whole of what is asked for, and not one page of it
