@@ -152,11 +152,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What leaves: a title, and a body in plain text that ends with the commands to type."""
+    """What leaves: a title, and a body in plain text that ends with the commands to type. ``partners``: whose things it
+    tells of."""
 
     title: str
     body: str
     count: int
+    partners: frozenset[str] = frozenset()
 
 
 class Digest:
@@ -202,7 +204,8 @@ class Digest:
         commands = dict.fromkeys(command_of(topic) for topic in counts)
         parts.append("Next:\n" + "\n".join(f"  {one}" for one in commands))
         title = "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in counts.items())
-        return Notice(title=title, body="\n\n".join(parts), count=counts.total())
+        partners = frozenset(partner for _, partner, _ in ready)
+        return Notice(title=title, body="\n\n".join(parts), count=counts.total(), partners=partners)
 
     def sent(self, now: float) -> None:
         """The message that was due has left."""
@@ -310,11 +313,12 @@ class Outbox:
         try:
             self._read(now)
             due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now, gather_s)) is not None]
-            ends = ", ".join(sorted(map(str, self._ledger.heads().values() or [Head()]))) if due else ""
+            heads = {"": Head(), **self._ledger.heads()} if due else {}
         except WorkerError:
             return
         self._save()  # what was heard stands in no log
         for one, notice in due:
+            ends = ", ".join(str(head) for chain, head in sorted(heads.items()) if chain in ("", *notice.partners))
             if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {ends}.")):
                 one.digest.sent(now)
             else:
@@ -410,7 +414,7 @@ class AppriseChannel:
 
     def __init__(self, url: str, key: str) -> None:
         try:
-            from apprise import Apprise  # noqa: PLC0415 - heavy, and most installations send no messages
+            from apprise import Apprise, OverflowMode  # noqa: PLC0415 - heavy, and most installations send no messages
         except ImportError:
             raise UsageError(NOT_INSTALLED, hint=INSTALL) from None
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
@@ -418,6 +422,8 @@ class AppriseChannel:
         if not self._apprise.add(url):
             hint = "see Apprise's list of notification services"
             raise UsageError(f"{key} is no address that Apprise knows", hint=hint)
+        for service in self._apprise:  # or one that takes no text so long would refuse it, now and at each later try
+            vars(service).setdefault("overflow_mode", OverflowMode.SPLIT)
 
     def send(self, notice: Notice) -> bool:
         """Whether the service took it; whatever goes wrong is a no."""

@@ -84,6 +84,10 @@ def mistakes(text: str) -> list[str]:
         ("assumptions: [a]", "c.yaml:1:14: assumptions must be a mapping"),
         ("notify: {}", "c.yaml:1:9: notify must be a list"),
         ("notify: [{url: {env: A}}]", "c.yaml:1:10: an item of notify lacks 'on'"),
+        (
+            "notify: [{name: a, url: {env: A}, on: [surge]}, {name: a, url: {env: B}, on: [surge]}]",
+            "c.yaml:1:56: the name 'a' is taken",
+        ),
         ("notify: [{url: 'tel://1', on: [surge]}]", "c.yaml:1:16: notify.url must not stand in the file itself"),
         ("web: {listen: 8080}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
         ("web: {listen: here}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),

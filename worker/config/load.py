@@ -52,9 +52,17 @@ def crosscheck(text: Config) -> Iterator[tuple[Loc, Slip]]:
         hint = "start one with `campaign-worker sandbox`, and set `api: {base_url: …}` to its address"
         yield ("ledger",), Slip(f"{WHAT} is shared, and each worker would have an embedded sandbox of its own", hint)
     names = text.partners or ()
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            yield ("partners", number), Slip(f"the partner '{name}' is listed already", "list each partner once")
+    for number in _told_before(names):
+        yield ("partners", number), Slip(f"the partner '{names[number]}' is listed already", "list each partner once")
+    called = [one.name or number for number, one in enumerate(text.notify)]
+    for number in _told_before(called):
+        hint = "give each a name of its own: `to` of a message means one, and what it was not told yet is kept by it"
+        yield ("notify", number, "name"), Slip(f"the name '{called[number]}' is taken", hint)
+
+
+def _told_before(names: Sequence[object]) -> Iterator[int]:
+    """Which of them stand further up already."""
+    return (number for number, name in enumerate(names) if name in names[:number])
 
 
 def doubts(text: Config) -> Iterator[tuple[Loc, Slip]]:

@@ -289,11 +289,12 @@ def test_the_past_is_left_alone_and_what_is_new_is_told_once(place: Place) -> No
     assert place.taken == [True]
 
 
-def test_in_a_fleet_a_message_says_how_each_chain_ends(place: Place) -> None:
+def test_in_a_fleet_a_message_says_how_the_chains_end_that_it_tells_of(place: Place) -> None:
     outbox = place.outbox()
-    place.lose(1)
+    place.say("look at it")
     with closing(sqlite3.connect(place.folder / "worker.db")) as ledger, ledger:
-        ledger.execute("INSERT INTO partners (partner, seq, hash) VALUES ('p', 5, ?)", ("ab" * 32,))
+        ends = [("p", "ab" * 32), ("of no interest", "cd" * 32)]
+        ledger.executemany("INSERT INTO partners (partner, seq, hash) VALUES (?, 5, ?)", ends)
     place.look(outbox, 1)
     (message,) = place.look(outbox, GATHER_S)
     assert message.body.endswith(f"\n\nThe log ends with {place.ledger.head()}, p:5:{'ab' * 32}.")
@@ -513,6 +514,15 @@ def test_a_real_message_arrives_as_text(listener: str) -> None:
     assert channel.send(Notice(title="campaign-worker: 1 waiting", body=text, count=1))
     (body,) = Listener.bodies
     assert (body["title"], body["message"]) == ("campaign-worker: 1 waiting", text)
+
+
+@pytest.mark.parametrize(("asked", "parts"), [("", 2), ("?overflow=truncate", 1)])
+def test_what_is_too_long_for_a_service_comes_in_parts_unless_the_address_says_otherwise(
+    listener: str, asked: str, parts: int
+) -> None:
+    text = "\n".join(f"write {number}: lost" for number in range(2_500))
+    assert AppriseChannel(listener + asked, "notify[0].url").send(Notice(title="t", body=text, count=1))
+    assert [len(one["message"]) <= 32_768 for one in Listener.bodies] == [True] * parts
 
 
 def test_a_service_that_says_no_or_nothing_is_a_no(listener: str, caplog: pytest.LogCaptureFixture) -> None:
