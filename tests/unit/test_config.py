@@ -1,7 +1,7 @@
 """The config: every mistake at its place, every default as documented, and no secret in the clear."""
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -214,10 +214,10 @@ def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
 
 
 def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
-    (tmp_path / "pw").write_text("s3cret\n")
+    (tmp_path / "pw").write_bytes(b"\xef\xbb\xbfs3cret\r\n")  # as Windows saves it
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "bad").write_bytes(b"\xff")
-    assert resolve(SecretPlace.model_construct(env="A"), {"A": "x"}).reveal() == "x"
+    assert resolve(SecretPlace.model_construct(env="A"), {"A": "x\n"}).reveal() == "x", "as `echo` wrote it"
     assert resolve(SecretPlace.model_construct(file=str(tmp_path / "pw")), {}).reveal() == "s3cret"
     wrong: Mapping[str, SecretPlace] = {
         "a secret: the environment variable A is not set": SecretPlace.model_construct(env="A"),
@@ -443,13 +443,29 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
     assert mistakes("mode: live")[0].startswith(f"CAMPAIGN_WORKER__{message}")
 
 
-def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CAMPAIGN_WORKER_USERNAME", "somebody")
-    assert mistakes("mode: live") == []
-    monkeypatch.setenv("CAMPAIGN_WORKER_MODE", "shadow")
-    assert len(found := mistakes("mode: live")) == 1
-    assert "CAMPAIGN_WORKER_MODE" in found[0]
-    assert "sets nothing" in found[0]
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MODE", "MODE"),
+        ("PARTNERS__0", "PARTNERS__0"),
+        ("API_BASE_URL", "API__BASE_URL"),
+        ("SAFETY_SPEND_PER_DAY", "SAFETY__SPEND__PER_DAY"),
+        ("SAFETY_SPEND__PER_DAY", "SAFETY__SPEND__PER_DAY"),
+        ("USERNAME", ""),
+        ("CREDENTIALS_PASSWORD", ""),
+        ("NOTIFY_URL", ""),
+    ],
+)
+def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(
+    monkeypatch: pytest.MonkeyPatch, name: str, meant: str
+) -> None:
+    monkeypatch.setenv(f"CAMPAIGN_WORKER_{name}", "shadow")
+    with pytest.raises(InputErrors) if meant else nullcontext() as caught:
+        read("mode: live")
+    if caught is not None:
+        ((said, hint),) = [(str(one), one.hint) for one in caught.value.problems]
+        assert said == f"CAMPAIGN_WORKER_{name}: sets nothing"
+        assert hint == f"CAMPAIGN_WORKER__{meant} sets the key of the config"
 
 
 def test_no_mistake_shows_what_a_variable_holds(monkeypatch: pytest.MonkeyPatch) -> None:

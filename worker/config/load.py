@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 from worker.api.assumptions import assumptions_from
 from worker.config.addresses import embedded, is_local, listen_slip, on_a_server
@@ -17,7 +18,7 @@ from worker.config.models import Config, FactText, SecretPlace
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue
-from worker.rules.binding import WHAT, Loc, Mistake, Slip, bind, mistake_at
+from worker.rules.binding import WHAT, Loc, Mistake, Section, Slip, bind, mistake_at
 from worker.rules.spelling import nearest
 from worker.rules.yaml import Document, Entries, Scalar, Value, compose
 
@@ -108,14 +109,27 @@ def read_config(path: Path, text: str) -> Config:
 
 
 def _misnamed() -> tuple[Problem, ...]:
-    """Variables that would set a key had their names two underscores: who means to rehearse must not go live."""
-    names = [name for name in sorted(os.environ) if name.startswith(NO_SETTING) and not name.startswith(SETTING)]
-    known = set(Config.keys())
-    return tuple(
-        Problem(file=name, message="sets nothing", hint=f"{SETTING}{key} sets the key of the config", code="config")
-        for name in names
-        if (key := name.removeprefix(NO_SETTING)).lower().split("__")[0] in known
-    )
+    """Variables that would set a key had their names two underscores: who means to rehearse must not go live, and who
+    sets a limit must have it."""
+    known = {path.replace("__", "_"): path for path in _paths(Config)}
+    found: list[Problem] = []
+    for name in sorted(os.environ):
+        said = name.removeprefix(NO_SETTING).lower()
+        key = known.get(said.replace("__", "_"), said if said.split("__")[0] in known else "")
+        if key and name.startswith(NO_SETTING) and not name.startswith(SETTING):
+            hint = f"{SETTING}{key.upper()} sets the key of the config"
+            found.append(Problem(file=name, message="sets nothing", hint=hint, code="config"))
+    return tuple(found)
+
+
+def _paths(section: type[Section]) -> Iterator[str]:
+    """The ways to all keys but those of secrets, whose variables anybody may call as they like."""
+    for key, field in section.keys().items():
+        inside = [one for one in (field.annotation, *get_args(field.annotation)) if isinstance(one, type)]
+        sections = [one for one in inside if issubclass(one, Section)]
+        if SecretPlace not in sections:
+            yield key
+            yield from (f"{key}__{inner}" for one in sections for inner in _paths(one))
 
 
 def repaired(path: Path) -> Config | None:
@@ -243,7 +257,7 @@ def resolve(secret: SecretPlace, environment: Mapping[str, str]) -> SecretValue:
     if secret.literal is not None:
         return SecretValue(secret.literal)
     if secret.env is not None:
-        text = environment.get(secret.env, "")
+        text = environment.get(secret.env, "").rstrip("\r\n")
         if not text:
             message = f"{secret.key}: the environment variable {secret.env} is not set"
             raise UsageError(message, hint=f"export {secret.env}=…, or name another one in the config")
@@ -253,7 +267,7 @@ def resolve(secret: SecretPlace, environment: Mapping[str, str]) -> SecretValue:
 
 def _read(key: str, file: Path) -> str:
     try:
-        text = file.read_bytes()[:SECRET_BYTES_MAX].decode("utf-8").rstrip("\r\n")
+        text = file.read_bytes()[:SECRET_BYTES_MAX].decode("utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"{key}: the file {file} cannot be read: {words}") from None
