@@ -85,7 +85,7 @@ def _found(config: Config, now: datetime) -> dict[str, Json]:
             raise
         still = f"; process {pid} still runs on it: it goes on looking, and sends nothing"
         raise NotSafe(f"{error}{still}", hint=f"stop it (kill {pid}); then {error.hint}") from error
-    found["rules"] = {**NO_RULES, **_mapping(found["rules"]), "files_hash": files_hash(config.rules)}
+    found["rules"] = {**NO_RULES, **part_of(found, "rules"), "files_hash": files_hash(config.rules)}
     return {**found, "ledger_refused": refused, "config": _in_force(config, place, running=pid is not None)}
 
 
@@ -126,10 +126,10 @@ def _said(ledger: LedgerReader, place: LedgerPlace, pid: int | None) -> dict[str
     # in a container every daemon has the same pid, so the start counts too; its last word may be from a clock set back
     current = said is not None and pid == said.pid and (since is None or said.since >= since)
     body = dict(said.body) if said is not None and (current or pid is None) else {}
-    partners = _mapping(body.get("partners"))
+    partners = part_of(body, "partners")
     if not current:
         gone: dict[str, Json] = {"requests_per_minute": None, "budget": None}
-        partners = {partner: {**_mapping(one), **gone} for partner, one in partners.items()}
+        partners = {partner: {**part_of(partners, partner), **gone} for partner in partners}
     return {
         "running": pid is not None,
         "pid": pid,
@@ -160,7 +160,7 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
         return "no replica runs"
     if not found["running"]:
         return f"no daemon holds the ledger{f', and {refused}' if refused else ''}"
-    error = _mapping(found["rules"]).get("error") if "replicas" in found else None
+    error = part_of(found, "rules").get("error") if "replicas" in found else None
     if error:
         return f"a replica decides nothing, because the published rules do not load: {error}"
     return str(refused) if refused else unhealthy(found, now, interval)
@@ -170,7 +170,7 @@ def _unhealthy(found: dict[str, Json], now: datetime, interval: timedelta) -> st
 
 
 def _print(found: Mapping[str, Json], now: datetime) -> None:
-    running, config = bool(found["running"]), _mapping(found["config"])
+    running, config = bool(found["running"]), part_of(found, "config")
     rows = [["daemon", _daemon(found, now)]]
     if config["mode"] is not None:  # what an operator who wonders about silence needs first
         more = "" if running else ", from the next start"
@@ -179,35 +179,34 @@ def _print(found: Mapping[str, Json], now: datetime) -> None:
         rows.append(["config", f"mode {config['mode']}, service {config['service']}{more}"])
     if found["ledger_refused"]:
         rows.append(["ledger", str(found["ledger_refused"])])
-    rows.append(["rules" if running else "rules, then", _rules(_mapping(found["rules"]), now)])
-    rows.append(["rule files", _files(_mapping(found["rules"]), now, running=running)])
+    rows.append(["rules" if running else "rules, then", _rules(part_of(found, "rules"), now)])
+    rows.append(["rule files", _files(part_of(found, "rules"), now, running=running)])
     if found["unreachable"]:
         rows.append(["service", f"not signed in: {found['unreachable']}"])
     if found["cycle_ms"] is not None:
         rows.append(["last poll", f"took {found['cycle_ms']} ms"])
-    writes, halts = _mapping(found["writes"]), cast("list[Json]", found["halts"])
+    writes, halts = part_of(found, "writes"), cast("list[dict[str, Json]]", found["halts"])
     rows.append(["writes", ", ".join(f"{count} {state}" for state, count in writes.items()) or "none"])
-    rows += [["not watched", f"{partner}: {why}"] for partner, why in _mapping(found["partners_held"]).items()]
+    rows += [["not watched", f"{partner}: {why}"] for partner, why in part_of(found, "partners_held").items()]
     if not halts:
         rows.append(["halts", "none"])
     print_table("status", ("what", "is"), rows)
-    partners = _mapping(found["partners"])
+    partners = part_of(found, "partners")
     if partners:
-        shown = ([name, *_partner(_mapping(one), now)] for name, one in partners.items())
+        shown = ([name, *_partner(part_of(partners, name), now)] for name in partners)
         print_table("partners", PARTNER_COLUMNS, shown)
     if halts:
-        print_table("halts", HALT_COLUMNS, (_halt(_mapping(one)) for one in halts))
+        print_table("halts", HALT_COLUMNS, map(_halt, halts))
 
 
 def _daemon(found: Mapping[str, Json], now: datetime) -> str:
-    replicas = found.get("replicas")
-    if isinstance(replicas, list):
-        alive = sum(1 for one in replicas if _mapping(one)["state"] != GONE)
+    if "replicas" in found:
+        alive = sum(one["state"] != GONE for one in cast("list[dict[str, Json]]", found["replicas"]))
         return f"{counted(alive, 'replica')} of a fleet; `campaign-worker fleet` names them"
     if found["running"]:
         since = _ago(found["since"], now, "since") if found["since"] else "and is only starting"
         return f"runs as process {found['pid']} {since}"
-    ended = _mapping(found["ended"])
+    ended = part_of(found, "ended")
     if not ended:
         return "does not run, and never did on this ledger"
     when = _ago(ended["at"], now, "last heard of")
@@ -243,7 +242,7 @@ def _files(rules: Mapping[str, Json], now: datetime, *, running: bool) -> str:
 
 
 def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
-    last, after = said.get("last_ok_at"), _mapping(said.get("seen_after_s"))
+    last, after = said.get("last_ok_at"), part_of(said, "seen_after_s")
     seen_after = None
     if after:  # how soon a change is seen, on average, at the pace of now
         facts = f", {after['facts']:.0f} s for facts of single events" if after.get("facts") else ""
@@ -272,7 +271,3 @@ def _halt(halt: Mapping[str, Json]) -> list[Json]:
 def _ago(at: Json, now: datetime, word: str) -> str:
     """``since 2026-03-01 12:00:00 UTC (2h ago)``."""
     return f"{word} {when(datetime.fromisoformat(str(at)), now)}".strip()
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}

@@ -7,6 +7,7 @@ without end.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from worker.engine.ports import CycleReport, Ledger
 from worker.ledger.browsing import LedgerBrowser
+from worker.ledger.reading import part_of
 from worker.model.commits import Commit, Hold, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
@@ -62,20 +64,18 @@ class Meter:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._cycle = self._histogram("cycle_seconds", CYCLES, "partner")
-        self._cycles = self._counter("cycles_total", "partner", "result")
-        self._complete = Gauge(
-            *self._named("last_complete_cycle_timestamp_seconds"), ["partner"], registry=self._registry
-        )
-        self._requests = self._counter("requests_total", "partner", "kind", "status")
-        self._retry_after = Gauge(*self._named("retry_after_seconds"), ["partner"], registry=self._registry)
-        self._confirmed = self._histogram("change_to_confirmed_seconds", CONFIRMS)
-        self._fired = self._counter("fired_total", "rule")
-        self._evaluations = self._counter("rule_evaluations_total", "rule", "truth")
-        self._commits = self._histogram("ledger_commit_seconds", COMMITS)
-        self._failures = self._counter("ledger_failures_total")
-        self._messages = self._counter("messages_total", "result")
-        self._sign_ins = self._counter("sign_ins_refused_total")
+        self._cycle = self._made(partial(Histogram, buckets=CYCLES), "cycle_seconds", "partner")
+        self._cycles = self._made(Counter, "cycles_total", "partner", "result")
+        self._complete = self._made(Gauge, "last_complete_cycle_timestamp_seconds", "partner")
+        self._requests = self._made(Counter, "requests_total", "partner", "kind", "status")
+        self._retry_after = self._made(Gauge, "retry_after_seconds", "partner")
+        self._confirmed = self._made(partial(Histogram, buckets=CONFIRMS), "change_to_confirmed_seconds")
+        self._fired = self._made(Counter, "fired_total", "rule")
+        self._evaluations = self._made(Counter, "rule_evaluations_total", "rule", "truth")
+        self._commits = self._made(partial(Histogram, buckets=COMMITS), "ledger_commit_seconds")
+        self._failures = self._made(Counter, "ledger_failures_total")
+        self._messages = self._made(Counter, "messages_total", "result")
+        self._sign_ins = self._made(Counter, "sign_ins_refused_total")
 
     def cycle(self, report: CycleReport, now: datetime) -> None:
         """A poll has ended."""
@@ -127,14 +127,8 @@ class Meter:
         registry.register(_Stored(ledger, now))
         return generate_latest(self._registry) + generate_latest(registry)
 
-    def _named(self, name: str) -> tuple[str, str]:
-        return PREFIX + name, METRICS[name]
-
-    def _counter(self, name: str, *labels: str) -> Counter:
-        return Counter(*self._named(name), labels, registry=self._registry)
-
-    def _histogram(self, name: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(*self._named(name), labels, buckets=buckets, registry=self._registry)
+    def _made(self, kind: Callable[..., T], name: str, *labels: str) -> T:
+        return kind(PREFIX + name, METRICS[name], labels, registry=self._registry)
 
 
 class _TimedLedger:
@@ -189,9 +183,7 @@ class _Stored(Collector):
         yield _gauge("ledger_refused", [((), int(self._ledger.refused() is not None))])
         status = self._ledger.status()
         body: Mapping[str, Json] = {} if status is None else status.body
-        rules = body.get("rules")
-        refused = isinstance(rules, Mapping) and bool(rules.get("error"))
-        yield _gauge("rules_refused", [((), int(refused))])
+        yield _gauge("rules_refused", [((), int(bool(part_of(body, "rules").get("error"))))])
         yield _gauge("budget_requests_per_minute", _said_of_partners(body, "budget"), "partner")
         yield _gauge("used_requests_per_minute", _said_of_partners(body, "requests_per_minute"), "partner")
         replicas = self._ledger.replicas()
@@ -206,9 +198,8 @@ class _Stored(Collector):
 
 def _said_of_partners(body: Mapping[str, Json], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
     """What the daemon's last word says of each partner's pace."""
-    partners = body.get("partners")
-    for partner, said in partners.items() if isinstance(partners, Mapping) else ():
-        value = said.get(name) if isinstance(said, Mapping) else None
+    for partner in (partners := part_of(body, "partners")):
+        value = part_of(partners, partner).get(name)
         if isinstance(value, int | float):
             yield (partner,), float(value)
 

@@ -13,6 +13,7 @@ from worker.engine.ports import late
 from worker.engine.views import DecidingSettings, mode_of
 from worker.guards import as_of_now
 from worker.ledger.browsing import LedgerBrowser
+from worker.ledger.reading import part_of
 from worker.model.commits import LogFilter, RuleNow
 from worker.model.errors import InputErrors
 from worker.model.exchange import Clock
@@ -152,20 +153,22 @@ def now_page(asking: PageRequest) -> Shown:
     body: Mapping[str, Json] = {} if status is None else status.body
     counts = ledger.state_counts()
     silent = None if status is None else now - status.seen_at
-    rules, said_of = body.get("rules"), body.get("partners")
-    partners: Mapping[str, Json] = said_of if isinstance(said_of, dict) else {}
+    partners = part_of(body, "partners")
     values = {
         "bursts": bursts(_shown_writes(ledger.writes_in(FOR_AN_OPERATOR, DECISIONS), asking)),
         "counts": counts,
         "decisions_left": max(0, sum(counts.get(state, 0) for state in FOR_AN_OPERATOR) - DECISIONS),
         "status": status,
         "cycle_ms": body.get("cycle_ms"),
-        "rules_state": rules if isinstance(rules, Mapping) else {},
+        "rules_state": part_of(body, "rules"),
         "unreachable": body.get("unreachable"),
         "amiss": asking.parts.amiss(),
         "silent": lasting(silent) if silent is not None and silent > 20 * asking.parts.interval else "",
-        "partners": [_partner(name, said, asking) for name, said in sorted(partners.items())],
-        "listing": any("first_list" in said for said in partners.values() if isinstance(said, Mapping)),
+        "partners": [
+            {**part_of(partners, name), "name": name, "late": late(said, now, asking.parts.interval) is not None}
+            for name, said in sorted(partners.items())
+        ],
+        "listing": any("first_list" in part_of(partners, name) for name in partners),
         "halts": ledger.halts(now),
         "recent": _recent(ledger),
     }
@@ -402,9 +405,3 @@ def _said(record: Record, ledger: LedgerBrowser, title: str) -> dict[str, object
     found = ledger.newest(LogFilter(partner=str(record["partner"]), event=str(record["event"])), FOUND)
     changed = answers(list(told(ledger, found[::-1])))
     return {"row": record, "answer": changed[0] if changed else None, "title": title}
-
-
-def _partner(name: str, said: Json, asking: PageRequest) -> dict[str, object]:
-    """What ``status`` says of a partner, and whether its last complete list is too old."""
-    part: Mapping[str, Json] = said if isinstance(said, Mapping) else {}
-    return {**part, "name": name, "late": late(said, asking.now, asking.parts.interval) is not None}
