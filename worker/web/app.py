@@ -17,7 +17,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 from urllib.parse import parse_qs, quote, unquote
 
 import uvicorn
@@ -60,6 +60,7 @@ from worker.web.views import (
 from worker.writes.life import MOVES
 from worker.writes.undo import may_have_effect
 
+T = TypeVar("T")
 STOP_WITHIN_S = 5.0
 CONNECTIONS_MAX = 512
 PEER_MAX = 64
@@ -203,14 +204,30 @@ STREAM_FOR_S = 540.0
 """Less than the time that one answer may take."""
 
 
+class Asked(Generic[T]):
+    """What was found, which is looked for anew once in so many seconds at most, on another thread, however many ask."""
+
+    def __init__(self, find: Callable[[], T], clock: Clock, every_s: float) -> None:
+        self._find, self._clock, self._every_s = find, clock, every_s
+        self._one_by_one = asyncio.Lock()
+        self._found: list[T] = []
+        self._until = float("-inf")
+
+    async def now(self) -> T:
+        """What is so by now, or was a moment ago."""
+        async with self._one_by_one:
+            if (now := self._clock.monotonic()) >= self._until:
+                self._found = [await asyncio.to_thread(self._find)]
+                self._until = now + self._every_s
+            return self._found[0]
+
+
 class Watchers:
     """``newest`` says in one word what there is to see now: another word is news."""
 
     def __init__(self, newest: Callable[[], str], clock: Clock) -> None:
-        self._newest = newest
+        self._newest = Asked(newest, clock, ASK_EVERY_S / 2)
         self._clock = clock
-        self._asked = asyncio.Lock()
-        self._word, self._until = "", float("-inf")
         self._streams = 0
 
     @property
@@ -225,7 +242,7 @@ class Watchers:
         try:
             said, ends = "", self._clock.monotonic() + STREAM_FOR_S
             while self._clock.monotonic() < ends:
-                word = await self._ask()
+                word = await self._newest.now()
                 yield f"data: {word}\n\n" if word != said else ":\n\n"
                 said = word
                 await self._clock.sleep(ASK_EVERY_S)
@@ -234,16 +251,7 @@ class Watchers:
         finally:
             self._streams -= 1
 
-    async def _ask(self) -> str:
-        async with self._asked:
-            now = self._clock.monotonic()
-            if now >= self._until:
-                self._word = await asyncio.to_thread(self._newest)
-                self._until = now + ASK_EVERY_S / 2
-            return self._word
 
-
-T = TypeVar("T")
 HERE = Path(__file__).parent
 BLANKS = "\n\t\u00a0\u2009\u202f\u3000"
 """Shown as they are, though not printable: those that titles in French, German or Japanese are written with."""
@@ -294,9 +302,7 @@ class Site:
         self._turns = Turns(parts.clock)
         self._news = Watchers(self._newest, parts.clock)
         self._templates = templates()
-        self._probing = asyncio.Lock()
-        self._unready: str | None = None
-        self._ready_until = float("-inf")
+        self._unready = Asked(self._why_unready, parts.clock, READY_FOR_S)
 
     async def page(self, make: Callable[[PageRequest], Shown], request: Request) -> Response:
         """One of the pages."""
@@ -406,12 +412,7 @@ class Site:
         """Whether it does its work: a complete poll of every partner, younger than three intervals. Asked of the ledger
         once a second at most, outside of the line that pages wait in: no password is needed for it, and neither do
         probes keep people out, nor people them."""
-        async with self._probing:
-            now = self._parts.clock.monotonic()
-            if now >= self._ready_until:
-                self._unready = await asyncio.to_thread(self._why_unready)
-                self._ready_until = now + READY_FOR_S
-            unready = self._unready
+        unready = await self._unready.now()
         return PlainTextResponse("ready\n" if unready is None else "not ready\n", 200 if unready is None else 503)
 
     def _why_unready(self) -> str | None:
