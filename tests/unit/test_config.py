@@ -213,6 +213,12 @@ def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
     assert "hunter2" not in "".join(mistakes(text))
 
 
+def test_a_file_that_is_no_config_and_may_be_a_secret_is_not_shown() -> None:
+    with pytest.raises(InputErrors) as caught:
+        read("hunter2\n")
+    assert "hunter2" not in "".join(line for one in caught.value.problems for line in one.lines)
+
+
 def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
     (tmp_path / "pw").write_bytes(b"\xef\xbb\xbfs3cret\r\n")  # as Windows saves it
     (tmp_path / "empty").write_text("\n")

@@ -215,13 +215,13 @@ def _shown(mistake: Mistake) -> str:
     """
     found, text = mistake.place, mistake.place.document.text
     before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
-    if not isinstance(found, Scalar) or not found.plain or "\n" in found.text:
+    if not isinstance(found, Scalar) or not found.plain or "\n" in found.text or not mistake.loc:
         return ""
     if found.document.file.startswith(SETTING):
         return ""
     if not before.strip():
         return f"{before}{found.text}: …"
-    behind_its_key = bool(mistake.loc) and before.strip() == f"{mistake.loc[-1]}:"
+    behind_its_key = before.strip() == f"{mistake.loc[-1]}:"
     return before + found.text if behind_its_key and mistake.loc[0] not in SECRET_SECTIONS else ""
 
 
