@@ -5,7 +5,6 @@ Everything is judged from outside: exit codes, the commands' own output, the san
 
 import json
 import resource
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -46,20 +45,6 @@ def test_kill_9_while_a_boost_is_in_flight_ends_in_one_effect(tmp_path: Path, ki
         assert box.get("books")["repeated"] == 0
         assert where.writes()[0]["attempt"] == (2 if kind == "hang_before" else 1)
         assert "the chain holds" in where.call("log", "--verify").stdout
-
-
-def test_a_second_process_on_the_same_ledger_exits_3_and_names_the_first(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.worker() as first:
-            until(lambda: where.json("status")["running"], "the first runs")
-            second = where.call("run", check=3)
-            assert str(first.process.pid) in second.stderr
-            assert first.process.poll() is None, "the first goes on"
-            until(lambda: where.call("status", "--healthy", check=None).returncode == 0, "it is healthy")
-            assert first.stop() == 0
-        assert where.json("status")["running"] is False
-        assert where.call("status", "--healthy", check=1).stderr.startswith("not healthy")
 
 
 def test_a_typing_slip_exits_2_with_file_line_column_and_the_nearest_name(tmp_path: Path) -> None:
@@ -118,16 +103,6 @@ def test_a_full_disk_sends_nothing_and_the_worker_goes_on_when_there_is_room(tmp
         assert "the chain holds" in where.call("log", "--verify").stdout
 
 
-def test_a_ledger_that_cannot_be_written_exits_3_at_start(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.config.open("a", encoding="utf-8") as config:
-            config.write("ledger: sqlite:////proc/nowhere/worker.db\n")
-        done = where.call("run", check=3)
-        assert "error:" in done.stderr
-        assert box.get("books")["writes_sent"] == 0
-
-
 def test_a_missing_credential_exits_2_and_names_the_variable(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box)
@@ -179,67 +154,3 @@ def test_a_person_settles_what_no_read_can_show(tmp_path: Path, verdict: str, se
         resolved = [one for one in where.log("--write", "2") if one["kind"] == "resolved"]
         assert len(resolved) == 1
         assert resolved[0]["by"] not in (None, "worker")
-
-
-def test_the_log_shows_a_tampered_record_and_every_format_reads(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.worker("--for", "30s") as running:
-            cancelled(box, "e3")
-            until(lambda: settled(where), "one write is confirmed")
-            assert running.stop() == 0
-        records = where.log()
-        assert [one["seq"] for one in records] == list(range(1, len(records) + 1))
-        assert [one["kind"] for one in where.log("--write", "1")][:2] == ["planned", "sending"]
-        assert len(json.loads(where.call("log", "--format", "json").stdout)) == len(records)
-        assert where.call("log", "--format", "csv").stdout.startswith("chain,replica,seq,at,partner,")
-        assert "confirmed" in where.call("log", "--event", "e3").stdout
-        assert where.call("log", "--since", "1h", "--rule", "nobody", check=1).stdout.count("pause") == 0
-        with sqlite3.connect(where.folder / "worker.db") as ledger:
-            ledger.execute("UPDATE action_log SET why = 'nothing happened' WHERE seq = 3")
-        done = where.call("log", "--verify", check=1)
-        assert "seq 3" in done.stdout
-
-
-def test_commands_that_only_read_need_no_ledger_and_no_credentials(tmp_path: Path) -> None:
-    where = Home(folder=tmp_path, environment={"CAMPAIGN_WORKER_USERNAME": "", "CAMPAIGN_WORKER_PASSWORD": ""})
-    where.config.write_text("rules: rules\n", encoding="utf-8")
-    where.rule(PAUSE)
-    assert where.json("writes") == []
-    assert where.log() == []
-    assert where.json("status")["running"] is False
-    assert not (tmp_path / "worker.db").exists()
-
-
-def test_what_waits_for_approval_is_let_go_or_dropped_by_a_person(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.config.open("a", encoding="utf-8") as config:
-            config.write("mode: approve\n")
-        with where.worker() as running:
-            cancelled(box, "e3")
-            cancelled(box, "e5")
-            until(lambda: [one["state"] for one in where.writes()] == ["waiting", "waiting"], "both wait")
-            where.call("approve", "1", "--because", "it is true")
-            where.call("reject", "2", "--because", "it is not")
-            until(lambda: [one["state"] for one in where.writes()] == ["confirmed", "cancelled"], "as decided")
-            where.call("approve", "2", check=1)
-            where.call("approve", check=2)
-            assert running.stop() == 0
-        assert len(box.effects()) == 1
-        assert [one["by"] == "worker" for one in where.log() if one["kind"] == "approved"] == [False]
-
-
-def test_nothing_is_sent_once_halt_has_returned(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.worker() as running:
-            until(lambda: where.json("status")["partners"], "it watches")
-            where.call("halt", "--because", "let me look")
-            cancelled(box, "e3")
-            until(lambda: [one["held_by"] for one in where.writes()] == ["halt"], "the write is held, and says so")
-            assert box.get("books")["writes_sent"] == 0
-            where.call("resume", "--because", "looked")
-            until(lambda: settled(where), "it goes on")
-            where.call("resume", "--because", "again", check=1)
-            assert running.stop() == 0

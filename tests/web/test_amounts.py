@@ -149,23 +149,6 @@ def test_somebody_approves_up_to_an_amount_and_nothing_of_what_goes_beyond(
     assert planned == ([] if status == 403 else sorted(numbers))
 
 
-def test_the_commands_say_it_in_the_same_words(waits: Scene) -> None:
-    config = waits.folder / "config.yaml"
-    rows = json.loads(call("writes", "--state", "waiting", "--format", "json", config=config).out)
-    assert [(row["event"], row["spends"], row["amount"]) for row in rows] == [
-        ("e1", "spends 500 EUR", 500.0),
-        ("e2", "spends 250.5 EUR", 250.5),
-        ("e3", NO_AMOUNT, None),
-        ("e4", "", None),
-    ]
-    assert call("approve", "1", "2", "4", config=config).err.splitlines() == [
-        "these 3 writes spend: 750.5 EUR in all",
-        f"write 1: waiting -> planned: boost {FIRST}; spends 500 EUR",
-        f"write 2: waiting -> planned: boost {SECOND}; spends 250.5 EUR",
-        "write 4: waiting -> planned: pause RUNNING -> PAUSED",
-    ]
-
-
 def test_plan_says_it_of_what_waits(waits: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "500")
     config = waits.folder / "config.yaml"

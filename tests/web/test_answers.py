@@ -181,6 +181,8 @@ def test_a_ledger_that_could_not_be_started_on_again_is_said_to_be_one(own: Scen
 def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: Scene) -> None:
     text = get(shown, "/event?event=summer-night").text
     assert "Summer Night, partner-id-one" in text
+    facts = text[text.index("Facts, as they were read last") : text.index("History")]
+    assert re.search(r"<dt>client_campaign_status</dt><dd>PAUSED</dd>", facts)
     whys = text[text.index("Why each rule did or did not fire") :]
     rules = re.findall(r'<h3><a class="id" href="/rule\?rule=([\w-]+)">', whys)
     assert rules == ["pause-cancelled", "boost-drafts", "hide-archived"], "the one that fired comes first"

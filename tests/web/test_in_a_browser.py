@@ -268,14 +268,3 @@ def test_times_are_the_readers_own(browser: Browser, shown: Scene) -> None:
     with looking(browser, shown, at, java_script_enabled=False) as page:
         assert page.locator("table.log time").first.inner_text().startswith("2026-03-01 12:00:1")
         expect(page.get_by_text("times are UTC")).to_be_visible()
-
-
-def test_an_event_is_found_in_the_list_and_shows_its_facts(browser: Browser, shown: Scene) -> None:
-    with looking(browser, shown, "/events") as page:
-        page.get_by_label("client_campaign_status").select_option("PAUSED")
-        page.locator("select[name=status]").select_option("cancelled")
-        page.get_by_role("button", name="Show").click()
-        expect(page.locator("tbody tr")).to_have_count(1)
-        page.get_by_role("link", name="summer-night").click()
-        fact = page.locator(".fact").filter(has_text="client_campaign_status").first.inner_text()
-        assert "PAUSED" in fact

@@ -42,13 +42,6 @@ def manager(folder: Path) -> Iterator[tuple[str, list[str]]]:
         yield str(path), Heard()
 
 
-def test_a_service_manager_is_told_in_its_own_words(tmp_path: Path) -> None:
-    with manager(tmp_path) as (path, heard):
-        tell_supervisor("READY=1\nSTATUS=watching", {SOCKET_ENV: path})
-        assert "READY=1" in heard
-        assert "STATUS=watching" in heard
-
-
 def test_without_a_manager_or_with_one_that_is_gone_nothing_happens(tmp_path: Path) -> None:
     tell_supervisor("READY=1", {})
     tell_supervisor("READY=1", {SOCKET_ENV: str(tmp_path / "nobody")})

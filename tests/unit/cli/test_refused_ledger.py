@@ -192,13 +192,6 @@ def test_where_there_is_no_ledger_nothing_holds(tmp_path: Path, more: tuple[str,
     assert "--config names another config" in done.err
 
 
-def test_where_there_is_no_folder_for_the_ledger_nothing_holds(tmp_path: Path) -> None:
-    done = call("log", "--verify", config=settle_in(tmp_path, "ledger: sqlite:///var/worker.db\n"))
-
-    assert (done.code, done.out) == (1, "")
-    assert f"there is no folder {tmp_path / 'var'} for the ledger worker.db" in done.err
-
-
 def run_sql(config: Path, statement: str) -> None:
     """What somebody does who goes past the program."""
     with closing(sqlite3.connect(place_in(config.parent).file)) as connection, connection:

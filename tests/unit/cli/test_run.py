@@ -1,6 +1,7 @@
 """`run` at its start: what is said before the first look."""
 
 import json
+import os
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -56,7 +57,9 @@ def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(config: Path) -> N
     place_in(config.parent).mark.unlink()
     lost = call("run", "--for", "1ms", config=config)
 
-    assert (held.code, "is held by process" in held.err, "anew" in held.err) == (3, True, False), held.err
+    assert (held.code, f"is held by process {os.getpid()}" in held.err, "anew" in held.err) == (3, True, False), (
+        held.err
+    )
     assert (lost.code, "mark" in lost.err, "to begin anew" in lost.err) == (3, True, False), lost.err
 
 

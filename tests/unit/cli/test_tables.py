@@ -44,17 +44,6 @@ def test_the_demo_s_log_keeps_every_name_on_one_line(monkeypatch: pytest.MonkeyP
     assert len(lines) <= 8, "the words take few lines"
 
 
-def test_where_there_is_little_room_the_words_keep_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
-    names = ("seq", "at", "kind", "reason", "partner", "event", "rule", "write", "action", "why")
-    long: list[Json] = [4711, "2026-03-01T12:00:06.250Z", "needs_human", "no_evidence", "partner-id-harbour-hall"]
-
-    lines = printed(names, [[*long, "event-0815", "boost-on-new-clusters", 12, "boost", WHY]])
-
-    assert max(map(len, lines)) <= 110
-    assert any("event.status is 'cancelled';" in line for line in lines), lines
-
-
 def test_what_a_terminal_would_obey_is_not_printed() -> None:
     text = "\n".join(printed(("id", "why"), [["e1", "title is '\x1b[31mred\x07\x9b2J'"], ["[bold]e2[/bold]", "plain"]]))
 

@@ -300,21 +300,6 @@ def test_in_a_fleet_a_message_says_how_the_chains_end_that_it_tells_of(place: Pl
     assert message.body.endswith(f"\n\nThe log ends with {place.ledger.head()}, p:5:{'ab' * 32}.")
 
 
-def test_a_restart_repeats_nothing_and_loses_nothing(place: Place) -> None:
-    outbox = place.outbox()
-    place.lose(1)
-    place.look(outbox, 1)
-    place.look(outbox, GATHER_S)
-    place.look(outbox, 1)
-    place.lose(2)
-    place.look(outbox, 1)
-    again = place.outbox()
-    place.look(again, 1)
-    (message,) = place.look(again, GATHER_S)
-    assert "write 2" in message.body, "although the rule's group was quiet when the process ended"
-    assert "write 1" not in message.body
-
-
 def test_what_was_told_while_another_group_was_quiet_is_not_told_again_after_a_restart(place: Place) -> None:
     outbox = place.outbox()
     place.lose(1)
@@ -398,20 +383,6 @@ def test_what_was_heard_last_is_told_before_the_process_ends_or_after_the_next_s
     again = place.outbox()
     place.look(again, 1)
     assert len(place.look(again, GATHER_S)) == (0 if taking else 1)
-
-
-def test_a_channel_that_fails_harms_nothing_and_what_it_missed_comes_later(place: Place) -> None:
-    place.wire.taking = False
-    outbox = place.outbox()
-    place.lose(1)
-    place.look(outbox, 1)
-    place.look(outbox, GATHER_S)
-    assert place.taken == [False]
-    place.wire.taking = True
-    again = place.outbox()
-    place.look(again, 1)
-    (message,) = place.look(again, GATHER_S)
-    assert "write 1" in message.body
 
 
 @pytest.mark.parametrize(
