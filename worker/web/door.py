@@ -138,7 +138,7 @@ class Door:
                 if "view" not in visitor.may and scope["method"] != "POST":
                     refusal = _refused(403, f"{visitor.name} may not view this page: web in the config says so.")
                 elif scope["method"] == "POST" and visitor.how != "token" and not _own_origin(headers):
-                    refusal = _refused(403, "This form does not come from this page, so it is not taken.")
+                    refusal = _refused(403, "This form is not this page's own. A proxy must pass on Host as it is.")
         target = self._app if refusal is None else refusal
         await target(scope, receive, _guarded(send))
 
