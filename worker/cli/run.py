@@ -148,12 +148,17 @@ class Beside:
         return {}
 
     def note(self, message: str, **keys: object) -> None:
-        """Something worth knowing."""
+        """Something worth knowing, such as that what was cried out is over."""
         logger().info(message, **keys)
+        self._tell_on(message, keys)
 
     def alarm(self, message: str, **keys: object) -> None:
-        """Something that an operator should look at; who asked to be told is."""
+        """Something that an operator should look at."""
         logger().warning(message, **keys)
+        self._tell_on(message, keys)
+
+    def _tell_on(self, message: str, keys: Mapping[str, object]) -> None:
+        """Who asked to be told is."""
         if self._outbox is not None:
             self._outbox.alarm(message, keys)
 

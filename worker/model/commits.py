@@ -196,6 +196,7 @@ ALARMS: Mapping[str, str] = {
     "partners_unknown": "who the partners are could not be asked",
     "partner_denied": "the service refuses a partner",
     "partner_failing": "no look at a partner has got through for a minute",
+    "partner_well": "looks at a partner get through again",
     "retry_after_long": "the service asks to be left alone for longer than 15 minutes",
     "partner_lost": "a partner is gone from the sign-in",
     "partner_held": "a partner is not watched: it is the same as another, or may be",

@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.ledger.examples import ACME, NOW, become, fired, key, open_ledger, plan, planned
+from worker.cli.run import Beside
+from worker.config import read_config
 from worker.engine.operators import after_restore
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
@@ -42,7 +44,9 @@ from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import EventId, PartnerId, RuleId
 from worker.writes.intents import Wanted
 
-ASKED = frozenset({"needs_human", "surge", "halted", "cycle_failed", "ledger_restored", "notify"})
+ASKED = frozenset(
+    {"needs_human", "surge", "halted", "cycle_failed", "partner_failing", "partner_well", "ledger_restored", "notify"}
+)
 
 
 def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r", partner: str = "p") -> Note:
@@ -368,6 +372,17 @@ def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
     assert message.title == "campaign-worker: 1 cycle_failed, 1 notify"
     assert "e1: call the hall" in message.body
     assert "handed over" not in message.body
+
+
+def test_the_end_of_an_alarm_is_told_as_well(place: Place) -> None:
+    beside, outbox = Beside(read_config(place.folder / "config.yaml", "")), place.outbox()
+    beside._outbox = outbox
+    beside.alarm("partner_failing", partner="p", error="503")
+    beside.note("first_list", partner="p", pages=1, of_pages=2)
+    beside.note("partner_well", partner="p")
+    place.look(outbox, 1)
+    (message,) = place.look(outbox, GATHER_S)
+    assert message.title == "campaign-worker: 1 partner_failing, 1 partner_well"
 
 
 @pytest.mark.parametrize("taking", [True, False])
