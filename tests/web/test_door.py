@@ -197,6 +197,13 @@ def test_after_a_decision_the_browser_stays_here(client: httpx.Client, back: str
     assert (answer.status_code, answer.headers["location"]) == (303, sent_to), reason
 
 
+def test_what_was_decided_is_said_however_long_it_is(client: httpx.Client) -> None:
+    assert client.post("/act", data=form(client, what="halt", because="夏 " * 450)).status_code == 303
+    answer = client.post("/act", data=form(client, what="resume"))
+    assert len(answer.headers["set-cookie"]) < 2_500, "a browser drops what is longer, and a proxy the whole answer"
+    assert "Done: resumed: halt of every partner, every rule (夏 夏" in client.get("/").text
+
+
 def decide(found: Scene, what: str, **headers: str) -> int:
     """What the page says to a decision by a program, or by whoever comes along."""
     body = {"what": what, "id": "2", "because": "seen by the monitor"}

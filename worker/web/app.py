@@ -256,6 +256,8 @@ HERE = Path(__file__).parent
 BLANKS = "\n\t\u00a0\u2009\u202f\u3000"
 """Shown as they are, though not printable: those that titles in French, German or Japanese are written with."""
 SAID_COOKIE = "campaign_worker_said"
+SAID_MAX = 2_000
+"""Characters of what was decided, as a cookie has them: a browser drops one of more than 4,096, a proxy its answer."""
 FORM_BYTES_MAX = 64 * 1024
 FORM_WITHIN_S = 10.0
 READY_FOR_S = 1.0
@@ -393,7 +395,9 @@ class Site:
             status = 403 if isinstance(error, NotAllowed) else 400 if isinstance(error, UsageError) else 409
             return self._words(request, status, "Nothing was changed", f"{error}. {error.hint}".rstrip(" ."))
         answer = RedirectResponse(_back(form.one("back")), status_code=303)
-        _keep(request, answer, SAID_COOKIE, quote("; ".join(said).replace(" -> ", " → ")[:1500]))
+        words = quote("; ".join(said).replace(" -> ", " → "))
+        words = words if len(words) <= SAID_MAX else f"{words[:SAID_MAX].rpartition('%20')[0]}{quote(' …')}"
+        _keep(request, answer, SAID_COOKIE, words)
         return answer
 
     async def metrics(self, _request: Request) -> Response:
