@@ -169,11 +169,6 @@ class Digest:
         self._failures = 0
         self._again_at = float("-inf")
 
-    @property
-    def failing(self) -> bool:
-        """The last message could not be sent."""
-        return self._failures > 0
-
     def owed(self) -> list[list[Json]]:
         """What came and was not told yet, be it that its group is quiet for now."""
         return [[*key, group.count, *group.lines] for key, group in self._groups.items() if group.count]
@@ -262,7 +257,7 @@ class Subscriber:
 
 class Outbox:
     """Runs from `__enter__` to `__exit__`. ``place``: the ledger's file. ``seconds`` is a monotonic clock; ``told``
-    hears of each message that was sent, or was not: then the digest of its subscriber is failing."""
+    hears of each message: to whom by its key, of how many things, and whether it was taken."""
 
     def __init__(
         self,
@@ -271,7 +266,7 @@ class Outbox:
         ledger: LedgerReader,
         place: Path,
         seconds: Callable[[], float],
-        told: Callable[[Subscriber, Notice], None],
+        told: Callable[[str, int, bool], None],
         tells: Callable[[Mapping[str, Json]], bool] = lambda record: True,  # noqa: ARG005 - where one process tells all
     ) -> None:
         self._subscribers = subscribers
@@ -319,11 +314,9 @@ class Outbox:
         self._save()  # what was heard stands in no log
         for one, notice in due:
             ends = ", ".join(str(head) for chain, head in sorted(heads.items()) if chain in ("", *notice.partners))
-            if one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {ends}.")):
-                one.digest.sent(now)
-            else:
-                one.digest.failed(now)
-            self._told(one, notice)
+            taken = one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {ends}."))
+            (one.digest.sent if taken else one.digest.failed)(now)
+            self._told(one.key, notice.count, taken)
         self._save()
 
     def _run(self) -> None:

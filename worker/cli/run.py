@@ -25,7 +25,7 @@ from worker.engine.ports import CycleReport
 from worker.ledger.places import files_of, place_of
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.logs import configure, logger, tell
-from worker.messages import AppriseChannel, Notice, Outbox, Subscriber
+from worker.messages import AppriseChannel, Outbox, Subscriber
 from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
@@ -193,13 +193,12 @@ class Beside:
             tells=tells,
         )
 
-    def _sent(self, subscriber: Subscriber, notice: Notice) -> None:
-        taken = not subscriber.digest.failing
+    def _sent(self, to: str, things: int, taken: bool) -> None:  # noqa: FBT001 - what the outbox says
         self.meter.message(taken=taken)
         if taken:
-            logger().info("message_sent", to=subscriber.key, things=notice.count)
+            logger().info("message_sent", to=to, things=things)
         else:
-            logger().warning("message_not_sent", to=subscriber.key, things=notice.count)
+            logger().warning("message_not_sent", to=to, things=things)
 
 
 class Pulse:

@@ -125,8 +125,6 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request in, or answers it."""
-        if scope["type"] != "http":
-            return
         headers, keys = Headers(scope=scope), self._keys()
         refusal = self._refusal(scope, headers, keys)
         if refusal is None and scope["path"] not in OPEN_PATHS:
