@@ -234,7 +234,7 @@ async def test_no_answer_of_a_kept_connection_waits_until_its_head_has_been_ackn
     took = []
     async with (
         serving(Twin(demo_world()), clock=time.monotonic, sleep=anyio.sleep) as address,
-        httpx.AsyncClient(base_url=address.base_url, trust_env=False) as client,
+        httpx.AsyncClient(base_url=address.url("api"), trust_env=False) as client,
     ):
         for _ in range(30):
             began = time.monotonic()

@@ -39,7 +39,6 @@ from worker.rules.functions import (
     Value,
     combined,
     compare,
-    equal,
     item_of,
     member,
     negated,
@@ -283,7 +282,7 @@ def _compare(node: Node, bound: Bound) -> Closure:
     if name == "in":
         return _member(node, bound)
     if name in ("==", "!="):
-        return lambda run: equal(run, left(run), right(run)) is (name == "==")
+        return lambda run: run.equal(left(run), right(run)) is (name == "==")
     return lambda run: compare(name, left(run), right(run))
 
 

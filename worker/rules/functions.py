@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from worker.rules.cel import INT_MAX, INT_MIN
-from worker.rules.facts import Run
+from worker.rules.facts import NUMBERS, Run
 from worker.rules.registry import ANY, BOOL, DOUBLE, DURATION, INT, LIST, NUMERIC, STRING, TIMESTAMP, WORDS, Kind, Type
 from worker.rules.spelling import parse_duration
 
@@ -41,7 +41,6 @@ KIND_OF: Final[Mapping[type, Kind]] = {
     dict: "object",
 }
 _ORDERED: Final = frozenset({bool, int, float, str, datetime, timedelta})
-_NUMBERS: Final = frozenset({int, float})
 
 
 class CannotEvaluate(Exception):
@@ -56,26 +55,12 @@ def words_of(value: object) -> str:
 # --- comparing ---
 
 
-def equal(run: Run, left: Any, right: Any) -> bool:  # noqa: ANN401 - values, whose kinds are found out here
-    """Whether two values are the same: of one kind, or two numbers."""
-    kind, other = left.__class__, right.__class__
-    if kind is not other:
-        return kind in _NUMBERS and other in _NUMBERS and float(left) == float(right)
-    if kind is list:
-        run.spend(4 * len(left))
-        return len(left) == len(right) and all(equal(run, *pair) for pair in zip(left, right, strict=True))
-    if kind is dict:
-        run.spend(4 * len(left))
-        return left.keys() == right.keys() and all(equal(run, left[name], right[name]) for name in left)
-    return bool(left == right)
-
-
 def compare(name: str, left: Value, right: Value) -> bool:
     """How two values lie to one another."""
     kind, other = left.__class__, right.__class__
     if kind is other and kind in _ORDERED:
         return bool(COMPARED[name](left, right))
-    if kind in _NUMBERS and other in _NUMBERS:  # a whole number beside a double is one
+    if kind in NUMBERS and other in NUMBERS:  # a whole number beside a double is one
         return bool(COMPARED[name](float(left), float(right)))  # type: ignore[arg-type] # they are numbers
     raise CannotEvaluate(f"{words_of(left)} and {words_of(right)} have no order")
 
@@ -92,7 +77,7 @@ def member(run: Run, item: Value, container: Value) -> bool:
     """Whether a list has an item, or a record a field."""
     if isinstance(container, list):
         run.spend(len(container))
-        return any(equal(run, item, one) for one in container)
+        return any(run.equal(item, one) for one in container)
     if isinstance(container, dict):
         return isinstance(item, str) and item in container
     raise CannotEvaluate(f"'in' takes a list on its right, and this is {words_of(container)}")
@@ -104,7 +89,7 @@ def item_of(container: Value, key: Value) -> Value:
         if key not in container:
             raise CannotEvaluate(f"there is no field '{key}'")
         return container[key]
-    if isinstance(container, list) and key.__class__ in _NUMBERS:
+    if isinstance(container, list) and key.__class__ in NUMBERS:
         place = trunc(key) if isfinite(key) else -1  # type: ignore[arg-type] # a number, as was just asked
         if place != key or not 0 <= place < len(container):
             raise CannotEvaluate(f"a list of {len(container)} has no place {key}")
@@ -323,7 +308,7 @@ def _over(name: str, how: Callable[[list[float]], float]) -> Callable[..., Value
     def over(*values: Value) -> Value:
         numbers = values[0] if len(values) == 1 and isinstance(values[0], list) else values
         for one in numbers:
-            if one.__class__ not in _NUMBERS:
+            if one.__class__ not in NUMBERS:
                 raise CannotEvaluate(f"'{name}' takes numbers, and one of these is {words_of(one)}")
         if not numbers and how is not fsum:
             raise CannotEvaluate(f"'{name}' of an empty list is nothing")
