@@ -52,6 +52,7 @@ def test_a_text_that_is_no_condition_says_so(source: str, message: str) -> None:
         ("event.start_date_time - now < '3d'", "write duration('3d')"),
         ("event.start_date_time - now < 'soon'", "write duration('7d')"),
         ("event.start_date_time - now < 3", "write duration('7d')"),
+        ("event.start_date_time - 'x' < duration('7d')", "write timestamp('2026-01-31T00:00:00Z')"),
         ("adplatform.connected == 'true'", "write true or false without quotes"),
         ("event.city in {'x': 1}", ""),
         ("event.status == 5", "write the text in quotes: event.status == '5'"),

@@ -160,5 +160,10 @@ def test_a_file_with_another_ending_is_told(tmp_path: Path, name: str) -> None:
     assert [str(one) for one in lint(load(tmp_path), tmp_path)] == [f"{tmp_path / name}: warning: is not read"]
 
 
+def test_a_link_with_another_ending_that_leads_nowhere_is_no_file_that_somebody_meant(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").symlink_to("nowhere")
+    assert lint(load(tmp_path), tmp_path) == ()
+
+
 def test_the_starter_rules_have_no_warnings() -> None:
     assert lint(load(STARTER), STARTER) == ()
