@@ -444,7 +444,7 @@ _BLIND: tuple[Mutant, ...] = (
         applied=flaw(
             "worker.engine.changes:_with_own",
             (
-                ("landed = fact == watch.fact and name in value and value[name] == wanted.get(name, value[name])"),
+                "landed = fact == watch.fact and name in value and alike(value[name], wanted.get(name, value[name]))",
                 "landed = fact == watch.fact and name in value",
             ),
         ),
