@@ -347,11 +347,8 @@ def created_here(situation: Situation) -> No | None:
     drafts = [one.intent for one in situation.earlier if ACTIONS[one.intent.action].shown == "setup"]
     if not any(ACTIONS[one.action].creates for one in drafts):
         return None
-    by_order = sorted(drafts, key=lambda one: one.order)
-    made, draft = (
-        {name: value for one in by_order for name, value in one.wanted.items()},
-        record_of(situation.fact("setup")),
-    )
+    made = {name: value for one in sorted(drafts, key=lambda one: one.order) for name, value in one.wanted.items()}
+    draft = record_of(situation.fact("setup"))
     for name, wanted in made.items():
         if name in draft and not same_field(name, draft[name], wanted):
             why = f"the draft's {name} is {draft[name]!r}, not {wanted!r} as created: somebody changed it"

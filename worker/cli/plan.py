@@ -159,7 +159,7 @@ def _for_operator(row: Row) -> dict[str, Json]:
         "after": "; ".join(part for part in (row.wanted.does, row.wanted.spends) if part),
         "becomes": f"{known}{'sent' if row.request is not None else row.becomes}",
         "why": f"{held}{write.why}",
-        "requests": sum(asdict(row.cost).values()),
+        "requests": row.cost.whole,
     }
 
 
@@ -183,7 +183,7 @@ def _say(one: Rehearsed, rows: Sequence[Row], config: Config) -> None:
     source = "read just now" if age is None else "as the daemon saw them"
     if age is not None and age > timedelta(minutes=1):
         source += f" {duration_text(timedelta(minutes=age // timedelta(minutes=1)))} ago"
-    cost = sum(sum(asdict(row.cost).values()) for row in sent)
+    cost = sum(row.cost.whole for row in sent)
     in_all = f", in {counted(cost, 'request')}" if sent else ""
     events, writes = counted(one.report.events, "event"), counted(len(sent), "write")
     say(f"{one.partner}: {events} {source}; {writes} would be sent{in_all}")

@@ -88,7 +88,7 @@ def left_so(observation: Observation, fields: Iterable[tuple[str, str]], done: S
 
 def _left_so(observation: Observation, name: str, field: str, done: Sequence[Write]) -> bool:
     record = record_of(observation.get(FactKey(name=name)))
-    made = [_made(one)[field] for one in done if (name, field) in fields_of(one) and field in _made(one)]
+    made = [wants[field] for one in done if (name, field) in fields_of(one) and field in (wants := _made(one))]
     return not made or (field in record and any(same_field(field, record[field], one) for one in made))
 
 
@@ -321,12 +321,12 @@ def _settled(
 def _may_be_own(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]) -> bool:
     """Whether a change that this poll shows first may be what a firing that is over has made: its effect came after an
     operator had said so, or after nobody waited for it any more."""
-    written = {fact for step in view.rule.do for fact, _ in ACTIONS[step.action].written(step.params)}
-    return memory.episode > 0 and any(
-        watches[key].fact in written and value not in (memory.baselines[key].value, memory.pending.get(key))
-        for key, value in values.items()
-        if key in memory.baselines
-    )
+    if not memory.episode:
+        return False
+    known = memory.baselines.keys() & values.keys()
+    new = (key for key in known if values[key] not in (memory.baselines[key].value, memory.pending.get(key)))
+    news = {watches[key].fact for key in new}
+    return any(fact in news for step in view.rule.do for fact, _ in ACTIONS[step.action].written(step.params))
 
 
 def _with_own(view: RuleView, base: Json, value: Json, watch: Watch, sent: Sequence[Write]) -> Json:

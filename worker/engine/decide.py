@@ -242,13 +242,14 @@ class _Pass:
         if result.missed is not None:
             self._missed.setdefault((rule.id, result.missed), []).append(event)
         candidate, held = result.candidate, result.held
-        if candidate is not None or held is None:
-            try:
+        try:
+            if candidate is not None:
+                candidate = computed(candidate)
+            elif held is None and over is not None:  # computed from what is there now
                 seen = replace(view.scope, observation=self._poll.observations[event])
-                later = after_wait(replace(view, scope=seen), result.memory, over)
-                candidate = later if candidate is None else computed(candidate)
-            except NotComputable as error:
-                candidate, held = None, Hold(reason="fact_unknown", why=str(error))
+                candidate = after_wait(replace(view, scope=seen), result.memory, over)
+        except NotComputable as error:
+            candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:
             self._hold(view, result.memory, held)
         else:

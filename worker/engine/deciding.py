@@ -86,8 +86,8 @@ class Decider(EventByEvent):
         active, off = active_rules(rules, state.partner, state.products_off)
         screen = self._screen(rules, active)
         ours = replace(news.memory, **{name: getattr(before, name) for name in OURS})
-        set_back = before.listed_at is not None and now < before.listed_at
-        memory = looked_by(stamped_by(ours, now) if set_back else ours, [rule.id for rule in screen.rules], now)
+        ours = stamped_by(ours, now) if before.ahead_of(now) else ours
+        memory = looked_by(ours, [rule.id for rule in screen.rules], now)
         edits = asked_anew(memory, edits_of(rules, writes, state.memories, now), writes, now)
         reopen = reopened_by(edits, state.memories, partial(self._ledger.episode_writes, state.partner))
         edited = {one.write.id: one.change.after for one in edits}

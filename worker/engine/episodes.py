@@ -208,9 +208,10 @@ JUST_AFTER = timedelta(microseconds=1)
 def stamped_right(rule: Rule, memory: RuleMemory, now: datetime) -> RuleMemory:
     """The memory without a time later than the next one, of which a clock that was ahead has said that it was dealt
     with: none before it would come any more."""
-    coming = rule.at.next(now) if rule.at is not None and memory.at_time is not None else None
-    ahead = coming is not None and memory.at_time is not None and memory.at_time > coming
-    return replace(memory, at_time=rule.at.latest(now)) if rule.at is not None and ahead else memory
+    if rule.at is None or memory.at_time is None or memory.at_time <= now:
+        return memory
+    coming = rule.at.next(now)
+    return replace(memory, at_time=rule.at.latest(now)) if coming is not None and memory.at_time > coming else memory
 
 
 def due_now(rule: Rule, memory: RuleMemory, now: datetime) -> bool:

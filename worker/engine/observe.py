@@ -171,9 +171,7 @@ class Reader(EventByEvent):
         """What the whole list shows, and then the facts of the partner and of the events in sight."""
         in_sight = _taken_in(state, listing)
         news = self._news(state, poll, listing)
-        now = (
-            news.at
-        )  # one moment for both: a return that is later than the first poll after it would make a second one
+        now = news.at  # a return that is later than the first poll after it would make a second one
         memory, records = _replaced(state, news.memory, now)
         if listing.complete:
             memory, reset = _reset(state, memory, in_sight, now)
@@ -189,8 +187,7 @@ class Reader(EventByEvent):
                 state.list_whole(in_sight, now)
         else:
             state.last_error = listing.why
-        set_back = state.memory.listed_at is not None and now < state.memory.listed_at
-        state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at, set_back))
+        state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.memory.ahead_of(now)))
         store = _worth_storing(state.memory, memory)
         news = replace(news, memory=memory, records=tuple(records), store=store, in_sight=len(in_sight))
         stirred = state.stirred(in_sight, now)

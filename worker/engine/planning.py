@@ -354,10 +354,10 @@ def wait_over(view: RuleView) -> Write | None:
     return next((one for one in waits if one.held_until is None), None)
 
 
-def after_wait(view: RuleView, memory: RuleMemory, wait: Write | None) -> Candidate | None:
+def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds. Raises
     `NotComputable`."""
-    if wait is None or view.judgement.truth is not Truth.TRUE:
+    if view.judgement.truth is not Truth.TRUE:
         return None
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     scope = replace(view.scope, extra={**view.scope.extra, **context})

@@ -172,6 +172,11 @@ class Cost:
     write: int
     confirm: int
 
+    @property
+    def whole(self) -> int:
+        """All of them."""
+        return self.preflight + self.write + self.confirm
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -300,6 +300,10 @@ class PartnerMemory:
     away: Mapping[RuleId, datetime] = field(default_factory=dict)
     back: Mapping[RuleId, datetime] = field(default_factory=dict)
 
+    def ahead_of(self, now: datetime) -> bool:
+        """Whether the last complete listing is still to come: the clock was set back since."""
+        return self.listed_at is not None and now < self.listed_at
+
 
 # Memory, as JSON: what the model gains is stored with the next change, and has its default until then; what it lost is
 # passed over.

@@ -289,9 +289,8 @@ def taken(function: Function, argument: Node, found: Type, wanted: str) -> str:
     """What a function takes, where it is given something else."""
     if (function.name, found.kind) == ("contains", "list"):
         return "write x in list"
-    if function.many and argument.literal == "string":
-        return f"it takes {wanted}; how much a number has changed in a time is delta(statistics.tickets, '3d')"
-    return f"it takes {wanted}"
+    in_a_time = "; how much a number has changed in a time is delta(statistics.tickets, '3d')"
+    return f"it takes {wanted}{in_a_time if function.many and argument.literal == 'string' else ''}"
 
 
 def usage(function: Function) -> str:

@@ -63,8 +63,8 @@ def _to_the_letter(one: Json, other: Json) -> bool:
 def same_field(name: str, one: Json, other: Json) -> bool:
     """The same of a field or parameter of this name: budgets are compared in cents, also where one is spelled as a
     text."""
-    amounts = [cents(_number(value)) for value in (one, other)] if name in BUDGETS else [None]
-    return same(one, other) or (None not in amounts and amounts[0] == amounts[1])
+    amount = cents(_number(one)) if name in BUDGETS else None
+    return same(one, other) or (amount is not None and amount == cents(_number(other)))
 
 
 def alike(one: Json, other: Json) -> bool:
