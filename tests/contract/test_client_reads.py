@@ -222,6 +222,18 @@ def test_a_token_of_a_moment_ago_is_not_renewed_for_a_denial() -> None:
     assert len(world.asked("/auth")) == 1
 
 
+def test_a_list_that_a_young_token_has_opened_is_read_anew_when_the_token_ends() -> None:
+    """A poll that is denied is the last one for five minutes, so a token that was revoked is not taken for it."""
+    world = World()
+    world.on("/events/", page("e1"), answer(None, 401), page("e1"))
+
+    async def story() -> list[bool]:
+        return [(await last(world.service.listing(HALL))).complete for _ in range(2)]
+
+    assert world.clock.run(story()) == [True, True]
+    assert world.asked("/auth") == [0.0, 6.0], "with the repeat, which keeps the floor"
+
+
 def test_many_denied_at_once_share_one_new_sign_in() -> None:
     world = World()
     for number in range(4):

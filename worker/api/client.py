@@ -350,12 +350,13 @@ class ApiService:
         )
         if reply.ok:
             self._shut.pop((partner, kind), None)
-        if not reply.denied or reply.token is None or not self._auth.renewable(reply.token):
+        if not reply.denied or reply.token is None:
             return reply
         now, shut_at = self._clock.monotonic(), self._shut.get((partner, kind), float("-inf"))
         token, accepted_at = self._accepted.get(partner, (None, float("-inf")))
-        trusted = kind != LISTING and token is reply.token and now - accepted_at < TRUSTED_S
-        if trusted or now - shut_at < DENIED_AGAIN_S:
+        let_in = token is reply.token  # it has opened something: what it does not open now, another may
+        trusted = let_in and kind != LISTING and now - accepted_at < TRUSTED_S
+        if trusted or now - shut_at < DENIED_AGAIN_S or not (let_in or self._auth.renewable(reply.token)):
             return reply
         self._auth.refused(reply.token)
         reply = await self._gate.ask(partner, address, fetch, urgency=manner.urgency)
