@@ -457,7 +457,8 @@ def target_free(situation: Situation) -> No | None:
         return None
     for other in situation.on_target:
         if other.id != situation.write.id and not _may_overtake(situation.write, other):
-            return No(reason="target_busy", why=f"write {other.id} on the same target is {other.state}")
+            why = f"write {other.id} ({other.intent.action}) is {other.state}, and may change the same"
+            return No(reason="target_busy", why=why)
     return None
 
 

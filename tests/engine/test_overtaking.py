@@ -1,11 +1,19 @@
 """A pause is never held up by an unknown run, and has the last word whatever becomes of that run."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.worlds import PARTNER, Town, draft, happening, in_town, world
+from worker.sandbox.world import Happening
+
+
+def with_clusters(event: Happening, *tcs: str) -> Happening:
+    """The event, with clusters that a boost starts campaigns for."""
+    return replace(event, tc_run_id=7, clusters=tuple({"tc": tc, "tc_run_id": 7} for tc in tcs))
+
 
 RULES = """
 rules:
@@ -62,6 +70,29 @@ async def test_a_late_boost_runs_no_campaign_of_a_cancelled_event(
     if held:
         landed, paused = here.log("confirmed")[0], here.log("sending")[1]
         assert seconds_between(landed, paused) <= here.settings.interval.total_seconds(), "it goes at once"
+
+
+BOOSTED_BESIDE = """
+rules:
+  - {id: boost-drafts, when: "event.status == 'active' && setup.state == 'DRAFT'", do: [boost]}
+  - id: start-jazz
+    when: event.frontend_status == 'FLAGGED'
+    do: [{create_campaign: {tc: jazz, tc_run_id: 7}}]
+"""
+
+
+@in_town(world(with_clusters(draft("e1"), "jazz")), BOOSTED_BESIDE)
+async def test_no_campaign_is_created_beside_a_boost_that_may_still_start_it(here: Town) -> None:
+    """What a boost publishes starts a campaign for each cluster; one that is created beside it is a second one."""
+    here.fault("late_effect", "POST", "/boost$", status=429, after_s=15.0)
+    await here.until(lambda: here.states() == ["unknown"], "the boost is unknown")
+    here.set("e1", frontend_status="FLAGGED")
+    await here.run(120)
+    record = here.twin.world.at(PARTNER, "e1")
+    assert record is not None
+    assert [one["tc"] for one in record.campaigns] == ["jazz"], here.story()
+    assert here.states() == ["confirmed", "skipped"], here.story()
+    assert [one["reason"] for one in here.log("held")] == ["target_busy"], here.story()
 
 
 def seconds_between(first: dict[str, Any], then: dict[str, Any]) -> float:

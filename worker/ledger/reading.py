@@ -87,6 +87,7 @@ from worker.ledger.tables import (
     rule_sets,
     writes,
 )
+from worker.model.actions import ACTIONS
 from worker.model.commits import (
     DOINGS,
     Booking,
@@ -134,7 +135,9 @@ _CONFIRMED = ALL_WRITES.where(
     _W.target != literal_column("''"),
 )
 _HOLDING = _OF_EVENT.where(
-    _W.target == bindparam("of_target"), none_of(_W.state, HOLDS_NOTHING), _W.id != bindparam("but")
+    or_(_W.target == bindparam("of_target"), _W.action == bindparam("or_by")),
+    none_of(_W.state, HOLDS_NOTHING),
+    _W.id != bindparam("but"),
 )
 _REOPENED = select(_L.partner).where(_L.chain == bindparam("of"), _L.seq > bindparam("after"), _L.kind == "again")
 _FIRINGS = (
@@ -189,15 +192,15 @@ _MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     """What a limit may look at before ``write`` is recorded as sending at ``now``. Its own attempts count nowhere but
     among those of the last hour. Of one that only stops spending no limit is asked."""
-    key, target = write.key, write.intent.target
-    values: Values = {"of_partner": key.partner, "of_event": key.event, "of_target": target, "but": write.id}
-    holding = map(write_of, connection.execute(_HOLDING, values).mappings())
+    values: Values = {"of_partner": write.key.partner, "of_event": write.key.event, "but": write.id}
+    same = {**values, "of_target": write.intent.target, "or_by": ACTIONS[write.intent.action].also_by}
+    holding = map(write_of, connection.execute(_HOLDING, same).mappings())
     busy = tuple(one for one in holding if one.state in UNSETTLED)
     view = SendingView(halts=active_halts(connection, now), on_target=busy)
     if write.intent.stops:
         return view
     latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
-    sent = connection.execute(_SENT, {"of_partner": key.partner, "since": now - HOUR, "latest": latest})
+    sent = connection.execute(_SENT, {"of_partner": write.key.partner, "since": now - HOUR, "latest": latest})
     asked = {**values, "since": now - WEEK}
     money = (row for query in (_MONEY_OF_EVENT, _MONEY_SINCE) for row in connection.execute(query, asked).mappings())
     booked = tuple(Booking(**{**row, "rules": tuple(row["rules"])}) for row in money)

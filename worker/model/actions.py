@@ -95,6 +95,7 @@ class Action:
     ``null_is_so``: a null there means that there is nothing to do.
     ``items``: the writes that it makes, one after the other; ``unseen``: those of them that no read can show.
     ``creates``: it makes what is not there; whatever else is there then is somebody else's.
+    ``also_by``: the action whose effect may make the same: what it publishes starts campaigns (API section 3.2).
     ``each``: with ``each: added`` it makes one write for each item of the list that changed.
     ``in_order``: none goes before an older one on the same target, also where that one is held.
     ``needs``: states of the setup in which the service takes it; empty for any.
@@ -118,6 +119,7 @@ class Action:
     items: tuple[str, ...] = ("",)
     unseen: tuple[str, ...] = ()
     creates: bool = False
+    also_by: str = ""
     each: bool = False
     in_order: bool = False
     spends: Spends
@@ -363,6 +365,7 @@ _CLUSTERS = (
         extra_params=True,
         target="campaign:{tc}:{tc_run_id}",
         creates=True,
+        also_by="boost",
         each=True,
         spends="always",
         shown="campaign",
