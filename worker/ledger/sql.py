@@ -292,7 +292,7 @@ class SqlLedger(LedgerReader):
         if mark != self._mark or beside is None or beside.alone or beside.seq < mark.seq:
             write_mark(place, mark, anew=True)
             self._mark = mark
-        self._words_seen = end
+        self._words_seen, self._reached = end, replace(self._reached, seq=end.seq, hash=end.hash)
 
     def append_halt(
         self,

@@ -299,6 +299,19 @@ def test_nothing_is_decided_on_what_was_put_back_beneath_an_open_ledger(ledger: 
         assert other.execute("SELECT state FROM writes").fetchall() == [("planned",)]
 
 
+def test_nor_on_what_has_forgotten_an_operators_word_that_was_noticed(ledger: SqlLedger, tmp_path: Path) -> None:
+    """Found by a seeded world: a rule fired by an `again` that the ledger put back did not know."""
+    (write,) = planned(ledger)
+    ledger.backup(tmp_path / "backup.db")
+    with open_ledger(tmp_path) as other:
+        other.append_halt(because="x", by="ann", at=after(1))
+    ledger.mark_words()
+    put_back(tmp_path)
+
+    with pytest.raises(LedgerUnwritable, match="was restored or lost records"):
+        become(ledger, write, "skipped", after(3))
+
+
 def test_records_of_commands_in_between_keep_nobody_from_going_on(ledger: SqlLedger, tmp_path: Path) -> None:
     first, second = planned(ledger, plan(key(1)), plan(key(1, event="e2")))
     with open_ledger(tmp_path) as other:
