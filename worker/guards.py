@@ -295,10 +295,12 @@ def as_computed_from(situation: Situation) -> No | None:
     if now is None:
         return No(reason="target_unreadable", why=f"{own}: what the value is computed from cannot be read")
     since = max((one.intent.order for one in situation.earlier if one.waits), default=-1)
-    done = (one.intent for one in situation.earlier if one.intent.target == write.intent.target)
-    steps = [one.wanted for one in done if one.order > since]
-    expected = {name: value for wanted in (computed_from, *steps) for name, value in wanted.items()}
-    moved = [name for name in computed_from if not same_field(name, now[name], expected[name])]
+    done = [one.intent for one in situation.earlier if one.intent.target == write.intent.target]
+    done_since = [one for one in done if one.order > since]
+    left, later = ({name: value for one in steps for name, value in one.wanted.items()} for steps in (done, done_since))
+    expected = {**computed_from, **later}
+    stands = (expected, {**expected, **left})  # what a step before a wait has left counted as it was before that step
+    moved = [name for name in computed_from if not any(same_field(name, now[name], one[name]) for one in stands)]
     if not moved:
         return None
     said = ", ".join(f"{name} reads {now[name]!r}, computed from {expected[name]!r}" for name in moved)

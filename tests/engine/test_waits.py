@@ -291,11 +291,12 @@ RAISE = 'edit_cluster: {each: campaigns, budget: "=each.budget * 1.2"}'
     ("before", "after", "by_hand", "ends"),
     [
         (CREATE, EACH, None, {"rock": 50, "jazz": 50}),
-        (RAISE, RAISE, None, {"rock": 144}),
+        (RAISE, RAISE, None, {"rock": 120}),
+        (RAISE, RAISE.replace("1.2", "1.5"), None, {"rock": 150}),
         (RAISE, RAISE, 200, {"rock": 240}),
     ],
 )
-def test_what_comes_after_a_wait_is_computed_from_what_is_there_then(
+def test_what_comes_after_a_wait_is_computed_from_what_is_there_then_but_for_what_a_step_has_set(
     tmp_path: Path, before: str, after: str, by_hand: float | None, ends: dict[str, float]
 ) -> None:
     rock = {"tc": "rock", "tc_run_id": 7, "budget": 100}
@@ -314,3 +315,27 @@ def test_what_comes_after_a_wait_is_computed_from_what_is_there_then(
 
     place = replace(draft("e1"), published=True, tc_run_id=7, campaigns=(rock,))
     plays(script, tmp_path, world(place), of_clusters(before, "wait: 10m", after))
+
+
+DRAFT = 'update_draft: {total_budget: "=setup.total_budget * 1.2"}'
+
+
+@pytest.mark.parametrize(("by_hand", "ends"), [(None, 750), (700, 1050)])
+def test_a_value_of_the_draft_counts_from_what_stood_there_before_the_rules_own_step(
+    tmp_path: Path, by_hand: float | None, ends: float
+) -> None:
+    async def script(here: Town) -> None:
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+        await here.until(lambda: "confirmed" in here.states(), "the first step")
+        if by_hand is not None:
+            here.twin.change(
+                EventChange(event="e1", partner=PARTNER, setup={"total_budget": by_hand}), here.loop.time()
+            )
+        await here.run(900)
+        event = here.twin.world.at(PARTNER, "e1")
+        assert event is not None
+        assert event.setup is not None
+        assert event.setup["total_budget"] == ends, here.story()
+
+    plays(script, tmp_path, world(draft("e1")), of_clusters(DRAFT, "wait: 10m", DRAFT.replace("1.2", "1.5")))

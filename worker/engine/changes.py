@@ -76,6 +76,28 @@ def overlaid(
     return with_fields(observation, fields, context)
 
 
+def to_compute_from(judged: Observation, seen: Observation, rule: Rule, done: Sequence[Write]) -> Observation:
+    """What values after a wait are computed from: what the condition is ``judged`` by, but lists as they are ``seen``
+    now. A field of an item that still is what one of these writes made of it counts as before that write."""
+    lists = {name for step in rule.do for name, field in ACTIONS[step.action].written(step.params) if not field}
+    facts = {key: _as_before(fact, done) for key, fact in seen.facts.items() if key.name in lists}
+    return replace(judged, facts={**judged.facts, **facts})
+
+
+def _as_before(fact: Fact, done: Sequence[Write]) -> Fact:
+    if not isinstance(fact, Known) or not isinstance(fact.value, list):
+        return fact
+    items = list(fact.value)
+    for write in reversed(done):
+        before = write.before if write.sent and isinstance(write.before, Mapping) else {}
+        for index, item in enumerate(items):
+            if isinstance(item, dict) and named_so(write.intent, [item]):
+                made = {name: value for name, value in _made(write).items() if name in item and name in before}
+                left = {name: before[name] for name, value in made.items() if same_field(name, item[name], value)}
+                items[index] = {**item, **left}
+    return replace(fact, value=items)
+
+
 def undone_by_now(writes: Iterable[Write]) -> set[tuple[str, str]]:
     """Of a rule that undoes the one it comes after, ``write``: what it has put back stands no more."""
     return {(WRITE, "")} if any(one.undo for one in writes) else set()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from worker.engine.changes import Watched, change_facts, decide_change, overlaid, watch
+from worker.engine.changes import Watched, change_facts, decide_change, overlaid, to_compute_from, watch
 from worker.engine.episodes import (
     closed,
     decide_condition,
@@ -245,9 +245,8 @@ class _Pass:
         try:
             if candidate is not None:
                 candidate = computed(candidate)
-            elif held is None and over is not None:  # computed from what is there now
-                seen = replace(view.scope, observation=self._poll.observations[event])
-                candidate = after_wait(replace(view, scope=seen), result.memory, over)
+            elif held is None and over is not None:
+                candidate = after_wait(replace(view, scope=self._scope_after(view)), result.memory, over)
         except NotComputable as error:
             candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:
@@ -255,6 +254,13 @@ class _Pass:
         else:
             self._remember(view, result.memory)
         return candidate, result.ends
+
+    def _scope_after(self, view: RuleView) -> Scope:
+        """What the steps after a wait are computed from."""
+        rule, event, judged = view.rule, view.memory.event, view.scope.observation
+        done = self._poll.episode_writes(event, rule.id, view.memory.episode)
+        observation = to_compute_from(judged, self._poll.observations[event], rule, done)
+        return replace(view.scope, observation=observation)
 
     def _view(self, rule: Rule, event: EventId, writes: list[Write]) -> RuleView:
         """What the rule is given to look at, before its condition is judged."""
