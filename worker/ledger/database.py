@@ -273,11 +273,7 @@ def engine_of(connect: Callable[[], sqlite3.Connection]) -> Engine:
 def writing_store(place: LedgerPlace) -> SqliteStore:
     """For the file of a ledger that exists; a connection never makes one, or a deleted ledger would come back empty."""
     try:
-        first = _writable(place, mode="rw")
-        try:
-            anchor = _probed(_opener(place, "mode=rw"))
-        finally:
-            first.close()
+        anchor = _probed(lambda: _writable(place, mode="rw"))
     except sqlite3.Error as error:
         raise unwritable(f"the ledger {place.file}", error) from error
     return SqliteStore(engine_of(lambda: _writable(place, mode="rw")), place, anchor=anchor)
@@ -303,9 +299,8 @@ def reading_store(place: LedgerPlace) -> SqliteStore:
     half = torn(place)
     if half is not None:
         raise half
-    connect = _opener(place, "mode=ro")
     try:
-        _probed(connect).close()
+        return _probed_store(place, "mode=ro")
     except sqlite3.OperationalError as error:
         if code_of(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise unwritable(f"the ledger {place.file}", error) from error
@@ -316,7 +311,6 @@ def reading_store(place: LedgerPlace) -> SqliteStore:
         raise NotSafe(f"{place.file} is not a ledger: {error}", hint="check the path in `ledger:`") from error
     except UnicodeDecodeError as error:  # what SQLite complains of is itself no text
         raise damaged("its schema cannot be read", f"the ledger {place.file}") from error
-    return SqliteStore(engine_of(connect), place)
 
 
 def _begins_like_one(place: LedgerPlace) -> bool:
@@ -340,9 +334,7 @@ def _reading_without_shared_memory(place: LedgerPlace) -> SqliteStore:
         if place.wal.exists() and place.wal.stat().st_size > 0:
             why = f"the ledger {place.file} was not closed: some of it is in its -wal still, and cannot be read here"
             raise NotSafe(why, hint="copy both to a folder where this user may write, and name the copy in `ledger:`")
-        connect = _opener(place, "mode=ro&immutable=1")
-        _probed(connect).close()
-        return SqliteStore(engine_of(connect), place)
+        return _probed_store(place, "mode=ro&immutable=1")
     except (sqlite3.Error, OSError) as error:
         hint = "check that this user may read the file and its folder"
         raise NotSafe(f"the ledger {place.file} cannot be read: {error}", hint=hint) from error
@@ -369,6 +361,17 @@ def on_failure(close: Callable[[], object]) -> Iterator[None]:
     except BaseException:
         close()
         raise
+
+
+def _probed_store(place: LedgerPlace, query: str) -> SqliteStore:
+    """A store that keeps the connection through which the file was read. Raises what SQLite says."""
+    connect = _opener(place, query)
+    store = SqliteStore(engine_of(lambda: _probed(connect)), place)
+    try:
+        store.give_back(store.taken())
+    except DBAPIError as error:
+        raise error.orig or error from error
+    return store
 
 
 def _probed(connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
