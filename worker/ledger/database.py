@@ -15,6 +15,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -341,16 +342,8 @@ def _reading_without_shared_memory(place: LedgerPlace) -> SqliteStore:
 
 
 def _opener(place: LedgerPlace, query: str) -> Callable[[], sqlite3.Connection]:
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"{place.file.as_uri()}?{query}",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-
-    return connect
+    options: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False}
+    return partial(sqlite3.connect, f"{place.file.as_uri()}?{query}", uri=True, **options)
 
 
 @contextmanager
