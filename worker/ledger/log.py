@@ -149,7 +149,7 @@ FIELDS: tuple[str, ...] = (
 IN_A_FLEET = ("chain", "replica")
 """Fields that are empty in a ledger that one process writes."""
 JSON_FIELDS: tuple[str, ...] = ("request", "before", "response", "evidence", "facts")
-_OF_CHAIN = ("chain", "replica", "seq", "at", "prev", "hash")
+_SAID = tuple(name for name in FIELDS if name not in ("chain", "replica", "seq", "at", "prev", "hash"))
 OF_ALL = ""
 """The row of `partners` that is the ledger's own."""
 _P = partners.c
@@ -225,7 +225,7 @@ class Journal:
             self.added.append(record)
             end = self.end(record.partner)
             body = _body(record, end, self._replica)
-            now = replace(end, seq=end.seq + 1, hash=hash_of(body))
+            now = Head(seq=end.seq + 1, hash=hash_of(body), chain=end.chain)
             self.ends[end.chain] = now
             self._rows.append({**body, **{name: _text(body[name]) for name in JSON_FIELDS}, "hash": now.hash})
 
@@ -285,7 +285,7 @@ def _read(row: Row[tuple[object, ...]]) -> dict[str, Json]:
 
 def _body(record: Record, end: Head, replica: str) -> dict[str, Json]:
     """A record as it is hashed and printed after this end of a chain, but for its hash."""
-    said: dict[str, Json] = {name: _clean(getattr(record, name)) for name in FIELDS if name not in _OF_CHAIN}
+    said: dict[str, Json] = {name: _clean(getattr(record, name)) for name in _SAID}
     own: dict[str, Json] = {"chain": end.chain, "replica": replica, "seq": end.seq + 1, "prev": end.hash}
     return {**own, "at": millis_text(record.at), **said}
 

@@ -32,6 +32,7 @@ from sqlalchemy import (
     tuple_,
     type_coerce,
     union,
+    union_all,
 )
 
 from worker.ledger import tables
@@ -66,7 +67,7 @@ from worker.ledger.rows import (
     rule_memory_of,
     rules_that_looked,
     server_time,
-    write_of,
+    written,
 )
 from worker.ledger.tables import (
     Jsons,
@@ -122,7 +123,14 @@ _A, _H, _L, _M, _W = attempts.c, halts.c, action_log.c, rule_memory.c, writes.c
 # Statements that every poll or every write asks are made once: SQLAlchemy then knows them without looking at them anew.
 _PARTNER: BindParameter[str] = bindparam("of_partner")
 _EVENT: BindParameter[str] = bindparam("of_event")
-_PARTNER_MEMORY = select(partners.c.body).where(partners.c.partner == _PARTNER, partners.c.body.is_not(None))
+_PARTNER_BODY = select(partners.c.body).where(partners.c.partner == _PARTNER).scalar_subquery()
+_PARTNER_MEMORY = select(_PARTNER_BODY, select(meta.c.restored_at).scalar_subquery())
+_PARTNERS = union(
+    select(partners.c.partner).where(partners.c.body.is_not(None)), select(_M.partner), select(writes.c.partner)
+)
+_MEMORIES = select(_M.event, _M.rule, _M.body).where(_M.partner == _PARTNER).order_by(_M.event, _M.rule)
+_AFTER = tuple_(_M.event, _M.rule) > tuple_(bindparam("event"), bindparam("rule"))
+_MEMORIES_AFTER = _MEMORIES.where(_AFTER).limit(bindparam("most"))
 _OF_EVENT = ALL_WRITES.where(_W.partner == _PARTNER, _W.event == _EVENT)
 _WRITE = ALL_WRITES.where(_W.id == bindparam("this"))
 _PARTNERS_OPEN = OPEN_WRITES.where(_W.partner == _PARTNER)
@@ -139,13 +147,13 @@ _HOLDING = _OF_EVENT.where(
     none_of(_W.state, HOLDS_NOTHING),
     _W.id != bindparam("but"),
 )
-_REOPENED = select(_L.partner).where(_L.chain == bindparam("of"), _L.seq > bindparam("after"), _L.kind == "again")
-_FIRINGS = (
-    select(_L.rule, _L.event, type_coerce(_L.at, UtcTime))
-    .where(_L.partner == _PARTNER, _L.kind == literal_column("'fired'"), _L.at >= bindparam("since"))
-    .order_by(_L.id)
-)
+_SINCE = exists().where(_L.chain == partners.c.partner, _L.seq > bindparam("after"))
+_REOPENED = _SINCE.where(_L.kind == literal_column("'again'"), _L.partner == _PARTNER)
+_STANDING = select(partners.c.seq, _REOPENED).where(partners.c.partner == bindparam("of"))
 _WAIT = writes.alias("wait").c
+_FIRED = select(_L.rule, _L.event, type_coerce(_L.at, _A.at.type)).where(
+    _L.partner == _PARTNER, _L.kind == literal_column("'fired'"), _L.at >= bindparam("since_as_said")
+)
 _AFTER_WAITS = (
     select(_A.rule, _A.event, _A.at)
     .join(writes, _W.id == _A.write)
@@ -158,6 +166,7 @@ _AFTER_WAITS = (
         )
     )
 )
+_FIRINGS = union_all(_FIRED, _AFTER_WAITS)
 _DOINGS = (
     select(_L.seq, type_coerce(_L.at, UtcTime), _L.kind, _L.write, _L.reason, type_coerce(_L.facts, Jsons))
     .where(_L.partner == _PARTNER, _L.event == _EVENT, or_(*(_L.kind == kind for kind in DOINGS)))
@@ -180,13 +189,13 @@ _MONEY = (
     .join(writes, _W.id == _A.write)
     .where(_A.partner == _PARTNER, _A.amount.is_not(None), none_of(_A.outcome, WITHOUT_EFFECT))
     .where(_A.write != bindparam("but"))
-    .order_by(_A.at, _A.write, _A.attempt)
 )
 _ATTEMPT = select(_A.task_reads, _A.late_s).where(
     _A.write == bindparam("of_write"), _A.attempt == bindparam("of_attempt")
 )
-_MONEY_SINCE = _MONEY.where(_A.at >= bindparam("since"))
-_MONEY_OF_EVENT = _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
+_BOOKED = union_all(
+    _MONEY.where(_A.at >= bindparam("since")), _MONEY.where(_A.event == _EVENT, _A.at < bindparam("since"))
+).order_by("at", "write")
 
 
 def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
@@ -194,15 +203,13 @@ def view_of(connection: Connection, write: Write, now: datetime) -> SendingView:
     among those of the last hour. Of one that only stops spending no limit is asked."""
     values: Values = {"of_partner": write.key.partner, "of_event": write.key.event, "but": write.id}
     same = {**values, "of_target": write.intent.target, "or_by": ACTIONS[write.intent.action].also_by}
-    holding = map(write_of, connection.execute(_HOLDING, same).mappings())
-    busy = tuple(one for one in holding if one.state in UNSETTLED)
+    busy = tuple(one for one in written(connection, _HOLDING, same) if one.state in UNSETTLED)
     view = SendingView(halts=active_halts(connection, now), on_target=busy)
     if write.intent.stops:
         return view
     latest = now + HOUR  # what is stamped further ahead was stamped by a clock that was wrong
     sent = connection.execute(_SENT, {"of_partner": write.key.partner, "since": now - HOUR, "latest": latest})
-    asked = {**values, "since": now - WEEK}
-    money = (row for query in (_MONEY_OF_EVENT, _MONEY_SINCE) for row in connection.execute(query, asked).mappings())
+    money = connection.execute(_BOOKED, {**values, "since": now - WEEK}).mappings()
     booked = tuple(Booking(**{**row, "rules": tuple(row["rules"])}) for row in money)
     return replace(view, sent_last_hour=tuple(sent.scalars()), booked=booked)
 
@@ -253,10 +260,9 @@ class LedgerReader:
 
     def partner_memory(self, partner: PartnerId) -> PartnerMemory | None:
         """Memory of a partner. After a restored ledger was accepted, even an unknown partner's says so."""
-        found = self._store.rows(_PARTNER_MEMORY, {"of_partner": partner})
-        if found:
-            return partner_memory_of(found[0].body)
-        restored = self.restored_at()
+        ((body, restored),) = self._store.rows(_PARTNER_MEMORY, {"of_partner": partner})
+        if body is not None:
+            return partner_memory_of(body)
         return None if restored is None else PartnerMemory(partner=partner, restored_at=restored)
 
     def restored_at(self) -> datetime | None:
@@ -265,17 +271,15 @@ class LedgerReader:
 
     def rule_memories(self, partner: PartnerId, event: EventId | None = None) -> tuple[RuleMemory, ...]:
         """Memory of every (event, rule) of a partner, or of one event, in their order."""
-        query = select(_M.body).where(_M.partner == partner).order_by(_M.event, _M.rule)
-        found = self._store.rows(query if event is None else query.where(_M.event == event))
-        return tuple(rule_memory_of(body) for (body,) in found)
+        query = _MEMORIES if event is None else _MEMORIES.where(_M.event == event)
+        return tuple(rule_memory_of(row.body) for row in self._store.rows(query, {"of_partner": partner}))
 
     def all_rule_memories(self, partner: PartnerId) -> Iterator[RuleMemory]:
         """Memory of every (event, rule) of a partner, in their order, a page at a time: there may be very many."""
-        query = select(_M.event, _M.rule, _M.body).where(_M.partner == partner).order_by(_M.event, _M.rule)
         event, rule = "", ""
         while True:
-            page = query.where(tuple_(_M.event, _M.rule) > tuple_(event, rule)).limit(PAGE_MEMORIES)
-            rows = self._store.rows(page)
+            asked = {"of_partner": partner, "event": event, "rule": rule, "most": PAGE_MEMORIES}
+            rows = self._store.rows(_MEMORIES_AFTER, asked)
             yield from (rule_memory_of(row.body) for row in rows)
             if len(rows) < PAGE_MEMORIES:
                 return
@@ -370,9 +374,8 @@ class LedgerReader:
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """Firings since a time, from the log itself; and what was sent since of steps that came after a wait."""
-        found = self._store.rows(_FIRINGS, {"of_partner": partner, "since": millis_text(since)})
-        later = self._store.rows(_AFTER_WAITS, {"of_partner": partner, "since": since})
-        return [(RuleId(rule), EventId(event), at) for rule, event, at in (*found, *later)]
+        asked = {"of_partner": partner, "since": since, "since_as_said": millis_text(since)}
+        return [(RuleId(rule), EventId(event), at) for rule, event, at in self._store.rows(_FIRINGS, asked)]
 
     # the log
 
@@ -425,11 +428,9 @@ class LedgerReader:
         """What a decision about the partner begins with."""
         (chain,) = self._store.chains([partner])
         with self._store.reading() as connection:
-            seq = end_of_chain(connection, chain).seq
-            again = connection.execute(_REOPENED, {"of": chain, "after": after_seq}) if seq > after_seq else ()
-            reopened = partner in {owner for (owner,) in again}
-            writes = connection.execute(_PARTNERS_OPEN, {"of_partner": partner}).mappings()
-            return PartnerNow(seq, reopened, tuple(map(write_of, writes)))
+            asked = {"of": chain, "of_partner": partner, "after": after_seq}
+            seq, reopened = connection.execute(_STANDING, asked).first() or (0, False)
+            return PartnerNow(seq, reopened, written(connection, _PARTNERS_OPEN, {"of_partner": partner}))
 
     def doings(self, partner: PartnerId, event: EventId) -> Sequence[Doing]:
         """What tells who changed a field of the event, oldest first; see `worker.engine.derived`."""
@@ -495,9 +496,7 @@ class LedgerReader:
 
     def partners(self) -> tuple[PartnerId, ...]:
         """Every partner that the ledger remembers or that a write was ever planned for."""
-        remembered = select(partners.c.partner).where(partners.c.body.is_not(None))
-        query = union(remembered, select(rule_memory.c.partner), select(writes.c.partner))
-        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(query)))
+        return tuple(sorted(PartnerId(one) for (one,) in self._store.rows(_PARTNERS)))
 
     def partners_of(self, event: str) -> tuple[PartnerId, ...]:
         """Whose event this is: an id of one partner may be another one's too."""
@@ -589,7 +588,7 @@ class LedgerReader:
 
     def _writes(self, query: Select[tuple[object, ...]], values: Values | None = None) -> tuple[Write, ...]:
         with self._store.reading() as connection:
-            return tuple(map(write_of, connection.execute(query, values).mappings()))
+            return written(connection, query, values)
 
 
 def together(replicas: Sequence[SeenReplica], owned: Iterable[Owned]) -> dict[str, Json]:

@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 from sqlalchemy import (
     Connection,
     CursorResult,
+    Executable,
     Integer,
     Row,
     RowMapping,
@@ -82,7 +83,9 @@ def rules_that_looked(connection: Connection) -> set[str]:
     return {rule for body in bodies for rule in body.get("rules", ())}
 
 
-_SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule", where="episode")
+_SAVE_MEMORY = upsert(rule_memory, "partner", "event", "rule", where="episode").execution_options(
+    preserve_rowcount=True
+)
 _SAVE_PARTNER = upsert(partners, "partner", changed=("body",))
 
 
@@ -92,8 +95,7 @@ def save_memories(connection: Connection, memories: Sequence[RuleMemory]) -> Non
         {"partner": one.partner, "event": one.event, "rule": one.rule, "episode": one.episode, "body": body_of(one)}
         for one in memories
     ]
-    asked = connection.execution_options(preserve_rowcount=True)
-    if not rows or cast("CursorResult[Any]", asked.execute(_SAVE_MEMORY, rows)).rowcount == len(rows):
+    if not rows or cast("CursorResult[Any]", connection.execute(_SAVE_MEMORY, rows)).rowcount == len(rows):
         return
     m = rule_memory.c
     query = select(m.partner, m.event, m.rule, m.episode).where(m.partner.in_({one.partner for one in memories}))
@@ -172,6 +174,11 @@ def write_of(at: RowMapping) -> Write:
         intent=Intent(**{name: at[name] for name in INTENT}),
         **{**life, "rules": tuple(life["rules"])},
     )
+
+
+def written(connection: Connection, query: Executable, values: Mapping[str, object] | None = None) -> tuple[Write, ...]:
+    """The writes that a query narrowed from `ALL_WRITES` finds."""
+    return tuple(write_of(row._mapping) for row in connection.execute(query, values).all())  # noqa: SLF001 - SQLAlchemy's
 
 
 def _aim(write: Write) -> tuple[str, str]:
@@ -371,6 +378,12 @@ EVENT_FACT = FactKey(name="event").text
 _SAVE_OBSERVED = upsert(observed, "partner", "event", "fact", changed=("params", "at", "body", "title"))
 _ADD_CHANGE = insert(observations)
 FACTS_BEGIN = select(func.min(_C.at)).where(_C.partner == bindparam("of_partner"))
+_OBSERVED = select(observed).where(_O.partner == bindparam("of_partner")).order_by(_O.event, _O.fact)
+_FORGET = delete(observations).where(
+    _C.id.in_(
+        select(_C.id).where(_C.partner == bindparam("of_partner"), _C.at < bindparam("before")).limit(bindparam("most"))
+    )
+)
 _LOOKED_AT = (
     update(observed)
     .where(_O.partner == bindparam("of_partner"), _O.event == bindparam("of_event"), _O.fact == EVENT_FACT)
@@ -388,18 +401,15 @@ def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
         rows = [{"of_partner": seen.partner, "of_event": event, "looked": at} for event in seen.looked_at]
         connection.execute(_LOOKED_AT, rows)
     if seen.forget is not None:
-        old = select(_C.id).where(_C.partner == seen.partner, _C.at < seen.forget).limit(FORGET_AT_ONCE)
-        connection.execute(delete(observations).where(_C.id.in_(old)))
+        connection.execute(_FORGET, {"of_partner": seen.partner, "before": seen.forget, "most": FORGET_AT_ONCE})
 
 
 def load_observed(
     connection: Connection, partner: PartnerId, events: Collection[EventId] | None
 ) -> tuple[Observed, ...]:
     """Every fact of the partner, or of these events and the partner as a whole, as it was seen last."""
-    query = select(observed).where(_O.partner == partner).order_by(_O.event, _O.fact)
-    if events is not None:
-        query = query.where(_O.event.in_(["", *events]))
-    return tuple(map(_observed, connection.execute(query)))
+    query = _OBSERVED if events is None else _OBSERVED.where(_O.event.in_(["", *events]))
+    return tuple(map(_observed, connection.execute(query, {"of_partner": partner})))
 
 
 @readable

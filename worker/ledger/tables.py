@@ -28,6 +28,7 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     and_,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
@@ -144,8 +145,9 @@ class Jsons(TypeDecorator[Json]):
 
 
 def none_of(column: ColumnElement[str], words: Iterable[str]) -> ColumnElement[bool]:
-    """The column is none of these. As comparisons: a list of values SQLAlchemy would spell anew at each use."""
-    return and_(*(column != word for word in sorted(words)))
+    """The column is none of these words of ours. As comparisons: a list of values SQLAlchemy would spell anew at each
+    use."""
+    return and_(*(column != literal_column(f"'{word}'") for word in sorted(words)))
 
 
 def upsert(table: Table, *keys: str, changed: Sequence[str] = (), where: str = "") -> Insert:

@@ -28,7 +28,7 @@ from worker.ledger.rows import (
     rule_memory_of,
     save_memories,
     save_partner,
-    write_of,
+    written,
 )
 from worker.ledger.sql import create, make_move, new_id, stored_revision
 from worker.ledger.tables import (
@@ -151,8 +151,8 @@ def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update
         if store.place is None and connection.execute(select(meta.c.refused)).scalar() is None:
             _require_nobody(connection, store.name)
         journal.add([record])
-        for row in connection.execute(ALL_WRITES.where(none_of(writes.c.state, FINAL))).mappings().all():
-            move = restored(write_of(row))
+        for write in written(connection, ALL_WRITES.where(none_of(writes.c.state, FINAL))):
+            move = restored(write)
             make_move(connection, journal, move)
             needs_human.append(move.after.id)
         memories = _forget(connection)
