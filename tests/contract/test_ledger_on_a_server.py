@@ -13,7 +13,20 @@ import pytest
 
 from tests.contract.link import Link
 from tests.contract.postgres import Server
-from tests.unit.ledger.examples import ACME, NOW, after, become, fired, moved, no_brake, plan, planned, to_sending
+from tests.unit.ledger.examples import (
+    ACME,
+    NOW,
+    after,
+    become,
+    fired,
+    intent,
+    key,
+    moved,
+    no_brake,
+    plan,
+    planned,
+    to_sending,
+)
 from worker.ledger import postgres as server_side
 from worker.ledger.log import recording, verified
 from worker.ledger.reading import open_reading
@@ -327,6 +340,10 @@ def test_text_that_no_database_holds_is_stored_without_it(postgres: Server) -> N
         (write,) = ledger.open_writes(ACME)
         ledger.apply(Commit(at=NOW, moves=(moved(write, "waiting", after(1), why="zero \0"),)))
         assert ledger.open_writes(ACME)[0].why == "zero \ufffd"
+        cluster = "campaign:a\0b:7"
+        planned(ledger, plan(key(2), intent("edit_cluster", target=cluster)))
+        (found,) = ledger.target_writes(ACME, write.key.event, cluster)
+        assert found.intent.target == "campaign:a\ufffdb:7", "found by the name that the service gives it"
 
 
 def test_a_server_that_starts_again_is_found_again(postgres: Server) -> None:

@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from worker.ledger.database import Store
-from worker.ledger.tables import action_log, millis_text, partners, upsert
+from worker.ledger.tables import action_log, millis_text, partners, storable, upsert
 from worker.model.commits import ChainBreak, LogFilter, Record
 from worker.model.errors import NotSafe
 from worker.model.exchange import Owner
@@ -309,13 +309,6 @@ def _clean(value: object) -> Json:
             return [_clean(item) for item in value]
         case _:
             raise TypeError(f"{type(value).__name__} is no JSON value")
-
-
-def storable(text: str) -> str:
-    """The text without what no file or no database could hold: half of a surrogate pair, a zero."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", errors="replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 NUMBERS = frozenset({"seq", "episode", "write", "attempt"})

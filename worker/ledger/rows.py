@@ -30,7 +30,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from worker.ledger.log import storable
 from worker.ledger.tables import (
     attempts,
     none_of,
@@ -152,7 +151,7 @@ _IF_UNMOVED = (
 
 def life_row(write: Write) -> dict[str, Any]:
     """The values of `LIFE`."""
-    return {**{name: getattr(write, name) for name in LIFE}, "why": storable(write.why)}
+    return {name: getattr(write, name) for name in LIFE}
 
 
 def write_row(write: Write) -> dict[str, Any]:
@@ -188,7 +187,7 @@ def _aim(write: Write) -> tuple[str, str]:
 
 def insert_plan(connection: Connection, plan: Plan, at: datetime, seq: int) -> Write:
     """Stores a new write and gives it its number. ``seq``: of the record that is to tell of it."""
-    write = replace(replace(plan, why=storable(plan.why)).write(0, at), changed_seq=seq)
+    write = replace(plan.write(0, at), changed_seq=seq)
     try:
         made = cast("CursorResult[Any]", connection.execute(_ADD_WRITE, write_row(write)))
     except IntegrityError as error:
@@ -471,7 +470,7 @@ def _title(one: Observed) -> str | None:
     if one.key.text != EVENT_FACT or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return None
     title = fact.value.get("title")
-    return storable(title) if isinstance(title, str) else None
+    return title if isinstance(title, str) else None
 
 
 @readable

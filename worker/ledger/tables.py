@@ -107,8 +107,26 @@ def json_of(stored: str) -> Json:
     return cast(Json, json.loads(stored))
 
 
-Words = Text().with_variant(Text(collation="C"), "postgresql")
-"""A text; sorted as Python sorts it, wherever it is kept."""
+def storable(text: str) -> str:
+    """The text without what no file or no database could hold: half of a surrogate pair, a zero."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", errors="replace").decode("utf-8").replace("\0", "\ufffd")
+
+
+_AS_PYTHON_SORTS = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+class Words(TypeDecorator[str]):
+    """A text, whatever a service sends in it; sorted as Python sorts it, wherever it is kept."""
+
+    impl = _AS_PYTHON_SORTS
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - for any
+        return None if value is None else storable(value)
+
+
 Number = BigInteger().with_variant(Integer, "sqlite")
 """A whole number of 64 bits, which SQLite calls an integer."""
 
@@ -121,7 +139,7 @@ def only_where(condition: str) -> dict[str, Any]:
 class UtcTime(TypeDecorator[datetime]):
     """A time with its zone."""
 
-    impl = Words
+    impl = _AS_PYTHON_SORTS
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - for any
@@ -134,7 +152,7 @@ class UtcTime(TypeDecorator[datetime]):
 class Jsons(TypeDecorator[Json]):
     """Any JSON value; what has none reads as null."""
 
-    impl = Words
+    impl = _AS_PYTHON_SORTS
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401, ARG002 - any JSON

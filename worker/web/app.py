@@ -36,7 +36,8 @@ from worker import __version__
 from worker.engine.explaining import STANDINGS
 from worker.engine.operators import NO_REASON
 from worker.engine.ports import unhealthy
-from worker.ledger.log import HASH_BEGIN_MIN, Head, csv_head, csv_lines, json_lines, storable
+from worker.ledger.log import HASH_BEGIN_MIN, Head, csv_head, csv_lines, json_lines
+from worker.ledger.tables import storable
 from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
