@@ -38,7 +38,17 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     """All warnings about a rule set; with its folder, also those about files and tests beside it."""
     found = list(loaded.warnings)
     for written in loaded.written:
-        for finder in (_constant, _percents, _sizes, _by_day_only, _zones, _own_writes, _costs, _parameters):
+        for finder in (
+            _constant,
+            _percents,
+            _sizes,
+            _by_day_only,
+            _zones,
+            _either_day,
+            _own_writes,
+            _costs,
+            _parameters,
+        ):
             found.extend(finder(written, registry))
     if folder is not None and folder.is_dir():
         found.extend(_other_endings(folder))
@@ -117,6 +127,17 @@ def _zones(written: Written, _registry: Registry) -> Iterator[Problem]:
         message = f"rule '{written.rule.id}': these hours are told by UTC"
         hint = "write timezone: Europe/Berlin, or timezone: UTC"
         yield _warning(written, message, code="zone", key="between", hint=hint)
+
+
+def _either_day(written: Written, _registry: Registry) -> Iterator[Problem]:
+    """As in every cron: a day of the month and one of the week are two times, not one that both are true of."""
+    if written.rule.at is None:
+        return
+    _, _, day, _, weekday = written.rule.at.source.split()
+    if not day.startswith("*") and not weekday.startswith("*"):
+        message = f"rule '{written.rule.id}': this comes on day {day} of the month, and on each {weekday} besides"
+        hint = "write * in the place of the one that is not meant; for a day that is both ask for one of them in `when`"
+        yield _warning(written, message, code="days", key="at", hint=hint)
 
 
 _NOT_SKIPPED = frozenset({"boost", "reset_setup", WAIT})

@@ -182,6 +182,16 @@ steps:
     )
 
 
+@pytest.mark.parametrize(
+    ("at", "warned"), [("0 8 1 * mon", 1), ("0 8 1 * *", 0), ("0 8 * * mon", 0), ("0 8 */2 * mon", 0)]
+)
+def test_a_day_of_the_month_beside_one_of_the_week_is_told_to_be_either(at: str, warned: int) -> None:
+    rule = f"{{id: r, at: '{at}', when: event.status == 'cancelled', do: [pause]}}"
+    found = [one for one in lint(read_rules({"r.yaml": f"rules: [{rule}]"})) if one.code == "days"]
+    assert len(found) == warned
+    assert all("on day 1 of the month, and on each mon besides" in one.message for one in found)
+
+
 @pytest.mark.parametrize(("do", "warned"), [("pause", False), ("run", True)])
 def test_hours_that_somebody_may_take_for_those_in_which_something_runs_are_told(do: str, warned: bool) -> None:
     found = lint(read_rules({"r.yaml": f"rules:\n  - {PAUSE.replace('[pause]', f'[{do}]')}\n"}))
