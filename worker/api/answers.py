@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-from worker.model.facts import EVENT_FIELDS, NO_GAPS, Field, FieldType, Json, UnknownCode, parts_of
+from worker.model.facts import EVENT_FIELDS, NO_GAPS, Field, FieldType, Json, UnknownCode, object_of, parts_of
 
 LONGEST_NUMBER = 300
 """Digits. A longer number is beyond what a double can hold, and every number is a double in conditions."""
@@ -89,9 +89,12 @@ def parsed(content: bytes) -> Json:
         value: Any = _DECODER.decode(content.decode("utf-8-sig"))
     except RecursionError:
         raise Malformed("the answer is nested too deeply") from None
+    except Malformed:
+        raise
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise Malformed("the answer is not JSON") from None
     except ValueError as error:
-        why = str(error) if isinstance(error, Malformed) else "the answer is not JSON"
-        raise Malformed(why) from None
+        raise Malformed(f"in the answer {error}") from None
     if _deeper(value, DEEPEST):
         raise Malformed("the answer is nested too deeply")
     if _SURROGATE_SPELLED.search(content):
@@ -263,13 +266,6 @@ _FITS: Mapping[FieldType, Callable[[Json], bool]] = {
 }
 
 
-def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Malformed("an object of the answer has one name twice")
-    return found
-
-
 def _no_constant(name: str) -> float:
     raise Malformed(f"the answer holds {name}, which is not JSON")
 
@@ -287,7 +283,9 @@ def _int(text: str) -> int:
     return int(text)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_float, parse_int=_int)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=object_of, parse_constant=_no_constant, parse_float=_float, parse_int=_int
+)
 
 
 def _deeper(value: Json, levels: int) -> bool:

@@ -28,7 +28,7 @@ from worker.ledger.tables import action_log, millis_text, partners, storable, up
 from worker.model.commits import ChainBreak, LogFilter, Record
 from worker.model.errors import NotSafe
 from worker.model.exchange import Owner
-from worker.model.facts import Json
+from worker.model.facts import Json, object_of
 
 # The hash chain of the action log, pure: each record's hash covers the record and the hash before it.
 #
@@ -362,17 +362,9 @@ def _json(text: str, otherwise: str) -> object:
     """A JSON value in which no name stands twice: the chain covers one of the two, and an operator may read the
     other. Raises `ValueError` that says so ``otherwise``."""
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=object_of)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{otherwise}: {error}") from error
-
-
-def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
-        raise ValueError(f"'{twice}' stands twice in one object")
-    return found
 
 
 def _known(value: object, where: str) -> dict[str, Json]:

@@ -52,6 +52,15 @@ Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", 
 Scalar: TypeAlias = str | int | float
 
 
+def object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """The object of JSON with these names, in which none stands twice: which of the two is meant is a guess."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
+        raise ValueError(f"{twice[:80]!r} stands twice in one object")
+    return found
+
+
 def number_of(value: object) -> int | float | None:
     """The number that a value is; a boolean is none."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
