@@ -421,6 +421,18 @@ def test_an_event_that_cannot_be_read_is_not_called_unknown_without_the_reason(
     assert f"{PARTNER}: the service answered 500" in called.err
 
 
+def test_a_plan_without_a_partners_list_is_no_plan_and_ends_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the others would do is told all the same."""
+    broken = Twin(world(happening("e1"), more=(tenant(OTHER, happening("e2", status="cancelled")),)))
+    path = Match(method="GET", path=r"events/?$", partner=PARTNER)
+    broken.faults.add(Fault(match=path, kind="answer_before", times=99, params={"status": 500}))
+    monkeypatch.setattr("worker.cli.wiring.embedded_sandbox", lambda clock: embedded_sandbox(clock, broken))
+    called = call("plan", "--format", "json", config=settle_in(tmp_path, rules=PAUSE))
+    assert called.code == 1
+    assert f"error: nothing is planned for {PARTNER}: the list was not read" in called.err
+    assert [one["event"] for one in called.json["writes"]] == ["e2"]
+
+
 def fell(here: Town) -> None:
     here.set("e1", capacity=300)
 

@@ -83,6 +83,10 @@ def plan(
         print_json({"source": source, "partners": _partners(found), "writes": [_row(row) for row in rows]})
     elif rows:
         print_table("plan", TABLE, ([row[name] for name in TABLE] for row in map(_for_operator, rows)))
+    unread = [one.partner for one in found if event is None and one.report.error is not None and not one.report.events]
+    if unread:
+        hint = "the reason stands above; plan again once the list can be read"
+        raise Unreachable(f"nothing is planned for {', '.join(unread)}: the list was not read", hint=hint)
 
 
 async def _rehearsed(
