@@ -5,6 +5,7 @@ of its own so that nothing can mistake it for "changed" or "cleared". What is *k
 without a draft has the setup ``{"state": "NONE"}``).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -56,7 +57,7 @@ def object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """The object of JSON with these names, in which none stands twice: which of the two is meant is a guess."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise ValueError(f"{twice[:80]!r} stands twice in one object")
     return found
 
