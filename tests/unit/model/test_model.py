@@ -33,6 +33,7 @@ from worker.model.facts import (
     Known,
     RuleId,
     WriteId,
+    object_of,
 )
 from worker.model.rules import Judgement, RuleSet, RuleStep, Scope, Truth, Watch
 from worker.model.writes import FINAL, State
@@ -331,3 +332,9 @@ def test_a_field_of_an_event_that_is_not_known_is_none() -> None:
         seen = EventSeen(partner=PARTNER, event=EVENT, fact=fact, since=NOW)
         assert seen.field("status") == status
         assert seen.field("title") is None
+
+
+def test_an_object_in_which_a_name_stands_twice_is_none() -> None:
+    assert object_of([("a", 1), ("b", 1)]) == {"a": 1, "b": 1}
+    with pytest.raises(ValueError, match="'b' stands twice in one object"):
+        object_of([("a", 1), ("b", 1), ("b", 2)])
