@@ -155,6 +155,15 @@ _ALL = (
         shown_by=(at("fleet", SENT, "connection lost, though it is there"),),
     ),
     Mutant(
+        name="no goodbye",
+        why="a replica that is told to end leaves its partners to its lease",
+        applied=several(
+            flaw(f"{FLEET}:Fleet.give_back", ("if not busy(one)]", 'if self._state != "stopping" and not busy(one)]')),
+            flaw(f"{FLEET}:Fleet.leave", ("self._membership.leave()", "pass")),
+        ),
+        shown_by=(Try(seed=30461190), Try(seed=30461798)),
+    ),
+    Mutant(
         name="given back in flight",
         why="a partner is given back while a request of it is under way",
         applied=flaw(f"{FLEET}:Fleet.give_back", ("if not busy(one)", "")),
