@@ -564,13 +564,16 @@ BEFORE_READING: tuple[Guard, ...] = (
 
 
 def waited(situation: Situation) -> No:
-    """So long after the step before was done, by whomever; what ends a wait is the next poll
-    (`worker.engine.planning`)."""
-    write = situation.write
-    ended = max((one.changed_at for one in situation.earlier if one.final), default=write.planned_at)
-    seconds = write.intent.params.get("value")
-    until = ended + timedelta(seconds=float(seconds) if isinstance(seconds, int | float) else 0.0)
-    return No(reason="wait", why=f"it waits since {ended:%Y-%m-%dT%H:%M:%S}Z", until=until)
+    """What ends a wait is the next poll (`worker.engine.planning`)."""
+    began, until = waits_from(situation.write, situation.earlier)
+    return No(reason="wait", why=f"it waits since {began:%Y-%m-%dT%H:%M:%S}Z", until=until)
+
+
+def waits_from(wait: Write, earlier: Iterable[Write]) -> tuple[datetime, datetime]:
+    """When a wait began, with the end of the step before, by whomever, and when it is over."""
+    began = max((one.changed_at for one in earlier if one.final), default=wait.planned_at)
+    seconds = wait.intent.params.get("value")
+    return began, began + timedelta(seconds=float(seconds) if isinstance(seconds, int | float) else 0.0)
 
 
 OF_WAITS: tuple[Guard, ...] = (sequence, waited)

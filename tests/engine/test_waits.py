@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -66,6 +67,28 @@ async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> Non
     await sleeps(here, 3 * DAY)
     await here.run(60)
     assert len(here.effects("set_client_campaign_status")) == 1
+
+
+@pytest.mark.parametrize(("then", "ends"), [("ask", "waiting"), ("reobserve", "waiting"), ("act", "confirmed")])
+def test_what_comes_after_a_wait_that_was_over_long_ago_asks_as_a_firing_does(
+    tmp_path: Path, then: Literal["ask", "reobserve", "act"], ends: str
+) -> None:
+    """Nobody looked for days after the wait had ended: what it runs now would be run at an odd hour."""
+
+    async def script(here: Town) -> None:
+        await here.run(30)
+        await sleeps(here, 5 * DAY)
+        await here.run(60)
+        run, told = here.writes()[2:]
+        assert (run.intent.action, run.state) == ("run", ends), here.story()
+        if ends == "waiting":
+            assert (run.reason, told.state) == ("gap", "planned"), here.story()
+            here.decide(approved)
+            await here.run(60)
+        assert here.states() == ["confirmed"] * 4, here.story()
+
+    settings = replace(QUICK.deciding, gap_then=then)
+    plays(script, tmp_path, world(happening("e1", category="tired")), REST, deciding=settings)
 
 
 HIDE = """

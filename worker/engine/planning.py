@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
-from worker.engine.views import ASKED, Candidate, DecidingSettings, PollView, RuleView, mode_of, reset_before
-from worker.guards import No
+from worker.engine.views import ASKED, Candidate, DecidingSettings, PollView, RuleView, approval, mode_of, reset_before
+from worker.guards import No, waits_from
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
@@ -355,10 +355,13 @@ def wait_over(view: RuleView) -> Write | None:
 
 
 def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | None:
-    """What comes after a wait that is over, to be planned like a firing, if the condition holds. Raises
-    `NotComputable`."""
+    """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
+    the wait was over long ago, and nobody could look. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
+    earlier = (one for one in view.episode_writes(wait.key.episode) if one.intent.order < wait.intent.order)
+    _, over_at = waits_from(wait, earlier)
+    late = view.now - over_at > view.settings.gap
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     scope = replace(view.scope, extra={**view.scope.extra, **context})
     context = {**context, AFTER_WAIT: True}
@@ -367,9 +370,10 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
         view=view,
         episode=wait.key.episode,
         reason="wait",
-        why=f"its wait is over; {view.judgement.why}",
+        why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
         fired=memory,
         dropped=memory,
+        forced=approval("gap" if late else None, view.settings),
         steps=_in_order(*plan_steps(view.rule, scope, context, wait.key.position), *undone),
         undone=records,
         wait=wait,
