@@ -361,7 +361,6 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
         return None
     earlier = (one for one in view.episode_writes(wait.key.episode) if one.intent.order < wait.intent.order)
     _, over_at = waits_from(wait, earlier)
-    late = view.now - over_at > view.settings.gap
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     scope = replace(view.scope, extra={**view.scope.extra, **context})
     context = {**context, AFTER_WAIT: True}
@@ -373,7 +372,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
         fired=memory,
         dropped=memory,
-        forced=approval("gap" if late else None, view.settings),
+        forced=approval("gap" if view.now - over_at > view.settings.gap else None, view.settings),
         steps=_in_order(*plan_steps(view.rule, scope, context, wait.key.position), *undone),
         undone=records,
         wait=wait,
