@@ -100,6 +100,14 @@ def test_a_campaign_on_the_second_page_is_not_created_again(tmp_path: Path) -> N
     assert end.sent == 0
 
 
+@pytest.mark.parametrize("other", ["jazz\u00e9 ", "jazze\u0301"], ids=["a blank", "an accent of its own"])
+def test_two_rules_that_spell_one_cluster_otherwise_start_one_campaign(tmp_path: Path, other: str) -> None:
+    rules = create("jazz\u00e9") + create(other).replace("rules:\n", "").replace("id: r", "id: s")
+    end = played(tmp_path, happening("e1"), rules, {}, seconds=60)
+    assert (end.states, end.reasons) == (["confirmed", "skipped"], ["read", "already_so"])
+    assert (end.sent, end.effects) == (1, 1)
+
+
 def test_a_campaign_that_was_started_in_secret_is_found_on_the_last_page(tmp_path: Path) -> None:
     end = played(tmp_path, with_campaigns("a", "b", "c", "d"), create(), PAGED, tells=ITEMS, fault=LOST, seconds=60)
     assert end.states == ["confirmed"]

@@ -163,8 +163,8 @@ def _call(target: str, params: Mapping[str, Json]) -> Wish:
 
 
 def target_of(row: Action, params: Mapping[str, Json]) -> str:
-    """What an action with these parameters writes to, within its event."""
-    return re.sub(r"\{(\w+)\}", lambda found: str(params.get(found[1], found[0])), row.target)
+    """What an action with these parameters writes to, within its event: one target, however its name is spelled."""
+    return re.sub(r"\{(\w+)\}", lambda found: plain(str(params.get(found[1], found[0]))), row.target)
 
 
 def members(params: Mapping[str, Json]) -> list[str]:
