@@ -8,7 +8,8 @@ from typing import Literal
 import pytest
 
 from tests.calling import call, settle_in
-from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, world
+from tests.engine.test_undo import undo
+from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, rule_set, world
 from worker.engine.operators import approved
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
@@ -338,6 +339,26 @@ def test_what_comes_after_a_wait_is_computed_from_what_is_there_then_but_for_wha
 
     place = replace(draft("e1"), published=True, tc_run_id=7, campaigns=(rock,))
     plays(script, tmp_path, world(place), of_clusters(before, "wait: 10m", after))
+
+
+@pytest.mark.parametrize("between", ["wait: 10m", "frontend_status: FLAGGED"])
+@in_town(
+    world(replace(draft("e1"), published=True, tc_run_id=7, campaigns=({"tc": "rock", "tc_run_id": 7, "budget": 100},)))
+)
+async def test_what_an_undo_has_put_back_no_later_step_of_the_firing_sets_again(here: Town, between: str) -> None:
+    first, then = (f"edit_cluster: {{tc: rock, tc_run_id: 7, budget: {budget}}}" for budget in (120, 150))
+    here.rules.current = rule_set(of_clusters(first, between, then, "pause"))
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states()[:1] == ["confirmed"], "the first step")
+    undo(here, 1)
+    await here.run(900)
+    event = here.twin.world.at(PARTNER, "e1")
+    assert event is not None
+    assert [one["budget"] for one in event.campaigns] == [100], here.story()
+    ends = {one.intent.action: (one.state, one.reason) for one in here.writes()[2:] if not one.undo}
+    assert ends["edit_cluster"] == ("skipped", "undo"), here.story()
+    assert ends["pause"] == ("confirmed", "read"), "what is about something else goes on"
 
 
 DRAFT = 'update_draft: {total_budget: "=setup.total_budget * 1.2"}'

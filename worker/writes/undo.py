@@ -162,13 +162,14 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
     return Undoing(put_back=chain.put_back(), kept=(*chain.kept, *kept))
 
 
-def put_back_by(write: Write, history: Iterable[Write]) -> Write | None:
+def put_back_by(write: Write, history: Sequence[Write]) -> Write | None:
     """The undo that is about to put a write back, or waits for approval; or, of a write of which no attempt counts, one
-    that was to, and was not rejected.
+    that was to, and was not rejected. An undo of what earlier steps of its firing wrote there is one of it, too.
 
     ``history``: every write of the target.
     """
-    undos = [one for one in history if write.id in one.undoes]
+    own = {one.id for one in history if _step(one)[:2] == _step(write)[:2] and one.key.position <= write.key.position}
+    undos = [one for one in history if not own.isdisjoint(one.undoes)]
     ended = [] if write.sent else [one for one in undos if one.final and one.state != "cancelled"]
     return next((one for one in undos if one.state in UNSENT or one in ended), None)
 
