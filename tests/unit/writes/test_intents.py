@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.builders import RULE, a_fact, a_rule, a_scope, a_step, an_intent
+from tests.builders import a_fact, a_rule, a_scope, a_step, an_intent
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.rules import RuleStep, Scope
@@ -142,12 +142,6 @@ def test_frontend_status_is_two_writes_in_order() -> None:
 # --- computed values -----------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_computed_plans_nothing() -> None:
-    rule = a_rule(a_step("pause"), a_computed_draft())
-    with pytest.raises(NotComputable, match=rf"rule {RULE}: create_draft.total_budget = =defaults .*not read yet"):
-        plan_steps(rule, a_scope(), {})
-
-
 def test_a_computed_value_makes_no_standing_wish() -> None:
     rule = a_rule(a_step("pause"), a_computed_draft())
     assert [wish.target for wish in wishes_of(rule)] == ["client_campaign_status"], "it differs by event"
@@ -161,23 +155,6 @@ def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
         wish_of("create_draft", {"goal": "ROAS", "total_budget": number}).text for number in (10**400, 10**400 + 1)
     ]
     assert len(set(large)) == 2
-
-
-@pytest.mark.parametrize(
-    ("action", "params", "stops"),
-    [
-        ("pause", {}, True),
-        ("run", {}, False),
-        ("optimisation", {"value": "OFF"}, True),
-        ("ad_optimisation", {"value": "OFF"}, True),
-        ("optimisation", {"value": "ON"}, False),
-        ("frontend_status", {"value": "CANCELLED"}, False),
-        ("boost", {}, False),
-        ("create_draft", {"goal": "ROAS"}, False),
-    ],
-)
-def test_which_wishes_only_stop_spending(action: str, params: Mapping[str, Json], stops: bool) -> None:
-    assert wish_of(action, params).stops is stops
 
 
 # --- amounts -------------------------------------------------------------------------------------------------------

@@ -96,16 +96,6 @@ def test_a_process_that_knows_nothing_of_a_write_trusts_only_reads_begun_now() -
     assert step.settling == Settling(ended=course.now_s)
 
 
-@pytest.mark.parametrize("state", ["unknown", "sending"])
-def test_restarts_and_time_alone_make_nothing_sendable(state: State) -> None:
-    course = Course(a_write(state=state), a_policy(settle=timedelta(0), evidence_within=timedelta(days=365)))
-    for _ in range(50):
-        course.restart().after(3600.0).look("not_there", ago=3600.0)
-        course.after(3600.0).look("cannot_tell")
-        assert course.state() == "unknown"
-        assert course.follows() != "send"
-
-
 # --- presence ------------------------------------------------------------------------------------------------------
 
 
@@ -233,17 +223,6 @@ def test_an_applied_write_that_several_processes_never_saw_goes_to_a_person(
         assert (course.write.reason, course.follows()) == ("no_evidence", "read")
 
 
-def test_an_applied_write_is_never_sent_again() -> None:
-    course = Course(a_write(), SHORT)
-    course.attempt(ACCEPTED)
-    for _ in range(100):
-        if course.write.final:
-            break
-        course.after(3.0).look("not_there")
-        assert course.follows() != "send"
-    assert course.state() == "unconfirmed"
-
-
 def test_a_failed_task_after_a_2xx_goes_to_a_person() -> None:
     course = Course(a_write())
     course.attempt(ACCEPTED)
@@ -261,13 +240,6 @@ def test_a_failed_task_proves_nothing_where_there_was_no_2xx(state: State) -> No
 
 
 # --- for a person, and still watched -------------------------------------------------------------------------------
-
-
-def test_absence_never_makes_a_write_sendable_that_is_before_a_person() -> None:
-    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0))
-    for _ in range(20):
-        course.after(3.0).look("not_there")
-        assert (course.state(), course.follows()) == ("needs_human", "read")
 
 
 def test_absence_that_is_proved_frees_the_target_of_what_is_before_a_person() -> None:

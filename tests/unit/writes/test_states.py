@@ -7,7 +7,6 @@ from typing import get_args
 import pytest
 
 from tests.builders import NOW, a_write
-from worker.model.commits import KINDS
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
 from worker.writes.life import MOVES, IllegalMove, hold, move, restored
 
@@ -34,28 +33,10 @@ def test_the_moves_from_a_state_are_those_of_the_contract(state: State) -> None:
     assert set(MOVES[state]) == CONTRACT.get(state, frozenset()) | beyond
 
 
-def test_what_goes_beyond_the_contract_does_not_repeat_it() -> None:
-    for (start, to), reason in BEYOND.items():
-        assert to not in CONTRACT[start], reason
-
-
-def test_every_state_has_its_row_and_its_kind_of_record() -> None:
-    assert set(MOVES) == set(STATES)
-    assert set(STATES) <= set(KINDS)
-
-
-def test_only_final_states_have_no_way_on() -> None:
-    assert {state for state in STATES if not MOVES[state]} == FINAL
-
-
 def test_the_groups_of_states_are_those_of_the_contract() -> None:
     assert set(FINAL) == {"confirmed", "unconfirmed", "rejected", "refused", "skipped", "shadowed", "cancelled"}
     assert set(UNSETTLED) == {"sending", "applied", "unknown", "needs_human"}, "these hold their target"
     assert set(UNSENT) == {"planned", "waiting"}
-
-
-def test_no_state_that_held_an_effect_leads_back_to_waiting() -> None:
-    assert [state for state in UNSETTLED if "waiting" in MOVES[state]] == []
 
 
 @pytest.mark.parametrize(("start", "to"), [(start, to) for start in STATES for to in STATES], ids=str)
