@@ -72,19 +72,6 @@ def in_world(**keys: float) -> Callable[[Callable[..., Any]], Any]:
     return virtually(make)
 
 
-@in_world(slow_s=2.0)
-async def test_the_floor_counts_from_the_last_answer(world: World) -> None:
-    await world.ask()
-    await world.ask()
-    assert world.times() == [0.0, 5.0], "two seconds for the answer, three for the floor"
-
-
-@in_world()
-async def test_other_resources_and_other_partners_have_floors_of_their_own(world: World) -> None:
-    await asyncio.gather(world.ask("/events/e1"), world.ask("/events/e2"), world.ask("/events/e1", partner=CLUB))
-    assert world.times() == [0.0, 0.0, 0.0]
-
-
 @in_world(slow_s=1.0)
 async def test_who_comes_while_a_request_is_under_way_shares_its_answer(world: World) -> None:
     first = asyncio.ensure_future(world.ask())
@@ -125,22 +112,6 @@ async def test_a_heavy_answer_is_shared_and_not_kept(world: World) -> None:
     both = await asyncio.gather(world.ask(), world.ask())
     assert [*both, await world.ask(max_age=timedelta(minutes=1))] == [1, 1, 2]
     assert world.times() == [0.0, 5.0], "the floor holds all the same"
-
-
-@pytest.mark.parametrize(
-    ("failures", "expected_s", "reason"),
-    [
-        (0, 3.0, "an answer: the floor"),
-        (1, 3.0, "the first failure is no reason to be slow"),
-        (2, 6.0, "the second doubles"),
-        (3, 10.0, "at most ten seconds"),
-        (99, 10.0, "whatever happens"),
-    ],
-)
-def test_a_resource_that_fails_waits_longer(failures: int, expected_s: float, reason: str) -> None:
-    asked: LastRequest[Told] = LastRequest(reply=None, began=0.0, ended=100.0, failures=failures)
-
-    assert floor_until(asked, FLOOR_S) == 100.0 + expected_s, reason
 
 
 def test_a_floor_beyond_ten_seconds_is_kept_by_failures_too() -> None:

@@ -49,13 +49,6 @@ def test_the_wait_after_a_429(
     assert pacing.pause(strikes, retry_after, chance).total_seconds() == pytest.approx(expected_s), reason
 
 
-def test_a_429_forbids_everything_until_its_wait_is_over() -> None:
-    pace = struck(pacing.fresh(300, 0.0), 10.0)
-
-    assert pacing.wait_s(pace, 10.0) == pytest.approx(7.5)
-    assert pacing.wait_s(pace, 17.5) == 0.0
-
-
 def test_a_429_soon_after_the_last_lowers_the_pace_by_a_third_down_to_a_floor() -> None:
     pace = replace(pacing.fresh(100, 0.0), used=100.0)
     seen = []
@@ -307,29 +300,6 @@ async def test_kept_places_do_not_leave_against_a_429_that_came_meanwhile(clock:
     assert not await places.take()
     await clock.sleep(30.0)
     assert await places.take(), "what is left of them is still kept"
-
-
-@with_pacer()
-async def test_someone_more_urgent_who_shares_a_place_brings_it_forward(clock: VirtualClock, pacer: Pacer) -> None:
-    order: list[str] = []
-    await used_up(clock, pacer)
-    first, second = pacer.queue(HALL, Urgency.FACT), pacer.queue(HALL, Urgency.FACT)
-    first.granted.add_done_callback(lambda _: order.append("first"))
-    second.granted.add_done_callback(lambda _: order.append("second"))
-    pacer.hurry(HALL, second, Urgency.EVIDENCE)
-    await asyncio.gather(pacer.granted(first), pacer.granted(second))
-    assert order == ["second", "first"]
-
-
-@with_pacer()
-async def test_one_partner_never_slows_another(clock: VirtualClock, pacer: Pacer) -> None:
-    pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=5))
-    waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))
-    await pacer.turn(CLUB, Urgency.FACT)
-    at = clock.monotonic()
-    await waiting
-    assert at == 0.0
-    assert clock.monotonic() == pytest.approx(300)
 
 
 @with_pacer()

@@ -7,7 +7,7 @@ from math import sqrt
 import pytest
 
 from worker.model.facts import EventId, FactKey
-from worker.reading.pacing import Want, choose, delays, expected_delay_s, facts_per_poll, poll_s
+from worker.reading.pacing import Want, choose, delays, expected_delay_s, facts_per_poll
 
 INTERVAL = timedelta(seconds=3)
 SETUP = FactKey(name="setup")
@@ -57,11 +57,6 @@ def test_no_more_than_there_is_room_for() -> None:
 )
 def test_the_reads_of_facts_in_one_look(per_minute: int, pages: int, expected: float, reason: str) -> None:
     assert facts_per_poll(per_minute, INTERVAL, pages) == pytest.approx(expected), reason
-
-
-def test_a_look_takes_longer_where_its_list_is_long() -> None:
-    assert poll_s(300, INTERVAL, 10) == 3.0
-    assert poll_s(60, INTERVAL, 95) == pytest.approx(95.0)
 
 
 def test_what_to_expect_of_a_list_and_its_facts() -> None:
