@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import ResetChange
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.start import SECOND_PARTNER
-
-HIDE = "/events/e1/setup_frontend_status?frontend_status=HIDDEN"
-SHOW = "/events/e1/setup_frontend_status?frontend_status=DEFAULT"
-STAMP = "/events/last_updated_on_fe/e1?status=RUNNING"
-
-
-def test_one_write_is_one_effect() -> None:
-    desk = Desk()
-    desk.pause("e1")
-
-    assert desk.service.books.summary() == {
-        "writes_sent": 1,
-        "effects": 1,
-        "repeated": 0,
-        "effects_by_target": {f"{desk.partner}/e1/client_campaign_status": 1},
-    }
 
 
 def test_the_same_write_twice_is_repeated_even_where_nothing_changed() -> None:
@@ -53,12 +39,63 @@ def test_a_write_that_took_no_effect_can_be_sent_again_without_harm() -> None:
     assert (summary["writes_sent"], summary["effects"], summary["repeated"]) == (2, 1, 0)
 
 
-def test_another_write_in_between_makes_it_no_repetition() -> None:
-    desk = Desk()
-    for value in ("PAUSED", "RUNNING", "PAUSED"):
-        desk.pause("e1", value)
+DRAFT = "/setup_processes/e2"
+SETUP = {"goal": "ROAS", "total_budget": 5}
+CLUSTER = {"eid": "e1", "tc": "families/weekend", "tc_run_id": 42, "budget": 3}
+FRONTEND = "/events/e1/setup_frontend_status?frontend_status="
+STAMP = "/events/last_updated_on_fe/e1?status=RUNNING"
+TITLE = "/events/e1?event_type=concert&partner_product=tickets&title=New"
+DO: Mapping[str, Callable[[Desk], object]] = {
+    "pause": lambda desk: desk.pause("e1"),
+    "run": lambda desk: desk.pause("e1", "RUNNING"),
+    "somebody renames it": lambda desk: desk.change("e1", set={"title": "renamed"}),
+    "somebody runs another": lambda desk: desk.change("e2", set={"client_campaign_status": "RUNNING"}),
+    "the week is over": lambda desk: desk.service.change(ResetChange(), desk.now_s),
+    "it is removed": lambda desk: desk.change("e1", remove=True),
+    "it is added": lambda desk: desk.change("e1", add=True),
+    "pause the draft": lambda desk: desk.pause("e2"),
+    "publish it": lambda desk: desk.status("POST", f"{DRAFT}/boost"),
+    "budget 5": lambda desk: desk.status("PUT", DRAFT, b'{"goal": "ROAS", "total_budget": 5}'),
+    "budget 5, spelled otherwise": lambda desk: desk.status(
+        "PUT", "/setup_processes/%652", b'{"total_budget":5,"goal":"ROAS"}'
+    ),
+    "budget 6": lambda desk: desk.status("PUT", DRAFT, {**SETUP, "total_budget": 6}),
+    "hide": lambda desk: desk.status("PUT", f"{FRONTEND}HIDDEN"),
+    "show": lambda desk: desk.status("PUT", f"{FRONTEND}DEFAULT"),
+    "stamp": lambda desk: desk.status("PUT", STAMP, host="cr"),
+    "edit a cluster": lambda desk: desk.status("POST", "/campaigns_setup", CLUSTER),
+    "reset the setup": lambda desk: desk.status("PUT", "/events/e1/reset_campaigns_setup"),
+    "draft": lambda desk: desk.status("POST", "/setup_processes/e1", SETUP),
+    "publish": lambda desk: desk.status("POST", "/setup_processes/e1/boost"),
+    "title": lambda desk: desk.status("PUT", TITLE, host="cr"),
+    "somebody puts the title back": lambda desk: desk.change("e1", by="person", set={"title": "Old"}),
+}
 
-    assert desk.repeated == 0
+
+@pytest.mark.parametrize(
+    ("story", "effects", "repeated", "reason"),
+    [
+        ("pause; run; pause", 3, 0, "another write of ours came between"),
+        ("pause; somebody renames it; somebody runs another; pause", 2, 1, "neither is a change of what was written"),
+        ("pause; the week is over; pause", 2, 0, "the weekly reset wipes the slate"),
+        ("pause; it is removed; it is added; pause", 2, 0, "an event that is added anew has no past"),
+        ("pause the draft; publish it; pause the draft", 3, 0, "a publish starts the campaigns"),
+        ("budget 5; budget 5, spelled otherwise", 2, 1, "another spelling of the same write is the same write"),
+        ("budget 5; budget 6; budget 5", 3, 0, "another body is another write"),
+        ("hide; stamp; show; stamp", 4, 0, "the stamp after each new frontend status is another one"),
+        ("hide; stamp; hide", 3, 1, "the stamp in between is no other status"),
+        ("hide; stamp; hide; stamp", 4, 2, "and is itself one too many"),
+        ("edit a cluster; reset the setup; draft; publish; edit a cluster", 5, 0, "what was reset is a new one"),
+        ("title; somebody puts the title back; title", 2, 0, "metadata is set again after somebody else"),
+    ],
+)
+def test_a_repetition_is_a_write_with_nothing_of_its_target_in_between(
+    story: str, effects: int, repeated: int, reason: str
+) -> None:
+    desk = Desk()
+    for step in story.split("; "):
+        DO[step](desk)
+    assert (len(desk.effects), desk.repeated) == (effects, repeated), reason
 
 
 @pytest.mark.parametrize("by", ["person", "world"])
@@ -72,25 +109,6 @@ def test_a_change_from_outside_in_between_makes_it_no_repetition(by: str) -> Non
     assert [(change.by, change.target) for change in desk.service.books.outside] == [(by, "client_campaign_status")]
 
 
-def test_a_change_of_something_else_excuses_nothing() -> None:
-    desk = Desk()
-    desk.pause("e1")
-    desk.change("e1", set={"title": "renamed"})
-    desk.change("e2", set={"client_campaign_status": "RUNNING"})
-    desk.pause("e1")
-
-    assert desk.repeated == 1
-
-
-def test_the_weekly_reset_wipes_the_slate() -> None:
-    desk = Desk()
-    desk.pause("e1")
-    desk.service.change(ResetChange(), desk.now_s)
-    desk.pause("e1")
-
-    assert desk.repeated == 0
-
-
 def test_the_same_event_id_of_another_partner_is_another_target() -> None:
     desk = Desk()
     desk.pause("e1")
@@ -99,64 +117,6 @@ def test_the_same_event_id_of_another_partner_is_another_target() -> None:
 
     assert desk.repeated == 0
     assert len(desk.service.books.summary()["effects_by_target"]) == 2  # type: ignore[arg-type]
-
-
-def test_another_spelling_of_the_same_write_is_the_same_write() -> None:
-    desk = Desk()
-    desk.change("e2", setup={"goal": "ROAS", "total_budget": 1})
-    desk.status("PUT", "/setup_processes/e2", b'{"goal": "ROAS", "total_budget": 5}')
-    desk.status("PUT", "/setup_processes/%652", b'{"total_budget":5,"goal":"ROAS"}')
-
-    assert desk.repeated == 1
-
-
-def test_another_body_is_another_write() -> None:
-    desk = Desk()
-    for budget in (5, 6, 5):
-        desk.status("PUT", "/setup_processes/e2", {"total_budget": budget})
-
-    assert desk.repeated == 0
-
-
-def test_the_stamp_after_each_new_frontend_status_is_no_repetition() -> None:
-    desk = Desk()
-    for first in (HIDE, SHOW):
-        desk.status("PUT", first)
-        desk.status("PUT", STAMP, host="cr")
-
-    assert desk.repeated == 0
-
-
-def test_a_frontend_status_hidden_twice_is_repeated_although_the_stamp_came_between() -> None:
-    desk = Desk()
-    desk.status("PUT", HIDE)
-    desk.status("PUT", STAMP, host="cr")
-    desk.status("PUT", HIDE)
-
-    assert desk.repeated == 1
-    desk.status("PUT", STAMP, host="cr")
-    assert desk.repeated == 2
-
-
-def test_a_publish_starts_the_campaigns_so_a_pause_after_it_is_a_new_one() -> None:
-    desk = Desk()
-    desk.pause("e2")
-    desk.status("POST", "/setup_processes/e2/boost")
-    desk.pause("e2")
-
-    assert desk.repeated == 0
-
-
-def test_an_edit_after_a_reset_of_the_setup_is_a_new_one() -> None:
-    desk = Desk()
-    body = {"eid": "e1", "tc": "families/weekend", "tc_run_id": 42, "budget": 3}
-    desk.status("POST", "/campaigns_setup", body)
-    desk.status("PUT", "/events/e1/reset_campaigns_setup")
-    desk.status("POST", "/setup_processes/e1", {"goal": "ROAS", "total_budget": 5})
-    desk.status("POST", "/setup_processes/e1/boost")
-    desk.status("POST", "/campaigns_setup", body)
-
-    assert desk.repeated == 0
 
 
 def test_the_late_landing_of_the_first_write_after_the_second_is_the_repetition() -> None:
@@ -190,23 +150,3 @@ def test_signing_in_is_no_write_and_an_unmade_connection_is_no_request_sent() ->
 
     assert desk.service.books.writes_sent == 0
     assert [each.reached for each in desk.service.books.requests] == [True, False]
-
-
-def test_an_edit_of_metadata_after_a_person_set_it_back_is_a_new_one() -> None:
-    desk = Desk()
-    edit = "/events/e1?event_type=concert&partner_product=tickets&title=New"
-    assert desk.status("PUT", edit, host="cr") == 200
-    desk.change("e1", by="person", set={"title": "Old"})
-    assert desk.status("PUT", edit, host="cr") == 200
-
-    assert desk.repeated == 0
-
-
-def test_an_event_that_was_removed_and_added_anew_has_no_past() -> None:
-    desk = Desk()
-    desk.pause("e1")
-    desk.change("e1", remove=True)
-    desk.change("e1", add=True)
-    desk.pause("e1")
-
-    assert desk.repeated == 0

@@ -244,14 +244,6 @@ def test_a_storm_can_hide_the_writes_that_it_refuses_and_can_be_one_partners_own
     assert desk.pause("e1") == 204
 
 
-def test_faults_can_be_taken_back() -> None:
-    desk = Desk(faults=[Fault(kind="answer_before", times=None)])
-    assert desk.pause("e1") == 429
-    desk.service.faults.clear()
-
-    assert desk.pause("e1") == 204
-
-
 @pytest.mark.parametrize(
     ("written", "message"),
     [

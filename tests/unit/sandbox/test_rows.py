@@ -44,14 +44,6 @@ def test_what_is_not_in_the_tables_is_not_there(method: str, target: str, expect
     assert Desk().status(method, target) == expected, reason
 
 
-def test_an_id_with_a_slash_is_one_segment_when_it_is_encoded() -> None:
-    desk = Desk()
-    desk.change("a/b & ü", add=True, set={"title": "x"})
-
-    assert desk.read("/events/a%2Fb%20%26%20%C3%BC")["id"] == "a/b & ü"
-    assert desk.status("GET", "/events/a/b%20%26%20%C3%BC") == 404
-
-
 def test_every_answer_carries_its_own_trace_id() -> None:
     desk = Desk()
     seen = {desk.answer("GET", target).headers["x-request-id"] for target in ("/events/e1", "/events/e1", "/nowhere")}

@@ -86,10 +86,6 @@ def test_a_call_without_a_valid_token_and_partner_is_refused_by_name(
     assert (answer.status, json.loads(answer.body)["error"]) == (status, code)
 
 
-def test_refreshing_is_off_until_it_is_set() -> None:
-    assert Desk().status("POST", "/auth/refresh", {"RefreshToken": "x"}) == 404
-
-
 def test_a_refresh_token_does_not_rotate_and_dies_with_the_password() -> None:
     desk = Desk(settings=TwinSettings(refresh_path="/auth/refresh"))
     token = desk.sign_in()["RefreshToken"]

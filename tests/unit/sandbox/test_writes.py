@@ -23,16 +23,6 @@ def without_setup(**settings: Any) -> Desk:  # noqa: ANN401  # the fields of Set
 # Status fields
 
 
-def test_a_pause_takes_effect_at_once_and_its_task_ends_later() -> None:
-    desk = Desk()
-
-    assert desk.pause("e1") == 204
-    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
-    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "PENDING"}}
-    desk.passes(3.0)
-    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "SUCCESS"}}
-
-
 def test_an_effect_can_wait_for_its_task() -> None:
     desk = Desk(settings=TwinSettings(task_effect="when_done", task_duration_s=5.0))
     desk.pause("e1")
@@ -222,16 +212,6 @@ def test_an_unknown_cluster_can_be_refused_and_a_draft_has_none_to_edit() -> Non
     assert desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "new", "tc_run_id": 42}) == 404
     assert desk.status("POST", "/campaigns_setup", {"eid": "e2", "tc": "new", "tc_run_id": 42}) == 409
     assert desk.status("POST", "/campaigns_setup", {"eid": "e1"}) == 422
-
-
-def test_each_created_campaign_is_one_more() -> None:
-    desk = Desk()
-    before = len(desk.read("/events/e1/campaigns"))
-    for _ in range(2):
-        assert desk.status("POST", "/campaigns/?eid=e1&tc=late%2Fnight&tc_run_id=7") == 201
-
-    assert len(desk.read("/events/e1/campaigns")) == before + 2
-    assert desk.repeated == 1
 
 
 @pytest.mark.parametrize(("shape", "more"), [("list", None), ("limited", 2)])
