@@ -13,6 +13,7 @@ from worker.engine.decide import Decision, decide
 from worker.engine.planning import edits_of, reopened_by
 from worker.engine.views import DecidingSettings, PollView, looked_by, products_off, shut
 from worker.ledger.rows import rule_memory_of
+from worker.model.actions import WAIT
 from worker.model.commits import Commit, Move, PartnerMemory, Record, RuleMemory, body_of
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, RuleId, Unknown, WriteId
 from worker.model.rules import Computed, Rule, RuleSet, RuleStep, Watch
@@ -54,7 +55,7 @@ def _step(text: str) -> RuleStep:
     if action in WORDS:
         return RuleStep(action=action)
     if action != "create_draft":
-        return RuleStep(action=action, params={"value": value})
+        return RuleStep(action=action, params={"value": float(value) if action == WAIT else value})
     budget: Json | Computed = expression(value[1:]) if value.startswith("=") else float(value)
     return RuleStep(action=action, params={"goal": "ROAS", "total_budget": budget})
 
