@@ -110,7 +110,20 @@ QUERY_KEYS = (
     *(b"text", b"status", b"client_campaign_status", b"after", b"after_partner"),
     *(b"", b"x", b"id[]", b"event\x00"),
 )
-FORM_KEYS = (b"what", b"id", b"rule", b"partner", b"up_to", b"lasting", b"because", b"token", b"back", b"x", b"")
+FORM_KEYS = (
+    b"what",
+    b"id",
+    b"rule",
+    b"partner",
+    b"up_to",
+    b"shown",
+    b"lasting",
+    b"because",
+    b"token",
+    b"back",
+    b"x",
+    b"",
+)
 
 text = st.one_of(
     st.sampled_from(WORDS), st.binary(max_size=40), st.text(max_size=40).map(lambda one: one.encode("utf-8", "replace"))

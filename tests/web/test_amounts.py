@@ -17,6 +17,7 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
 from worker.messages import Notice, Outbox, Subscriber
+from worker.model.commits import LogFilter
 from worker.web.door import Key, Keys, digest
 
 RULES = """
@@ -121,6 +122,37 @@ def test_the_answer_to_an_approval_says_what_was_approved(waits: Scene) -> None:
         form = {"what": "approve", "id": "1", "because": "go", "token": found[1], "back": "/"}
         shown = text(client.post("/act", data=form).text)
     assert f"write 1: waiting → planned: boost {FIRST.replace('->', '→')}; spends 500 EUR" in shown
+
+
+@pytest.mark.parametrize(
+    ("of", "shown", "then"),
+    [("id", {1: 50_000}, {1: 400.0}), ("rule", {1: 50_000, 2: 25_050}, {1: 400.0, 2: 250.5})],
+)
+def test_what_is_approved_is_the_amount_that_stood_on_the_page(
+    waits: Scene, of: str, shown: dict[int, int], then: dict[int, float]
+) -> None:
+    """The draft of a boost may be raised while the page lies open: then it asks again before it is sent."""
+    forms = re.findall(r"<form.*?</form>", page(waits, "/"), flags=re.DOTALL)
+    form = next(one for one in forms if f'name="{of}" value=' in one and 'value="approve"' in one)
+    filled: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form):
+        filled.setdefault(name, []).append(value)
+    assert filled["shown"] == [f"{number}:{cents}" for number, cents in shown.items()]
+    filled["shown"][0] = "1:40000"  # the draft was at 400 when the page was opened
+    with httpx.Client(base_url=waits.address, auth=("ann", PASSWORD), trust_env=False, follow_redirects=True) as client:
+        token = re.findall(r'name="token" value="([^"]+)"', client.get("/").text)
+        client.post("/act", data={**filled, "token": token, "what": "approve", "because": "go"}).raise_for_status()
+    said = [one for one in waits.ledger.log(LogFilter()) if one["kind"] == "approved"]
+    assert {one["write"]: one["facts"] for one in said} == {one: {"amount": amount} for one, amount in then.items()}
+
+
+@pytest.mark.parametrize("wrong", ["1:", "1:nan", "x:500"])
+def test_an_amount_that_is_none_decides_nothing(waits: Scene, wrong: str) -> None:
+    with httpx.Client(base_url=waits.address, auth=("ann", PASSWORD), trust_env=False, follow_redirects=True) as client:
+        token = re.findall(r'name="token" value="([^"]+)"', client.get("/").text)
+        form = {"what": "approve", "id": "1", "shown": wrong, "token": token}
+        assert "reload" in text(client.post("/act", data=form).text)
+    assert {one.state for one in waits.ledger.writes()} == {"waiting"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ were meant are decided, or none: an unknown number or a write in another state c
 the same functions.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -121,8 +121,16 @@ def _chosen(ids: Sequence[int] | None, rule: str | None) -> Sequence[int] | str:
     return rule or ids or ()
 
 
-def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, up_to: float | None = None) -> list[str]:
-    """Lets waiting writes go. Raises `NotAllowed` where one spends more than ``up_to``, or nobody knows how much."""
+def approve_writes(
+    config: Config,
+    chosen: Sequence[int] | str,
+    word: Word,
+    *,
+    up_to: float | None = None,
+    shown: Mapping[int, float] | None = None,
+) -> list[str]:
+    """Lets waiting writes go. Raises `NotAllowed` where one spends more than ``up_to``, or nobody knows how much.
+    ``shown``: what somebody saw that each spends; one that spends more by now asks again before it is sent."""
     with operators_ledger(config) as ledger:
         moves = []
         for write in _writes_in(ledger, config, chosen, "waiting"):
@@ -131,7 +139,8 @@ def approve_writes(config: Config, chosen: Sequence[int] | str, word: Word, *, u
                 why = f"{word.by} may approve up to {up_to:g}, and write {write.id} {wanted.spends}"
                 hint = "ask somebody who may approve more (web.users in the config); nothing was changed"
                 raise NotAllowed(why, hint=hint)
-            moves.append(approved(write, because=word.because, by=word.by, now=word.at, amount=wanted.amount))
+            amount = (shown or {}).get(write.id, wanted.amount)
+            moves.append(approved(write, because=word.because, by=word.by, now=word.at, amount=amount))
         return _decided(ledger, moves)
 
 

@@ -144,7 +144,7 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
         raise UsageError("no write was named", hint="go back and reload")
     match act.what:
         case "approve":
-            return approve_writes(config, ids, word, up_to=visitor.up_to)
+            return approve_writes(config, ids, word, up_to=visitor.up_to, shown=act.shown)
         case "reject":
             return reject_writes(config, ids, word)
         case "applied" | "not_applied":

@@ -572,7 +572,7 @@ class FilledForm(dict[str, list[str]]):
 
     def act(self) -> Act:
         """What it asks for. Raises `UsageError` for what cannot be decided."""
-        because, lasting = self.one("because")[:BECAUSE_MAX], self.one("lasting")
+        because, lasting, shown = self.one("because")[:BECAUSE_MAX], self.one("lasting"), self.get("shown", [])
         if not because and self.one("what") in ("approve", "reject"):
             because = NO_REASON
         if not because:
@@ -587,6 +587,7 @@ class FilledForm(dict[str, list[str]]):
             rule=self.one("rule"),
             partner=self.one("partner"),
             up_to=_number(self.one("up_to") or "0"),
+            shown={_number(one): _number(cents) / 100 for one, _, cents in (text.partition(":") for text in shown)},
             lasting=length,
             because=because,
         )

@@ -51,7 +51,8 @@ from worker.web.views import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes; ``up_to``
-    bounds the writes of a whole ``rule`` to those that stood on the page. A halt without a partner or rule is of every
+    bounds the writes of a whole ``rule`` to those that stood on the page, and ``shown`` says what each was shown to
+    spend. A halt without a partner or rule is of every
     one, and without ``lasting`` until it is resumed."""
 
     what: str
@@ -59,6 +60,7 @@ class Act:
     rule: str = ""
     partner: str = ""
     up_to: int = 0
+    shown: Mapping[int, float] = field(default_factory=dict)
     lasting: timedelta | None = None
     because: str = ""
 
