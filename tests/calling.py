@@ -2,6 +2,7 @@
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,12 @@ def call(*arguments: str, config: Path | None = None) -> Called:
         except SystemExit as stop:
             code = stop.code
     return Called(code=code if isinstance(code, int) else 1, out=out.getvalue(), err=err.getvalue())
+
+
+def call_beside(*arguments: str, config: Path) -> Called:
+    """The same from within a loop that runs: a command may begin one of its own."""
+    with ThreadPoolExecutor(max_workers=1) as alone:
+        return alone.submit(call, *arguments, config=config).result()
 
 
 def settle_in(folder: Path, config: str = "", rules: str = PAUSE) -> Path:

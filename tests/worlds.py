@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, isfunction, signature
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -41,7 +41,7 @@ from worker.model.writes import Write
 from worker.reading.gate import Gate, Pacer
 from worker.rules.load import read_rules
 from worker.rules.registry import with_custom
-from worker.sandbox.changes import By, EventChange
+from worker.sandbox.changes import By, EventChange, PartnerChange
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings
@@ -49,6 +49,8 @@ from worker.sandbox.world import Happening, Tenant, TwinWorld
 
 PARTNER = PartnerId("partner-id-one")
 OTHER = PartnerId("partner-id-two")
+CAMPAIGN = "/client_campaign_status$"
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 PAUSE = """
 rules:
@@ -134,6 +136,7 @@ class Town:
         self.reports: list[CycleReport] = []
         self.notebook = Notebook()
         self.folder = folder
+        self.partners = tuple(PartnerId(one) for one in twin.world.tenants)
         self._zero = loop.time()
         self.running: Running | None = None
 
@@ -151,13 +154,13 @@ class Town:
         return self.worker.ledger
 
     def start(self, *partners: PartnerId, ledger: type[SqlLedger] = SqlLedger) -> None:
-        """Starts a worker process: nothing but the ledger is carried over."""
+        """Starts a worker process, for all partners or for these: nothing but the ledger is carried over."""
         _lay_out(self.folder)
         opened = ledger.open(self.ledger_url, clock_now=self.clock.now)
         service, gate, pacer = self.client(self.twin)
         defects: list[tuple[Mapping[str, Any], Exception]] = []
         cycle = Cycle(self._parts(service, opened, defects))
-        states = {partner: cycle.load(partner) for partner in (partners or (PARTNER,))}
+        states = {partner: cycle.load(partner) for partner in partners or self.partners}
         self.running = Running(
             cycle=cycle, states=states, ledger=opened, service=service, gate=gate, pacer=pacer, defects=defects
         )
@@ -243,15 +246,52 @@ class Town:
             assert self.loop.time() < ends, f"within {limit} s never: {what}; {self.story()}"
             await self.run(self.settings.interval.total_seconds())
 
+    async def restart(self, after: float = 0.0) -> None:
+        """The worker process ends, and after so many seconds another one begins, with nothing but the ledger."""
+        await self.kill()
+        self.loop.jump(after)
+        self.start()
+
+    async def sees(self, *states: str, **fields: Any) -> None:
+        """Watched for a while, e1 changes, and what the rules made of that comes to these states."""
+        await self.run(6)
+        self.set("e1", **fields)
+        await self.until(lambda: self.states() == [*states], f"{states}")
+
+    async def cancelled(self, *states: str) -> None:
+        """e1 is cancelled, as above."""
+        await self.sees(*states, status="cancelled")
+
+    def event(self, eid: str = "e1", partner: PartnerId = PARTNER) -> Happening:
+        """An event as the twin has it now."""
+        found = self.twin.world.at(partner, eid)
+        assert found is not None
+        return found
+
+    def change(self, event: str, partner: PartnerId = PARTNER, **parts: Any) -> None:
+        """Something happens to parts of an event; ``set`` is for its fields."""
+        self.twin.change(EventChange(event=event, partner=partner, **parts), self.loop.time())
+
     def set(self, event: str, partner: PartnerId = PARTNER, by: By = "world", **fields: Any) -> None:
-        """Something happens to an event, by the world or by a person."""
-        change = EventChange(event=event, partner=partner, by=by, set=fields)
-        self.twin.change(change, self.loop.time())
+        """Something happens to fields of an event, by the world or by a person."""
+        self.change(event, partner, by=by, set=fields)
+
+    def become(self, partner: PartnerId = PARTNER, **fields: Any) -> None:
+        """Something happens to the record of a partner."""
+        self.twin.change(PartnerChange(partner=partner, set=fields), self.loop.time())
+
+    def halt(self, **of: Any) -> None:
+        """An operator stops sending; ``of``: of which rule or partner, until when, why."""
+        self.ledger.append_halt(**{"because": "look first", "by": "ann", "at": self.clock.now(), **of})
+
+    def resume(self, **of: Any) -> None:
+        """An operator lets it go on."""
+        self.ledger.resume_halts(**{"because": "go on", "by": "ann", "at": self.clock.now(), **of})
 
     def suggest(self, event: str, *runs: int, partner: PartnerId = PARTNER) -> None:
         """Other clusters are suggested for an event."""
         items = [{"tc": f"cluster {run}", "tc_run_id": str(run)} for run in runs]
-        self.twin.change(EventChange(event=event, partner=partner, suggested_tcs=items), self.loop.time())
+        self.change(event, partner, suggested_tcs=items)
 
     def fault(self, kind: Kind, method: str | None = None, path: str | None = None, **more: Any) -> None:
         """Something goes wrong with the next requests that match."""
@@ -262,6 +302,15 @@ class Town:
 
     def writes(self) -> list[Write]:
         return self.ledger.writes()
+
+    @property
+    def texts(self) -> list[str]:
+        """What rules have said."""
+        return [one.text for one in self.notebook.messages]
+
+    def campaigns(self, event: str = "e1") -> list[Any]:
+        """What the campaigns of an event were set to, one after the other."""
+        return [one.after for one in self.effects("set_client_campaign_status") if one.eid == event]
 
     @property
     def only(self) -> Write:
@@ -275,6 +324,10 @@ class Town:
         now, chosen = self.clock.now(), only or [one for one in self.writes() if one.state == "waiting"]
         moves = tuple(verdict(one, because="looked", by="ann", now=now) for one in chosen)
         self.ledger.apply(Commit(at=now, moves=moves))
+
+    def use(self, rules: str) -> None:
+        """The rules are edited."""
+        self.rules.current = rule_set(rules)
 
     def resolve(self, write: Write, *, applied: bool) -> None:
         """An operator has looked whether a write took effect, and says so."""
@@ -328,6 +381,11 @@ def happening(eid: str, **fields: Any) -> Happening:
         **fields,
     }
     return Happening(record=record)
+
+
+def several(of: Callable[..., Happening], count: int, first: int = 1, **fields: Any) -> tuple[Happening, ...]:
+    """So many events of the twin: e1, e2, …"""
+    return tuple(of(f"e{number}", **fields) for number in range(first, first + count))
 
 
 def draft(eid: str, total_budget: float = 500, goal: str = "ROAS", **fields: Any) -> Happening:
@@ -438,8 +496,17 @@ def plays(script: Script, folder: Path, place: TwinWorld, rules: str = PAUSE, **
         play(script)
 
 
-def in_town(place: TwinWorld, rules: str = PAUSE, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Makes a script a test: it is played in a town of its own, and is given that and what else it names."""
+def _needed(function: Callable[..., Any]) -> list[str]:
+    return [one.name for one in signature(function).parameters.values() if one.default is one.empty]
+
+
+def in_town(
+    place: TwinWorld | Callable[..., TwinWorld], rules: str | Callable[..., str] = PAUSE, **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a script a test: it is played in a town of its own, and is given that and what else it names. What is a
+    function is made of the test's parameters."""
+    told = {"place": place, "rules": rules, **more}
+    made_of = {name: _needed(one) for name, one in told.items() if isfunction(one)}
 
     def made(script: Callable[..., Any]) -> Callable[..., None]:
         _, *named = signature(script).parameters.values()
@@ -448,9 +515,15 @@ def in_town(place: TwinWorld, rules: str = PAUSE, **more: Any) -> Callable[[Call
         @wraps(script)
         def test(**given: Any) -> None:
             of_script = {one.name: given[one.name] for one in named}
-            plays(lambda here: script(here, **of_script), given["tmp_path"], deepcopy(place), rules, **more)
+            of_town: dict[str, Any] = {
+                name: one(*(given[of] for of in made_of[name])) if name in made_of else one
+                for name, one in told.items()
+            }
+            of_town["place"] = deepcopy(of_town["place"])
+            plays(lambda here: script(here, **of_script), given["tmp_path"], **of_town)
 
-        asked = {one.name: one for one in (folder, *(one.replace(kind=folder.kind) for one in named))}
+        columns = (Parameter(of, folder.kind) for names in made_of.values() for of in names)
+        asked = {one.name: one for one in (folder, *columns, *(one.replace(kind=folder.kind) for one in named))}
         test.__signature__ = Signature([*asked.values()])  # type: ignore[attr-defined] # what pytest is to give it
         return test
 

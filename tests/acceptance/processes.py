@@ -23,6 +23,8 @@ import httpx
 from tests.calling import call
 
 WORKER = (sys.executable, "-m", "worker")
+FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
+"""The partners of a sandbox."""
 LIMIT_S = 60.0
 CHECK_EVERY_S = 0.2
 
@@ -77,6 +79,14 @@ class Sandbox:
     def post(self, what: str, body: Mapping[str, Any]) -> None:
         answer = httpx.post(f"{self.control}/_sandbox/{what}", json=body, timeout=10)
         assert answer.is_success, answer.text
+
+    def set(self, event: str, partner: str = FIRST, **fields: Any) -> None:
+        """Something happens to an event."""
+        self.post("change", {"event": event, "partner": partner, "set": fields})
+
+    def cancel(self, event: str, partner: str = FIRST) -> None:
+        """The event is cancelled at its organiser's."""
+        self.set(event, partner, status="cancelled")
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
         self.post("faults", {"kind": kind, "match": {"method": method, "path": path}, **more})
@@ -164,6 +174,19 @@ class Home:
         found: list[dict[str, Any]] = self.json("writes", *arguments)
         return found
 
+    @property
+    def states(self) -> list[str]:
+        """The state of every write."""
+        return [one["state"] for one in self.writes()]
+
+    def comes_to(self, *states: str) -> None:
+        """Waits for these states of all writes."""
+        until(lambda: self.states == [*states], f"{states}")
+
+    def watches(self) -> None:
+        """Waits for the daemon's first look."""
+        until(lambda: (self.folder / "worker.db").exists() and self.json("status")["partners"], "it watches")
+
     @contextmanager
     def worker(self, *options: str) -> Iterator["Worker"]:
         """A running daemon, ended at the end of the block whatever happens."""
@@ -241,3 +264,13 @@ def home(folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), *, timeout
     for number, text in enumerate(rules):
         where.rule(text, f"rules-{number}.yaml")
     return where
+
+
+@contextmanager
+def watched(folder: Path, *rules: str, **more: Any) -> Iterator[tuple[Sandbox, Home, Worker]]:
+    """A sandbox, and a worker that watches it; ``more``: what else its home is told."""
+    with sandbox(folder) as box:
+        where = home(folder, box, rules or (PAUSE,), **more)
+        with where.worker() as running:
+            where.watches()
+            yield box, where, running

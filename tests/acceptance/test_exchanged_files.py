@@ -12,19 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Home, Sandbox, Worker, home, sandbox, until
+from tests.acceptance.processes import Home, Sandbox, Worker, home, sandbox, until, watched
 
 pytestmark = pytest.mark.timeout(180)
-FIRST = "partner-id-aurora-live"
 TOLD_ITS_OWN = "ledger_unwritable"
 
 
-def cancel(box: Sandbox, event: str) -> None:
-    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
-
-
 def confirmed(where: Home, number: int) -> None:
-    until(lambda: [one["state"] for one in where.writes()] == ["confirmed"] * number, f"{number} confirmed")
+    until(lambda: where.states == ["confirmed"] * number, f"{number} confirmed")
 
 
 def looks_on(box: Sandbox) -> None:
@@ -36,12 +31,10 @@ def looks_on(box: Sandbox) -> None:
 @contextmanager
 def running(folder: Path) -> Iterator[tuple[Sandbox, Home, Worker]]:
     """A worker that has paused the first cancelled event."""
-    with sandbox(folder) as box:
-        where = home(folder, box)
-        with where.worker() as worker:
-            cancel(box, "e3")
-            confirmed(where, 1)
-            yield box, where, worker
+    with watched(folder) as (box, where, worker):
+        box.cancel("e3")
+        confirmed(where, 1)
+        yield box, where, worker
 
 
 def without_log(folder: Path) -> None:
@@ -73,7 +66,7 @@ def test_a_log_removed_beneath_the_worker_stops_all_sends_and_no_halt_says_that_
         halt = where.call("halt", "--because", "prices are wrong", check=3)
         assert "halted:" not in halt.stderr
         assert f"kill {worker.process.pid}" in halt.stderr
-        cancel(box, "e5")
+        box.cancel("e5")
         until(lambda: "was replaced or removed" in worker.errors, "it says so itself")
         looks_on(box)
         assert f"beneath process {worker.process.pid}" in where.call("status", check=3).stderr
@@ -161,7 +154,7 @@ def test_a_lock_removed_by_a_script_lets_no_second_worker_in_and_the_first_sends
         pid = worker.process.pid
         harm(tmp_path)
         assert f"held by process {pid}, whose lock worker.db.lock was removed" in where.call("run", check=3).stderr
-        cancel(box, "e5")
+        box.cancel("e5")
         until(lambda: "lock" in worker.errors and TOLD_ITS_OWN in worker.errors, "it says so itself")
         looks_on(box)
         status = where.json("status")
@@ -182,7 +175,7 @@ def test_a_ledger_put_back_beneath_the_worker_is_noticed_before_the_next_send_an
 ) -> None:
     with running(tmp_path) as (box, where, worker):
         where.call("ledger", "backup", str(tmp_path / "backup.db"))
-        cancel(box, "e5")
+        box.cancel("e5")
         confirmed(where, 2)
         before = (tmp_path / "worker.db.mark").read_bytes()
         with (
@@ -190,7 +183,7 @@ def test_a_ledger_put_back_beneath_the_worker_is_noticed_before_the_next_send_an
             closing(sqlite3.connect(tmp_path / "worker.db", timeout=30)) as ledger,
         ):
             backup.backup(ledger)  # through SQLite, into the very file: no name and no number changes
-        cancel(box, "e6")
+        box.cancel("e6")
         until(lambda: "was restored" in worker.errors, "it says so itself")
         looks_on(box)
         assert len(box.effects()) == 2, "nothing is sent on what somebody put back"
@@ -200,7 +193,7 @@ def test_a_ledger_put_back_beneath_the_worker_is_noticed_before_the_next_send_an
         assert "accept-restore" in where.call("run", check=3).stderr
         where.call("ledger", "accept-restore")
         with where.worker() as again:
-            until(lambda: "waiting" in [one["state"] for one in where.writes()], "what is true at first is asked for")
+            until(lambda: "waiting" in where.states, "what is true at first is asked for")
             assert again.stop() == 0
         assert len(box.effects()) == 2
 
@@ -210,13 +203,13 @@ def test_a_ledger_of_staging_does_not_keep_production_from_being_seen(tmp_path: 
     with sandbox(tmp_path) as staging, sandbox(tmp_path / "production") as production:
         where = home(tmp_path, staging)
         with where.worker() as worker:
-            cancel(staging, "e3")
+            staging.cancel("e3")
             confirmed(where, 1)
             moved = ("ledger", "moved", "--because", "it goes live", "--to")
             beside = where.call(*moved, staging.base_url, check=3).stderr
             assert f"held by process {worker.process.pid}" in beside
             assert worker.stop() == 0
-        cancel(production, "e3")
+        production.cancel("e3")
         home(tmp_path, production)
         refused = where.call("run", "--for", "9s", check=3).stderr
         assert staging.base_url in refused
@@ -224,7 +217,7 @@ def test_a_ledger_of_staging_does_not_keep_production_from_being_seen(tmp_path: 
         assert production.get("requests") == [], "nothing is asked for"
         where.call(*moved, production.base_url)
         with where.worker() as live:
-            until(lambda: [one["state"] for one in where.writes()] == ["confirmed", "waiting"], "it is asked for")
+            where.comes_to("confirmed", "waiting")
             where.call("approve", "2")
             confirmed(where, 2)
             assert live.stop() == 0

@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import BOOST, PAUSE, WORKER, Home, Sandbox, Worker, sandbox, until
+from tests.acceptance.processes import BOOST, FIRST, PAUSE, WORKER, Home, Sandbox, Worker, sandbox, until
 from tests.contract.postgres import Server, running
 
 pytestmark = pytest.mark.timeout(300)
-FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
 TAKEN_OVER_S = 10.0
 HANDED_OVER_S = 4.0
 SLOW_S = 1.5
@@ -104,13 +103,13 @@ def test_a_killed_workers_partner_is_taken_over_and_its_write_in_flight_is_settl
 ) -> None:
     with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 2, BOOST) as found:
         box.fault(kind, "POST", "/boost$")
-        box.post("change", {"event": "e4", "partner": FIRST, "set": {"title": "boost me"}})
+        box.set("e4", title="boost me")
         until(lambda: [one for one in box.get("requests") if one["path"].endswith("/boost")], "a boost in flight")
         where, worker = owner(found, FIRST)
         seen = len(lists(box, FIRST))
         worker.kill()
         other = next(one for one, _ in found if one is not where)
-        until(lambda: [one["state"] for one in other.writes()] == ["confirmed"], "the boost is settled")
+        other.comes_to("confirmed")
         until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
         assert gap_after(box, FIRST, seen) < TAKEN_OVER_S
         assert [one["operation"] for one in box.effects()].count("boost") == 1
@@ -131,8 +130,8 @@ def test_a_stopped_workers_partner_is_taken_over_and_it_goes_on_as_another_when_
         before = {one["id"] for one in other.json("fleet")["replicas"]}
         seen = len(lists(box, FIRST))
         os.kill(worker.process.pid, signal.SIGSTOP)
-        box.post("change", {"event": "e1", "partner": FIRST, "set": {"status": "cancelled"}})
-        until(lambda: [one["state"] for one in other.writes()] == ["confirmed"], "the other one paused the event")
+        box.cancel("e1")
+        other.comes_to("confirmed")
         assert gap_after(box, FIRST, seen) < TAKEN_OVER_S
         os.kill(worker.process.pid, signal.SIGCONT)
         until(lambda: shared(other, 2), "the one that woke has a partner again")
@@ -157,13 +156,13 @@ def test_a_worker_that_is_told_to_end_hands_its_partners_over(tmp_path: Path, se
 def test_a_worker_that_is_told_to_end_watches_on_what_it_cannot_hand_over_yet(tmp_path: Path, server: Server) -> None:
     with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 2, timeout_s=12) as found:
         box.fault("hang_after", "PUT", "/client_campaign_status$")
-        box.post("change", {"event": "e1", "partner": FIRST, "set": {"status": "cancelled"}})
+        box.cancel("e1")
         where, worker = owner(found, FIRST)
         other = next(one for one, _ in found if one is not where)
-        until(lambda: [one["state"] for one in other.writes()] == ["sending"], "a pause in flight")
+        other.comes_to("sending")
         seen = len(lists(box, FIRST))
         assert worker.stop() == 0
-        until(lambda: [one["state"] for one in other.writes()] == ["confirmed"], "the other one has seen the pause")
+        other.comes_to("confirmed")
         assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
         assert len(box.effects()) == 1
 
@@ -174,10 +173,10 @@ def test_a_worker_whose_clock_is_off_goes_by_the_servers(tmp_path: Path, server:
         ((where, _),) = found
         began = datetime.now(UTC)
         where.call("halt", "--for", "1h", "--because", "a look first")
-        box.post("change", {"event": "e1", "partner": FIRST, "set": {"status": "cancelled"}})
+        box.cancel("e1")
         until(lambda: [one["held_by"] for one in where.writes()] == ["halt"], "the halt holds the write")
         where.call("resume", "--because", "seen")
-        until(lambda: [one["state"] for one in where.writes()] == ["confirmed"], "the event is paused")
+        where.comes_to("confirmed")
         assert where.call("status", "--healthy").returncode == 0
         seen = len(lists(box, FIRST))
         until(lambda: len(lists(box, FIRST)) > seen + 2, "the list is asked for again and again")

@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.timeout(180),
     pytest.mark.skipif(sys.platform != "linux", reason="`run` needs Linux"),
 ]
-FIRST = "partner-id-aurora-live"
 FORGIVEN = ("task_without_put",)
 """After a death between record and byte nobody knows whether a PUT left; its task is read all the same."""
 STOPS = """
@@ -67,7 +66,7 @@ def puts(box: Sandbox) -> list[Any]:
 def stopped_and_woken(where: Home, pid: int) -> None:
     """Waits until the worker stands before its byte, and wakes it when that byte is overdue."""
     until(lambda: status(pid, "State").startswith("T"), "it is stopped in the call")
-    assert [one["state"] for one in where.writes()] == ["sending"], "recorded, and not sent"
+    assert where.states == ["sending"], "recorded, and not sent"
     until(lambda: has(status(pid, "ShdPnd"), signal.SIGALRM), "its end waits for it", 3 * WINDOW_S)
     os.kill(pid, signal.SIGCONT)
 
@@ -78,14 +77,14 @@ def test_a_worker_stopped_between_its_last_check_and_its_byte_is_ended_when_it_w
         where = home(tmp_path, box)
         command = (sys.executable, "-c", STOPS, "--config", str(where.config), "run")
         with where.started(sys.executable, "-c", IGNORES, *command) as first:
-            until(lambda: where.json("status")["partners"], "it watches")
-            box.post("change", {"event": "e3", "partner": FIRST, "set": {"status": "cancelled"}})
+            where.watches()
+            box.cancel("e3")
             until(where.writes, "a pause is planned")
             stopped_and_woken(where, first.process.pid)
             assert first.process.wait(timeout=20) == -signal.SIGALRM
         assert puts(box) == [], "no byte of it arrived"
         with where.worker() as second:
-            until(lambda: [one["state"] for one in where.writes()] == ["confirmed"], "it is settled")
+            where.comes_to("confirmed")
             assert second.stop() == 0
         assert len(puts(box)) == 1
         assert box.get("books")["repeated"] == 0
@@ -100,8 +99,8 @@ def test_a_worker_that_is_process_1_of_a_container_is_ended_likewise(tmp_path: P
         where = home(tmp_path, box)
         inside = ("unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", STOPS)
         with where.started(*inside, "--config", str(where.config), "run") as container:
-            until(lambda: where.json("status")["partners"], "it watches")
-            box.post("change", {"event": "e3", "partner": FIRST, "set": {"status": "cancelled"}})
+            where.watches()
+            box.cancel("e3")
             until(where.writes, "a pause is planned")
             stopped_and_woken(where, child_of(child_of(container.process.pid)))
             assert container.process.wait(timeout=20) == 128 + signal.SIGALRM
@@ -118,7 +117,7 @@ def test_process_1_passes_on_what_stops_it_and_takes_in_who_lost_its_parent(tmp_
         command = (sys.executable, "-m", "worker", "--config", str(where.config), "run")
         inside = ("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", orphan, "sh")
         with where.started(*inside, *command) as container:
-            until(lambda: where.json("status")["partners"], "it watches")
+            where.watches()
             first = child_of(container.process.pid)
             child_of(first)  # one: the orphan was taken in
             os.kill(first, signal.SIGTERM)

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import home, sandbox, until
+from tests.acceptance.processes import FIRST, SECOND, home, sandbox, until
 
 pytestmark = pytest.mark.timeout(180)
-FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
 BOTH_HAVE = "e1"
 
 
@@ -19,9 +18,9 @@ def test_of_two_groups_that_are_one_partner_one_is_watched_and_the_other_held(tm
         with where.config.open("a", encoding="utf-8") as config:
             config.write(f"partners: {partners}\n")
         for partner in (FIRST, SECOND):
-            box.post("change", {"event": BOTH_HAVE, "partner": partner, "set": {"status": "cancelled"}})
+            box.cancel(BOTH_HAVE, partner)
         with where.worker() as worker:
-            until(lambda: [one["state"] for one in where.writes()] == ["confirmed"], "it is paused")
+            where.comes_to("confirmed")
             held = until(lambda: where.json("status")["partners_held"], "status says so")
             assert list(where.json("status")["partners"]) == [FIRST]
             assert list(held) == [SECOND]

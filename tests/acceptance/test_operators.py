@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Home, Sandbox, home, sandbox, until
+from tests.acceptance.processes import Home, Sandbox, home, sandbox, until, watched
 
 pytestmark = pytest.mark.timeout(180)
-FIRST = "partner-id-aurora-live"
 PUT = ("PUT", "/client_campaign_status$")
 WHY = ("--because", "the import was wrong")
-
-
-def cancelled(box: Sandbox, event: str) -> None:
-    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
 
 
 def states(where: Home) -> list[str]:
@@ -37,7 +32,7 @@ def test_a_night_with_a_wrong_rule_a_second_worker_and_an_end_in_mid_send(tmp_pa
             until(lambda: "is held by process" in refused.errors, "the other says why")
 
             box.fault("answer_before", *PUT, params={"status": 422})
-            cancelled(box, "e3")
+            box.cancel("e3")
             until(lambda: states(where) == ["rejected"], "the service said no")
             where.call("again", "1", "99", *WHY, check=1)
             assert "may fire again" in where.call("again", "1", *WHY).stderr
@@ -53,7 +48,7 @@ def test_a_night_with_a_wrong_rule_a_second_worker_and_an_end_in_mid_send(tmp_pa
             assert values(box, "e3") == ["PAUSED", "RUNNING"]
 
             where.call("halt", "--rule", "pause-cancelled", "--for", "1h", *WHY)
-            cancelled(box, "e5")
+            box.cancel("e5")
             until(lambda: states(where)[3:] == ["halt"], "held")
             (held,) = where.writes("--state", "planned")
             assert held["held_until"] is not None
@@ -75,25 +70,23 @@ def test_a_night_with_a_wrong_rule_a_second_worker_and_an_end_in_mid_send(tmp_pa
 def test_a_burst_is_dropped_reopened_and_let_go_by_one_command_each_beside_a_backup(tmp_path: Path) -> None:
     rule = ("--rule", "pause-cancelled", *WHY)
     backup = tmp_path / "backup.db"
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box, surge="{events: 1, within: 10m}")
-        with where.worker() as running:
-            box.await_look()
-            cancelled(box, "e3")
-            cancelled(box, "e5")
-            until(lambda: states(where).count("waiting") == 2 and len(where.writes()) == 2, "the burst waits")
-            assert {one["reason"] for one in where.writes()} == {"surge"}
-            where.call("reject", *rule)
-            until(lambda: states(where) == ["cancelled", "cancelled"], "dropped as one")
-            where.call("reject", *rule, check=1)
-            where.call("again", *rule)
-            until(lambda: states(where)[2:] == ["waiting", "waiting"], "and it waits anew")
-            where.call("ledger", "backup", str(backup))
-            where.call("ledger", "backup", str(backup), check=1)
-            assert box.effects() == []
-            where.call("approve", *rule)
-            until(lambda: states(where)[2:] == ["confirmed", "confirmed"], "let go as one")
-            assert running.stop() == 0
+    with watched(tmp_path, surge="{events: 1, within: 10m}") as (box, where, running):
+        box.await_look()
+        box.cancel("e3")
+        box.cancel("e5")
+        until(lambda: states(where).count("waiting") == 2 and len(where.writes()) == 2, "the burst waits")
+        assert {one["reason"] for one in where.writes()} == {"surge"}
+        where.call("reject", *rule)
+        until(lambda: states(where) == ["cancelled", "cancelled"], "dropped as one")
+        where.call("reject", *rule, check=1)
+        where.call("again", *rule)
+        until(lambda: states(where)[2:] == ["waiting", "waiting"], "and it waits anew")
+        where.call("ledger", "backup", str(backup))
+        where.call("ledger", "backup", str(backup), check=1)
+        assert box.effects() == []
+        where.call("approve", *rule)
+        until(lambda: states(where)[2:] == ["confirmed", "confirmed"], "let go as one")
+        assert running.stop() == 0
         assert (len(box.effects()), box.get("books")["repeated"]) == (2, 0)
         assert {one["by"] == "worker" for one in where.log() if one["kind"] in ("approved", "resolved", "again")} == {
             False

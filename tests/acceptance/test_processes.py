@@ -9,21 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, home, sandbox, until
+from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, home, sandbox, until, watched
 
 pytestmark = pytest.mark.timeout(180)
-FIRST = "partner-id-aurora-live"
-
-
-def cancelled(box: Sandbox, event: str) -> None:
-    """The event is cancelled at its organiser's."""
-    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
-
-
-def settled(where: Home, number: int = 1) -> bool:
-    """So many writes are confirmed, and none is open."""
-    found = where.writes()
-    return len(found) == number and all(one["state"] == "confirmed" for one in found)
 
 
 @pytest.mark.parametrize("kind", ["hang_before", "hang_after"])
@@ -31,14 +19,14 @@ def test_kill_9_while_a_boost_is_in_flight_ends_in_one_effect(tmp_path: Path, ki
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box, [BOOST], timeout="30s")
         box.fault(kind, "POST", "/boost$")
-        box.post("change", {"event": "e4", "partner": FIRST, "set": {"title": "boost me"}})
+        box.set("e4", title="boost me")
         with where.worker() as first:
-            until(lambda: [one["state"] for one in where.writes()] == ["sending"], "a boost on record")
+            where.comes_to("sending")
             until(lambda: [one for one in box.get("requests") if one["path"].endswith("/boost")], "and in flight")
             first.kill()
-        assert [one["state"] for one in where.writes()] == ["sending"]
+        assert where.states == ["sending"]
         with where.worker() as second:
-            until(lambda: settled(where), "the boost is settled")
+            where.comes_to("confirmed")
             assert second.stop() == 0
         boosts = [one for one in box.effects() if one["operation"] == "boost"]
         assert len(boosts) == 1
@@ -67,38 +55,32 @@ GREEDY = "rules: []\n# \N{GRINNING FACE}" + "\n" * 4_900_000
 def test_a_rule_file_broken_while_running_leaves_the_last_good_set_in_force(
     tmp_path: Path, text: str, said: str
 ) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.worker() as running:
-            until(lambda: where.json("status")["partners"], "it watches")
-            good = where.json("status")["rules"]["hash"]
-            where.rule(text, "broken.yaml")
-            until(lambda: where.json("status")["rules"]["error"], "the error is said")
-            assert said in where.json("status")["rules"]["error"]
-            assert where.json("status")["rules"]["hash"] == good
-            assert [one["kind"] for one in where.log()].count("rules_refused") == 1
-            cancelled(box, "e3")
-            until(lambda: settled(where), "the last good set still pauses")
-            (where.folder / "rules" / "broken.yaml").unlink()
-            until(lambda: where.json("status")["rules"]["error"] is None, "the mended folder is taken up")
-            assert running.stop() == 0
+    with watched(tmp_path) as (box, where, running):
+        good = where.json("status")["rules"]["hash"]
+        where.rule(text, "broken.yaml")
+        until(lambda: where.json("status")["rules"]["error"], "the error is said")
+        assert said in where.json("status")["rules"]["error"]
+        assert where.json("status")["rules"]["hash"] == good
+        assert [one["kind"] for one in where.log()].count("rules_refused") == 1
+        box.cancel("e3")
+        where.comes_to("confirmed")
+        (where.folder / "rules" / "broken.yaml").unlink()
+        until(lambda: where.json("status")["rules"]["error"] is None, "the mended folder is taken up")
+        assert running.stop() == 0
 
 
 def test_a_full_disk_sends_nothing_and_the_worker_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.worker() as running:
-            until(lambda: where.json("status")["partners"], "it watches")
-            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-            cancelled(box, "e3")
-            until(lambda: "ledger" in running.errors and "cannot be used" in running.errors, "the trouble is said")
-            requests = len(box.get("requests"))
-            until(lambda: len(box.get("requests")) > requests + 4, "it goes on looking")
-            assert box.get("books")["writes_sent"] == 0, "no ledger, no write"
-            everything = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-            resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, everything)
-            until(lambda: settled(where), "it goes on by itself")
-            assert running.stop() == 0
+    with watched(tmp_path) as (box, where, running):
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        box.cancel("e3")
+        until(lambda: "ledger" in running.errors and "cannot be used" in running.errors, "the trouble is said")
+        requests = len(box.get("requests"))
+        until(lambda: len(box.get("requests")) > requests + 4, "it goes on looking")
+        assert box.get("books")["writes_sent"] == 0, "no ledger, no write"
+        everything = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, everything)
+        where.comes_to("confirmed")
+        assert running.stop() == 0
         assert len(box.effects()) == 1
         assert "the chain holds" in where.call("log", "--verify").stdout
 
@@ -130,26 +112,21 @@ rules:
 
 def archived_with_a_lost_second_answer(box: Sandbox, where: Home) -> None:
     box.fault("answer_after", "PUT", "/last_updated_on_fe/", params={"status": 500})
-    box.post("change", {"event": "e3", "partner": FIRST, "set": {"status": "archived"}})
-    until(
-        lambda: [one["state"] for one in where.writes()] == ["confirmed", "needs_human"],
-        "the second write, which no read can show, is put before a person",
-    )
+    box.set("e3", status="archived")
+    where.comes_to("confirmed", "needs_human")
 
 
 @pytest.mark.parametrize(("verdict", "sent"), [("--applied", 2), ("--not-applied", 3)])
 def test_a_person_settles_what_no_read_can_show(tmp_path: Path, verdict: str, sent: int) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box, [FRONTEND])
-        with where.worker() as running:
-            archived_with_a_lost_second_answer(box, where)
-            unknown = where.call("resolve", "2", "99", verdict, "--because", "looked", check=1)
-            assert "99" in unknown.stderr
-            assert where.writes()[1]["state"] == "needs_human", "all of the given writes, or none"
-            where.call("resolve", "2", verdict, "--because", "looked at the page")
-            until(lambda: settled(where, 2), "it is settled")
-            where.call("resolve", "2", verdict, "--because", "again", check=1)
-            assert running.stop() == 0
+    with watched(tmp_path, FRONTEND) as (box, where, running):
+        archived_with_a_lost_second_answer(box, where)
+        unknown = where.call("resolve", "2", "99", verdict, "--because", "looked", check=1)
+        assert "99" in unknown.stderr
+        assert where.writes()[1]["state"] == "needs_human", "all of the given writes, or none"
+        where.call("resolve", "2", verdict, "--because", "looked at the page")
+        where.comes_to("confirmed", "confirmed")
+        where.call("resolve", "2", verdict, "--because", "again", check=1)
+        assert running.stop() == 0
         assert box.get("books")["writes_sent"] == sent
         resolved = [one for one in where.log("--write", "2") if one["kind"] == "resolved"]
         assert len(resolved) == 1

@@ -15,24 +15,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.processes import WORKER, Home, Sandbox, home, sandbox, until
+from tests.acceptance.processes import WORKER, Home, home, sandbox, until, watched
 from worker.cli.run import SOCKET_ENV
 
 pytestmark = pytest.mark.timeout(180)
-FIRST = "partner-id-aurora-live"
 PUT = ("PUT", "/client_campaign_status$")
 HELD_S = 12.0
 STOOD_S = 3.0
 """A beat is due every second; on a busy machine it may come a little late."""
 STOPS_WITHIN_S = 10.0
-
-
-def cancelled(box: Sandbox, event: str) -> None:
-    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
-
-
-def states(where: Home) -> list[str]:
-    return [one["state"] for one in where.writes()]
 
 
 @contextmanager
@@ -71,10 +62,10 @@ def test_a_tool_that_holds_the_ledger_stops_no_loop_and_turns_no_answer_into_a_t
         with where.config.open("a", encoding="utf-8") as config:
             config.write(f"web: {{listen: 127.0.0.1:{port}}}\n")
         with beats(tmp_path, where) as heard, where.worker() as running:
-            until(lambda: where.json("status")["partners"], "it watches")
+            where.watches()
             box.fault("slow", *PUT, params={"delay_s": 2.5})
-            cancelled(box, "e3")
-            until(lambda: states(where) == ["sending"], "the pause is under way")
+            box.cancel("e3")
+            where.comes_to("sending")
             lists = len(box.get("requests"))
             tool = sqlite3.connect(where.folder / "worker.db", isolation_level=None)
             tool.execute("BEGIN EXCLUSIVE")
@@ -88,23 +79,20 @@ def test_a_tool_that_holds_the_ledger_stops_no_loop_and_turns_no_answer_into_a_t
             during = [at for at in heard if began <= at <= began + HELD_S]
             stood = max(then - at for at, then in pairwise(during))
             assert stood < STOOD_S, running.errors
-            until(lambda: states(where) == ["confirmed"], "the answer was kept, and the effect seen")
+            where.comes_to("confirmed")
             assert running.stop() == 0
         told = [one for one in where.log() if one["kind"] in ("applied", "unknown")]
         assert [(one["kind"], one["response"]["status"]) for one in told] == [("applied", 204)]
 
 
 def test_a_worker_whose_ledger_is_held_stops_when_it_is_told_to(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        with where.worker() as running:
-            until(lambda: where.json("status")["partners"], "it watches")
-            tool = sqlite3.connect(where.folder / "worker.db", isolation_level=None)
-            tool.execute("BEGIN EXCLUSIVE")
-            box.await_look()
-            running.process.terminate()
-            assert running.process.wait(timeout=STOPS_WITHIN_S) == 0
-            tool.close()
+    with watched(tmp_path) as (box, where, running):
+        tool = sqlite3.connect(where.folder / "worker.db", isolation_level=None)
+        tool.execute("BEGIN EXCLUSIVE")
+        box.await_look()
+        running.process.terminate()
+        assert running.process.wait(timeout=STOPS_WITHIN_S) == 0
+        tool.close()
 
 
 @pytest.mark.parametrize("verbose", [(), ("--verbose",)])
@@ -128,9 +116,9 @@ def test_a_log_that_nobody_reads_keeps_no_cancelled_event_running_and_no_worker_
         }
         process = subprocess.Popen(command, stdout=writes, stderr=writes, env=environment)
         try:
-            until(lambda: (where.folder / "worker.db").exists() and where.json("status")["partners"], "it watches")
-            cancelled(box, "e3")
-            until(lambda: states(where) == ["confirmed"], "the cancelled event is paused")
+            where.watches()
+            box.cancel("e3")
+            where.comes_to("confirmed")
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) == 0
         finally:

@@ -1,12 +1,25 @@
-"""The life of an account: products that are switched off, permissions that change, tokens that end, and resets."""
+"""The life of an account: products off, permissions, tokens that end, refusals, and resets."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import BOOST, OTHER, PARTNER, PAUSE, Town, draft, happening, in_town, plays, tenant, world
+from tests.worlds import (
+    BOOST,
+    CAMPAIGN,
+    MINUTE,
+    OTHER,
+    PARTNER,
+    PAUSE,
+    Town,
+    draft,
+    happening,
+    in_town,
+    several,
+    tenant,
+    world,
+)
 from worker.sandbox.changes import PartnerChange, ResetChange, SignOutChange
 from worker.sandbox.settings import TwinSettings
 
@@ -22,10 +35,6 @@ rules:
 HOPELESS = {"prediction": {"value": 0.05, "benchmark": 0.5}}
 
 
-def switch(here: Town, **flags: Any) -> None:  # noqa: ANN401 - fields of the service's records
-    here.twin.change(PartnerChange(partner=PARTNER, set=flags), here.loop.time())
-
-
 def paused(here: Town) -> list[str]:
     return sorted(effect.eid for effect in here.effects("set_client_campaign_status"))
 
@@ -37,7 +46,7 @@ def held(here: Town, reason: str) -> list[tuple[str | None, str]]:
 @in_town(world(happening("e1"), happening("e2")), FORECAST)
 async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_so(here: Town) -> None:
     await here.run(9)
-    switch(here, demand_prediction=False)
+    here.become(demand_prediction=False)
     await here.run(60)
     here.twin.books.requests.clear()
     here.set("e1", benchmark=HOPELESS)
@@ -52,7 +61,7 @@ async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_s
     ], "said once, and not of every event"
     asked = [seen.path for seen in here.twin.books.requests if "lookout" in seen.path]
     assert asked == [], "an area that is off is not asked for"
-    switch(here, demand_prediction=True)
+    here.become(demand_prediction=True)
     await here.run(75)
     assert here.states() == ["confirmed", "waiting"], "its return is as after a gap"
 
@@ -60,7 +69,7 @@ async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_s
 @in_town(world(happening("e1")), FORECAST)
 async def test_a_write_that_waits_for_its_turn_is_held_once_the_area_of_its_condition_is_off(here: Town) -> None:
     await here.run(57)
-    switch(here, demand_prediction=False)
+    here.become(demand_prediction=False)
     here.set("e1", benchmark=HOPELESS)
     here.fault("answer_before", "GET", "lookout", times=None, status=503, skip=1)
     await here.run(90)
@@ -68,43 +77,23 @@ async def test_a_write_that_waits_for_its_turn_is_held_once_the_area_of_its_cond
     assert here.effects() == []
 
 
-@in_town(world(happening("e1")))
-async def test_without_the_campaign_product_no_rule_that_writes_looks(here: Town) -> None:
-    switch(here, campaign_recommendations=False)
-    here.set("e1", status="cancelled")
+@in_town(world(happening("e1"), more=(tenant(OTHER, happening("e1")),)))
+async def test_permissions_and_features_are_read_for_each_partner_and_again_after_a_change(here: Town) -> None:
+    account = ("/permissions", "/features")
     await here.run(30)
-    assert here.writes() == []
-    assert held(here, "product_off") == [
-        ("pause-cancelled", "the partner's campaign_recommendations is off, and the rule needs it: pause")
+    asked = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]
+    assert sorted(asked) == sorted((path, partner) for path in account for partner in (PARTNER, OTHER))
+    change = PartnerChange(partner=PARTNER, set={"pricing_tier": "plus"}, permissions=["a"])
+    here.twin.change(change, here.loop.time())
+    await here.run(63)
+    later = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]
+    assert sorted(later[4:]) == [(path, PARTNER) for path in sorted(account)]
+    assert [record["why"] for record in here.log("observed")] == [
+        "partner.pricing_tier changed from 'standard' to 'plus'",
+        "permissions changed: gained ['a'], lost nothing",
     ]
 
 
-def observed(here: Town) -> list[str]:
-    return [record["why"] for record in here.log("observed")]
-
-
-def test_permissions_and_features_are_read_for_each_partner_and_again_after_a_change(tmp_path: Path) -> None:
-    account = ("/permissions", "/features")
-
-    async def script(here: Town) -> None:
-        here.start(PARTNER, OTHER)
-        await here.run(30)
-        asked = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]
-        assert sorted(asked) == sorted((path, partner) for path in account for partner in (PARTNER, OTHER))
-        change = PartnerChange(partner=PARTNER, set={"pricing_tier": "plus"}, permissions=["a"])
-        here.twin.change(change, here.loop.time())
-        await here.run(63)
-        later = [(seen.path, seen.partner) for seen in here.twin.books.requests if seen.path in account]
-        assert sorted(later[4:]) == [(path, PARTNER) for path in sorted(account)]
-        assert observed(here) == [
-            "partner.pricing_tier changed from 'standard' to 'plus'",
-            "permissions changed: gained ['a'], lost nothing",
-        ]
-
-    plays(script, tmp_path, world(happening("e1"), more=(tenant(OTHER, happening("e1")),)))
-
-
-WATCH = f"{BOOST}{PAUSE.replace('rules:', '').lstrip(chr(10))}"
 RESETS = {
     "gone for a while, and back under the same ids": {"reset_takes_s": 8},
     "gone for good": {"reset_result": "empty"},
@@ -112,49 +101,24 @@ RESETS = {
 }
 
 
-async def at_work(here: Town) -> None:
-    """One event is cancelled and paused, one draft gets other clusters and is published."""
+@pytest.mark.parametrize("settings", RESETS.values(), ids=RESETS)
+@in_town(
+    world(happening("e1"), draft("e2"), *several(happening, 4, first=3)),
+    BOOST + PAUSE.removeprefix("\nrules:\n"),
+    twin=lambda settings: TwinSettings(**settings),
+)
+async def test_the_weekly_reset_sends_nothing_and_is_one_record(here: Town) -> None:
     await here.run(9)
     here.set("e1", status="cancelled")
     here.suggest("e2", 7)
     await here.until(lambda: here.states() == ["confirmed"] * 2, "a pause and a boost", 60)
     await here.run(6)
-
-
-def after_reset(here: Town, before: int) -> None:
-    assert len(here.effects()) == 2, "nothing was sent"
-    assert [state for state in here.states()[2:] if state != "waiting"] == []
-    records = [record for record in here.log("observed") if record["seq"] > before]
-    assert [record["reason"] for record in records] == ["reset"], [record["why"] for record in records]
-
-
-@pytest.mark.parametrize("settings", RESETS.values(), ids=RESETS)
-def test_the_weekly_reset_sends_nothing_and_is_one_record(settings: dict[str, Any], tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await at_work(here)
-        before = here.log()[-1]["seq"]
-        here.twin.change(ResetChange(), here.loop.time())
-        await here.run(45)
-        after_reset(here, before)
-
-    events = (happening("e1"), draft("e2"), *(happening(f"e{number}") for number in range(3, 7)))
-    plays(script, tmp_path, world(*events), WATCH, twin=TwinSettings(**settings))
-
-
-@in_town(world(*(happening("e1"), draft("e2"), *(happening(f"e{number}") for number in range(3, 7)))), WATCH)
-async def test_a_reset_that_gives_the_ids_to_other_events_is_none_of_their_changes(here: Town) -> None:
-    await at_work(here)
     before = here.log()[-1]["seq"]
-    for number in range(1, 7):
-        new: dict[str, Any] = {
-            "title": f"Another {number}",
-            "start_date_time": "2026-09-09T19:00:00Z",
-            "status": "cancelled",
-        }
-        here.set(f"e{number}", client_campaign_status="RUNNING", capacity=99, **new)
-    await here.run(90)
-    after_reset(here, before)
-    assert here.states()[2:] == ["waiting"] * 5, "what runs though cancelled waits; e1 was paused in its episode"
+    here.twin.change(ResetChange(), here.loop.time())
+    await here.run(45)
+    assert len(here.effects()) == 2, "nothing was sent"
+    assert set(here.states()[2:]) <= {"waiting"}
+    assert [one["reason"] for one in here.log("observed") if one["seq"] > before] == ["reset"]
 
 
 def auth_calls(here: Town) -> list[tuple[float, str, int | None]]:
@@ -183,9 +147,7 @@ REFRESHED: dict[str, Any] = {
 
 
 @in_town(world(happening("e1")), **REFRESHED)
-async def test_a_token_is_refreshed_when_the_operator_vouches_for_it_and_a_password_reset_signs_in_anew(
-    here: Town,
-) -> None:
+async def test_a_token_is_refreshed_where_the_operator_says_so_and_a_password_reset_signs_in_anew(here: Town) -> None:
     await here.run(100)
     assert [path for _, path, _ in auth_calls(here)] == ["/auth", "/auth/refresh", "/auth/refresh"]
     here.twin.change(SignOutChange(), here.loop.time())
@@ -207,3 +169,95 @@ async def test_a_refresh_that_fails_is_followed_by_a_sign_in(here: Town) -> None
         ("/auth", 200),
     ]
     assert all(report.complete for report in here.reports)
+
+
+def sent(here: Town) -> int:
+    """Writes on the wire."""
+    return sum(one.method == "PUT" for one in here.twin.books.requests)
+
+
+def cancel(here: Town, *events: str) -> None:
+    for event in events:
+        here.set(event, status="cancelled")
+
+
+@in_town(world(happening("e1")))
+async def test_one_refusal_is_answered_by_signing_in_anew_and_sending_again(here: Town) -> None:
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=401)
+    cancel(here, "e1")
+    await here.until(lambda: here.states() == ["confirmed"], "sent again")
+    assert (here.only.attempt, here.only.counted) == (2, 1)
+    assert here.worker.states[PARTNER].memory.denied_at is None
+    assert here.log("held") == []
+
+
+@in_town(world(*several(happening, 3)), requests_per_minute=1200)
+async def test_attempts_under_way_together_are_one_refusal(here: Town) -> None:
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=401, times=2)
+    cancel(here, "e1", "e2", "e3")
+    await here.run(MINUTE)
+    refused = [one["at"] for one in here.log("planned") if one["reason"] == "denied"]
+    assert len(refused) == 2, here.story()
+    assert len(set(refused)) == 1, here.story()
+    assert here.states() == ["confirmed"] * 3, "they were refused with one and the same token" + here.story()
+
+
+@in_town(world(happening("e1"), happening("e2")))
+async def test_a_second_refusal_in_a_row_holds_every_write_of_the_partner_over_a_restart(here: Town) -> None:
+    await here.run(10)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=403, times=3)
+    cancel(here, "e1")
+    await here.until(lambda: sent(here) == 2, "refused twice")
+    cancel(here, "e2")
+    await here.run(MINUTE)
+    assert sent(here) == 2, "the other write of the partner is not even tried"
+    assert {write.held_by for write in here.writes()} == {"credentials"}, here.story()
+    assert {one["write"] for one in here.log("held") if one["reason"] == "credentials"} == {1, 2}
+    assert "refuses them" in (here.worker.states[PARTNER].trouble(here.clock.now()) or "")
+
+    await here.restart()
+    await here.run(3 * MINUTE)
+    assert sent(here) == 2, "a new process remembers" + here.story()
+    await here.run(2 * MINUTE)
+    assert sent(here) == 3, "after five minutes one write tries for all" + here.story()
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "let in again", limit=6 * MINUTE)
+    assert here.worker.states[PARTNER].trouble(here.clock.now()) is None
+
+
+TWO_RULES = """
+rules:
+  - id: pause-cancelled
+    when: event.status == 'cancelled'
+    do: [pause]
+  - id: rest-hidden
+    when: event.frontend_status == 'HIDDEN'
+    do: [{optimisation: 'OFF'}]
+"""
+
+
+@in_town(world(happening("e1"), happening("e2")), TWO_RULES)
+async def test_two_writes_refused_one_after_the_other_are_two_in_a_row(here: Town) -> None:
+    await here.run(10)
+    here.fault("answer_before", "PUT", "/e1" + CAMPAIGN, status=403)
+    cancel(here, "e1")
+    await here.until(lambda: sent(here) == 1, "the first refusal")
+    here.halt(rule=here.only.key.rule)
+    here.fault("answer_before", "PUT", "/campaign_optimisation_status$", status=403)
+    here.set("e2", frontend_status="HIDDEN")
+    await here.until(lambda: sent(here) == 2, "the second one, of another write")
+    here.resume()
+    await here.run(MINUTE)
+    assert sent(here) == 2, here.story()
+    assert [write.held_by for write in here.writes()] == ["credentials", "credentials"], here.story()
+
+
+@in_town(world(happening("e1"), more=(tenant(OTHER, happening("f1")),)))
+async def test_the_refusals_of_one_partner_hold_no_other(here: Town) -> None:
+    await here.run(10)
+    here.fault("answer_before", "PUT", "/e1" + CAMPAIGN, status=403, times=100)
+    here.set("e1", status="cancelled")
+    here.set("f1", status="cancelled", partner=OTHER)
+    await here.run(MINUTE)
+    assert here.states() == ["planned", "confirmed"], here.story()

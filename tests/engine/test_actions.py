@@ -1,13 +1,14 @@
 """Every action through the twin: what it writes, what shows it, and what becomes of it when an answer is lost."""
 
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, draft, happening, in_town, plays, world
+from tests.worlds import CAMPAIGN, PARTNER, QUICK, Town, draft, happening, in_town, world
+from worker.engine.operators import approved
+from worker.guards import Limits
 from worker.model.facts import RuleId
-from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.world import Happening
@@ -24,14 +25,8 @@ def published(eid: str = "e1", *clusters: int) -> Happening:
     return replace(draft(eid), published=True, campaigns=campaigns)
 
 
-def fires(here: Town) -> None:
-    here.set("e1", status="cancelled")
-
-
 def setup_of(here: Town) -> dict[str, object]:
-    found = here.twin.world.at(PARTNER, "e1")
-    assert found is not None
-    return dict(found.setup or {})
+    return dict(here.event().setup or {})
 
 
 # --- drafts --------------------------------------------------------------------------------------------------------
@@ -39,9 +34,7 @@ def setup_of(here: Town) -> dict[str, object]:
 
 @in_town(world(draft("e1")), rule("[{update_draft: {goal: VISIBILITY, total_budget: 750, extra: {note: {by: r}}}}]"))
 async def test_a_draft_is_changed_and_the_change_is_read_back(here: Town) -> None:
-    await here.run(6)
-    fires(here)
-    await here.until(lambda: here.states() == ["confirmed"], "the draft is changed")
+    await here.cancelled("confirmed")
     assert setup_of(here) == {"goal": "VISIBILITY", "total_budget": 750, "note": {"by": "r"}}
     assert (here.only.confirmed_by, here.only.intent.spends) == ("read", True)
     assert here.only.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
@@ -62,17 +55,11 @@ async def test_a_draft_is_changed_and_the_change_is_read_back(here: Town) -> Non
         ("[{edit_cluster: {tc: a, tc_run_id: 1, budget: 10}}]", happening("e1"), "not_published"),
     ],
 )
-def test_what_the_service_would_not_take_is_refused_and_not_sent(
-    tmp_path: Path, do: str, place: Happening, reason: str
-) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        fires(here)
-        await here.until(lambda: here.states() == ["refused"], "a guard says no for good")
-        assert here.only.reason == reason
-        assert here.twin.books.writes_sent == 0
-
-    plays(script, tmp_path, world(place), rule(do))
+@in_town(lambda place: world(place, more=()), rule)
+async def test_what_the_service_would_not_take_is_refused_and_not_sent(here: Town, reason: str) -> None:
+    await here.cancelled("refused")
+    assert here.only.reason == reason
+    assert here.twin.books.writes_sent == 0
 
 
 TWO_CHANGES = """
@@ -84,10 +71,8 @@ rules:
 
 @in_town(world(draft("e1")), TWO_CHANGES)
 async def test_changes_of_a_draft_go_one_after_the_other_and_a_slow_one_is_never_cut_off(here: Town) -> None:
-    await here.run(6)
     here.fault("slow", "PUT", "/setup_processes/", delay_s=9.0)
-    fires(here)
-    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both changes are there")
+    await here.cancelled("confirmed", "confirmed")
     puts = [one for one in here.twin.books.requests if one.method == "PUT"]
     assert [one.fault for one in puts] == ["slow", None]
     assert puts[1].at_s >= puts[0].at_s + 9, "the second left after the first was answered"
@@ -98,29 +83,15 @@ async def test_changes_of_a_draft_go_one_after_the_other_and_a_slow_one_is_never
 @in_town(world(draft("e1")), TWO_CHANGES)
 async def test_an_older_change_of_a_draft_that_is_held_is_not_overtaken_by_a_newer_one(here: Town) -> None:
     await here.run(6)
-    here.ledger.append_halt(because="wait", by="me", at=here.clock.now(), rule=RuleId("a"))
-    fires(here)
+    here.halt(rule=RuleId("a"))
+    here.set("e1", status="cancelled")
     await here.run(30)
     assert here.effects() == []
     held = {write.key.rule: write.held_by for write in here.writes()}
     assert held == {"a": "halt", "b": "target_busy"}
-    here.ledger.resume_halts(because="done", by="me", at=here.clock.now(), rule=RuleId("a"))
+    here.resume(rule=RuleId("a"))
     await here.until(lambda: here.states() == ["confirmed", "confirmed"], "in their order")
     assert [one.after["goal"] for one in here.effects()] == ["ROAS", "VISIBILITY"], "the older one first"
-
-
-@in_town(
-    world(happening("e1")),
-    rule(
-        "[{create_draft: {goal: ROAS, total_budget: 500}}, {update_draft: {total_budget: 600}}, boost]",
-        "event.status == 'cancelled' && setup.state == 'NONE'",
-    ),
-)
-async def test_a_draft_is_created_changed_and_published_by_one_rule(here: Town) -> None:
-    await here.run(6)
-    fires(here)
-    await here.until(lambda: here.states() == ["confirmed"] * 3, "all three steps are done")
-    assert [one.operation for one in here.effects()] == ["create_setup", "update_setup", "boost"]
 
 
 # --- clusters and campaigns ----------------------------------------------------------------------------------------
@@ -168,80 +139,44 @@ async def test_a_change_that_only_takes_clusters_away_writes_nothing_and_ends(he
 async def test_clusters_that_are_compared_by_name_are_edited_with_the_run_they_have_now(here: Town) -> None:
     clusters = [{"tc": "rock", "label": "Rock", "metric_pred": 3.0, "reach_estimate": 10, "size_share": 0.1}]
     jazz = {**clusters[0], "tc": "jazz & soul/blues"}
-    change = EventChange(event="e1", partner=PARTNER, clusters=clusters, tc_run_id=4)
-    here.twin.change(change, here.loop.time())
+    here.change("e1", clusters=clusters, tc_run_id=4)
     await here.run(9)
-    change = EventChange(event="e1", partner=PARTNER, clusters=[*clusters, jazz], tc_run_id=5)
-    here.twin.change(change, here.loop.time())
+    here.change("e1", clusters=[*clusters, jazz], tc_run_id=5)
     await here.until(lambda: here.states() == ["confirmed"], "the added one is edited")
     assert [one.target for one in here.effects("edit_cluster")] == ["campaign:jazz & soul/blues:5"]
 
 
-CAMPAIGN = "[{create_campaign: {tc: cluster 1, tc_run_id: 1, budget: 20}}]"
-
-
-@pytest.mark.parametrize(
-    ("kind", "params", "sent"),
-    [
-        ("answer_after", {"status": 429}, 1),
-        ("answer_before", {"status": 429}, 2),
-        ("cut_after", {}, 1),
-        ("late_effect", {"status": 503, "after_s": 12.0}, 1),
-    ],
-)
-@in_town(world(happening("e1")), rule(CAMPAIGN))
-async def test_a_campaign_is_started_once_whatever_becomes_of_the_answer(
-    here: Town, kind: Kind, params: dict[str, object], sent: int
-) -> None:
-    await here.run(6)
-    here.fault(kind, "POST", "/campaigns/$", **params)
-    fires(here)
-    await here.until(lambda: here.states() == ["confirmed"], "there is one campaign")
-    assert (here.twin.books.writes_sent, len(here.effects("create_campaign"))) == (sent, 1)
-
-
 # --- what cannot be read back --------------------------------------------------------------------------------------
 
-UNSEEN = [
-    ("[reset_setup]", "/reset_campaigns_setup$", ["confirmed"], ["needs_human"]),
-    (
-        "[{frontend_status: HIDDEN}]",
-        "/last_updated_on_fe/",
-        ["confirmed", "confirmed"],
-        ["confirmed", "needs_human"],
-    ),
-]
+WITHOUT_CONFIRM = """
+      - write:
+          {method: PUT, host: cr, path: "/events/{eid}", query: {event_type: concert, partner_product: campaign}}"""
+ANSWERS: dict[Kind, dict[str, Any]] = {"slow": {"delay_s": 1}, "answer_after": {"status": 429}, "cut_before": {}}
 
 
-@pytest.mark.parametrize(("do", "path", "good", "lost"), UNSEEN)
-@pytest.mark.parametrize("kind", ["answer_after", "cut_before"])
-def test_what_cannot_be_read_back_goes_to_a_person_after_an_unknown_outcome(
-    tmp_path: Path, do: str, path: str, good: list[str], lost: list[str], kind: Kind
+@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize(
+    ("do", "path", "before"),
+    [
+        ("[reset_setup]", "/reset_campaigns_setup$", []),
+        ("[{frontend_status: HIDDEN}]", "/last_updated_on_fe/", ["confirmed"]),
+        (WITHOUT_CONFIRM, "^/events/e1$", []),
+    ],
+    ids=["reset_setup", "frontend_status", "a write without confirm"],
+)
+@in_town(world(draft("e1")), rule)
+async def test_what_no_read_shows_is_confirmed_by_its_answer_and_else_for_a_person(
+    here: Town, path: str, before: list[str], kind: Kind
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault(kind, "PUT", path, **({"status": 429} if kind.startswith("answer") else {}))
-        fires(here)
-        await here.until(lambda: here.states() == lost, "a person must look")
-        sent = here.twin.books.writes_sent
-        await here.run(60)
-        assert (here.states(), here.twin.books.writes_sent) == (lost, sent), "and it is never sent again by itself"
-        assert here.writes()[-1].reason == "no_readback"
-
-    plays(script, tmp_path, world(draft("e1")), rule(do))
-
-
-@pytest.mark.parametrize(("do", "path", "good", "lost"), UNSEEN)
-def test_what_cannot_be_read_back_is_confirmed_by_its_answer(
-    tmp_path: Path, do: str, path: str, good: list[str], lost: list[str]
-) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        fires(here)
-        await here.until(lambda: here.states() == good, "the answer is the confirmation")
-        assert here.writes()[-1].confirmed_by == "answer"
-
-    plays(script, tmp_path, world(draft("e1")), rule(do))
+    here.fault(kind, "PUT", path, **ANSWERS[kind])
+    end, told = ("confirmed", ("answer", "answer")) if kind == "slow" else ("needs_human", ("no_readback", None))
+    await here.cancelled(*before, end)
+    sent = here.twin.books.writes_sent
+    await here.run(60)
+    assert (here.states(), here.twin.books.writes_sent) == ([*before, end], sent), (
+        "and it is never sent again by itself"
+    )
+    assert (here.writes()[-1].reason, here.writes()[-1].confirmed_by) == told
 
 
 # --- series --------------------------------------------------------------------------------------------------------
@@ -252,14 +187,10 @@ def test_what_cannot_be_read_back_is_confirmed_by_its_answer(
     rule("[{series_add: [e2]}, {series_remove: [e3]}]"),
 )
 async def test_events_join_a_series_and_leave_it(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_after", "POST", "/series$", status=429)
     here.fault("answer_before", "DELETE", "/series$", status=503)
-    fires(here)
-    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "in, and out")
-    found = here.twin.world.at(PARTNER, "e1")
-    assert found is not None
-    assert found.record["campaign_event_series"] == ["e9", "e2"]
+    await here.cancelled("confirmed", "confirmed")
+    assert here.event().record["campaign_event_series"] == ["e9", "e2"]
     assert [write.before for write in here.writes()] == [[], ["e3"]]
     assert len(here.effects()) == 2
 
@@ -269,22 +200,183 @@ async def test_events_join_a_series_and_leave_it(here: Town) -> None:
     rule("[{series_add: [e2]}, {series_remove: [e3]}]"),
 )
 async def test_what_is_in_the_series_already_is_not_added_again(here: Town) -> None:
-    await here.run(6)
-    fires(here)
-    await here.until(lambda: here.states() == ["skipped", "skipped"], "so already")
+    await here.cancelled("skipped", "skipped")
     assert here.twin.books.writes_sent == 0
 
 
 # --- other dialects ------------------------------------------------------------------------------------------------
 
 
-def test_clusters_are_edited_where_a_published_setup_answers_404(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        fires(here)
-        await here.until(lambda: here.states() == ["confirmed"], "published, told from the campaigns")
+@in_town(
+    world(published("e1", 1)),
+    rule("[{edit_cluster: {tc: cluster 1, tc_run_id: 1, budget: 20}}]"),
+    twin=TwinSettings(setup_after_publish="absent", campaigns_shape="items"),
+    assumptions={"setup.after_publish": "absent", "campaigns.items": "items"},
+)
+async def test_clusters_are_edited_where_a_published_setup_answers_404(here: Town) -> None:
+    await here.cancelled("confirmed")
 
-    twin = TwinSettings(setup_after_publish="absent", campaigns_shape="items")
-    do = "[{edit_cluster: {tc: cluster 1, tc_run_id: 1, budget: 20}}]"
-    said = {"setup.after_publish": "absent", "campaigns.items": "items"}
-    plays(script, tmp_path, world(published("e1", 1)), rule(do), twin=twin, assumptions=said)
+
+EDIT = """
+rules:
+  - id: r
+    when: event.status == 'cancelled'
+    do:
+      - write:
+          host: cr
+          method: PUT
+          path: /events/{eid}
+          query: {event_type: concert, partner_product: campaign, hall_name: "closed for {client_id}"}
+          spends: false
+        confirm: {get: "/events/{eid}", when: response.hall_name.startsWith('closed')}
+"""
+CLEAR = """
+rules:
+  - id: r
+    when: event.status == 'cancelled'
+    do: [{write: {method: DELETE, path: /daily_revenue_summary, query: {eid: "{eid}"}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "sent"),
+    [
+        ("slow", {"delay_s": 1}, 1),
+        ("answer_after", {"status": 429}, 1),
+        ("answer_before", {"status": 429}, 2),
+        ("cut_after", {}, 1),
+        ("late_effect", {"status": 503, "after_s": 12.0}, 1),
+    ],
+)
+@in_town(world(happening("e1")), EDIT)
+async def test_a_write_with_confirm_takes_effect_once_whatever_becomes_of_the_answer(
+    here: Town, kind: Kind, params: dict[str, object], sent: int
+) -> None:
+    here.fault(kind, "PUT", "^/events/e1$", **params)
+    await here.cancelled("confirmed")
+    assert here.event().record["hall_name"] == f"closed for client of {PARTNER}"
+    assert (here.only.confirmed_by, here.only.intent.spends) == ("read", False)
+    assert (here.twin.books.writes_sent, len(here.effects())) == (sent, 1)
+    assert here.only.before["when"] is False  # type: ignore[index,call-overload]
+
+
+@in_town(world(happening("e1", hall_name="closed")), EDIT)
+async def test_a_write_whose_confirm_is_true_already_is_not_sent(here: Town) -> None:
+    await here.cancelled("skipped")
+    assert (here.only.reason, here.twin.books.writes_sent) == ("already_so", 0)
+
+
+@in_town(world(happening("e1", hall_name=7)), EDIT)
+async def test_a_write_whose_confirm_cannot_be_judged_is_held(here: Town) -> None:
+    await here.cancelled("planned")
+    await here.run(30)
+    assert (here.states(), here.only.held_by) == (["planned"], "target_unreadable")
+    assert "startsWith" in here.only.why, "a number does not start with anything"
+    here.set("e1", hall_name="Halle A")
+    await here.until(lambda: here.states() == ["confirmed"], "once it can")
+
+
+@in_town(world(happening("e1")), EDIT)
+async def test_another_hands_change_under_an_unknown_write_goes_to_a_person(here: Town) -> None:
+    here.fault("answer_before", "PUT", "^/events/e1$", status=429)
+    await here.cancelled("unknown")
+    here.set("e1", by="person", hall_name="Halle B")
+    await here.until(lambda: here.states() == ["needs_human"], "it reads neither as before nor as wanted")
+    assert (here.only.reason, here.twin.books.writes_sent) == ("third_value", 1)
+
+
+@in_town(
+    world(happening("e1")),
+    EDIT.replace('get: "/events/{eid}", when: response.hall_name', 'get: "/nowhere/{eid}", when: response.x'),
+)
+async def test_what_confirm_does_not_find_is_not_there_only_if_the_event_answers(here: Town) -> None:
+    here.fault("answer_before", "PUT", "^/events/e1$", status=429, times=9)
+    await here.cancelled("needs_human")
+    assert (here.only.reason, here.only.attempt) == ("attempts", 3)
+    assert here.effects() == []
+
+
+@in_town(world(happening("e1")), CLEAR)
+async def test_a_delete_waits_for_a_person_in_live_mode_too(here: Town) -> None:
+    await here.cancelled("waiting")
+    await here.run(30)
+    assert (here.only.reason, here.twin.books.writes_sent) == ("delete", 0)
+    here.decide(approved)
+    await here.until(lambda: here.states() == ["confirmed"], "and then it goes")
+    assert [one.operation for one in here.effects()] == ["clear_sales"]
+
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+TELL = """
+rules:
+  - id: r
+    when: event.status == 'cancelled'
+    do: [pause, {notify: "=event.title + ' is paused'"}]
+"""
+
+
+@in_town(world(happening("e1")), TELL)
+async def test_a_message_goes_out_once_after_the_step_before_it_is_confirmed(here: Town) -> None:
+    here.fault("answer_after", "PUT", CAMPAIGN, status=429)
+    await here.cancelled("confirmed", "confirmed")
+    assert [(one.text, one.event, one.rule) for one in here.notebook.messages] == [("Event e1 is paused", "e1", "r")]
+    confirmed = [one["write"] for one in here.log("confirmed")]
+    assert confirmed == [1, 2]
+    assert here.twin.books.writes_sent == 1, "a message asks nothing of the service"
+    assert here.writes()[1].confirmed_by == "answer"
+    request = next(one["request"] for one in here.log("sending") if one["write"] == 2)
+    assert request == {"method": "NOTIFY", "url": "message", "body": "Event e1 is paused"}
+
+
+@in_town(world(happening("e1")), TELL)
+async def test_a_message_that_is_not_taken_is_handed_over_again(here: Town) -> None:
+    here.notebook.fails = 2
+    await here.cancelled("confirmed", "confirmed")
+    assert (len(here.notebook.messages), here.writes()[1].attempt) == (1, 3)
+
+
+@in_town(world(happening("e1")), TELL)
+async def test_a_message_of_which_nobody_knows_whether_it_was_taken_is_not_sent_twice(here: Town) -> None:
+    here.notebook.slow_s = 60.0
+    await here.cancelled("confirmed", "needs_human")
+    assert here.writes()[1].reason == "no_readback"
+
+
+@in_town(
+    world(happening("e1")),
+    "rules:"
+    + "".join(f"\n  - {{id: {one}, when: event.status == 'cancelled', do: [{{notify: look}}]}}" for one in "abc"),
+    settings=replace(QUICK, limits=Limits(writes_per_hour=1)),
+)
+async def test_rules_with_the_same_message_have_each_their_own_and_no_limit_of_writes_counts_it(here: Town) -> None:
+    await here.cancelled(*["confirmed"] * 3)
+    assert sorted(one.rule for one in here.notebook.messages) == ["a", "b", "c"]
+
+
+AT = "rules: [{id: r, when: \"event.status == 'cancelled' && setup.state == 'NONE'\", at: '3 12 * * *', do: [pause]}]"
+
+
+@in_town(world(happening("e1")), AT)
+async def test_a_rule_with_at_acts_at_its_time_and_reads_nothing_before(here: Town) -> None:
+    here.set("e1", status="cancelled")
+    await here.run(170)
+    assert here.writes() == []
+    assert not any("/setup_processes/" in one.path for one in here.twin.books.requests)
+    await here.until(lambda: here.states() == ["confirmed"], "at three past twelve")
+    assert here.at < 200
+    await here.run(60)
+    here.set("e1", client_campaign_status="RUNNING")
+    await here.run(400)
+    assert here.states() == ["confirmed"], "and not again"
+
+
+@in_town(world(happening("e1")), AT)
+async def test_a_time_that_a_worker_slept_through_is_told_and_left(here: Town) -> None:
+    here.set("e1", status="cancelled")
+    await here.run(30)
+    await here.restart(600)
+    await here.run(30)
+    assert here.writes() == []
+    (missed,) = here.log("held")
+    assert (missed["reason"], missed["rule"]) == ("missed", "r")

@@ -7,8 +7,7 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
-from tests.engine.test_waits import sleeps
-from tests.worlds import Town, draft, happening, in_town, plays, rule_set, world
+from tests.worlds import CAMPAIGN, Town, draft, happening, in_town, rule_set, world
 from worker.sandbox.faults import Kind
 
 SPELL = 300.0
@@ -22,10 +21,6 @@ rules:
     when: now - write.at >= duration('5m')
     do: [{notify: "=write.action + ': ' + write.before + ' became ' + write.wanted"}]
 """
-
-
-def told(here: Town) -> list[str]:
-    return [one.text for one in here.notebook.messages]
 
 
 async def paused(here: Town, times: int = 1) -> None:
@@ -42,29 +37,27 @@ def pauses(here: Town) -> list[Any]:
 @in_town(world(happening("e1"), happening("e2")), TELL)
 async def test_it_looks_only_where_the_other_rule_has_written_and_knows_what_it_wrote(here: Town) -> None:
     await here.run(2 * SPELL)
-    assert told(here) == []
+    assert here.texts == []
     await paused(here)
     await here.run(SPELL - 60)
-    assert told(here) == []
+    assert here.texts == []
     await here.run(120)
-    assert told(here) == ["pause: RUNNING became PAUSED"]
+    assert here.texts == ["pause: RUNNING became PAUSED"]
     await here.run(2 * SPELL)
-    assert len(told(here)) == 1
+    assert len(here.texts) == 1
 
 
 @in_town(world(happening("e1")), TELL.replace("now - write.at >= duration('5m')", "event.capacity > 0.0"))
-async def test_each_firing_of_the_other_rule_begins_a_new_episode_also_while_the_condition_stays_true(
-    here: Town,
-) -> None:
+async def test_each_firing_of_the_other_rule_begins_a_new_episode_also_while_the_condition_holds(here: Town) -> None:
     await paused(here)
     await here.run(60)
-    assert len(told(here)) == 1
-    await sleeps(here, 60)
+    assert len(here.texts) == 1
+    await here.restart(60)
     await here.run(60)
-    assert len(told(here)) == 1
+    assert len(here.texts) == 1
     await paused(here, 2)
     await here.run(60)
-    assert len(told(here)) == 2
+    assert len(here.texts) == 2
     fired = [one for one in here.log("fired") if one["rule"] == "tell"]
     assert [one["episode"] for one in fired] == [1, 2]
 
@@ -75,20 +68,20 @@ async def test_a_write_that_is_undone_does_not_count_from_the_confirmation_of_th
     undo(here)
     await here.until(lambda: here.states()[-1] == "confirmed", "put back")
     await here.run(2 * SPELL)
-    assert told(here) == []
+    assert here.texts == []
     await paused(here, 2)
     await here.run(SPELL + 60)
-    assert told(here) == ["pause: RUNNING became PAUSED"]
+    assert here.texts == ["pause: RUNNING became PAUSED"]
 
 
 @pytest.mark.parametrize(("status", "kind", "counts"), [(429, "answer_after", 1), (422, "answer_before", 0)])
 @in_town(world(happening("e1")), TELL)
 async def test_only_what_is_confirmed_counts(here: Town, status: int, kind: Kind, counts: int) -> None:
     """A write that was refused is no ground for anything; one whose answer was lost is, once it is seen to be there."""
-    here.fault(kind, "PUT", "/client_campaign_status$", status=status)
+    here.fault(kind, "PUT", CAMPAIGN, status=status)
     here.set("e1", status="cancelled")
     await here.run(2 * SPELL)
-    assert len(told(here)) == counts
+    assert len(here.texts) == counts
 
 
 @in_town(world(draft("e1"), draft("e2")), TELL.replace("now - write.at >= duration('5m')", "setup.state == 'DRAFT'"))
@@ -99,27 +92,14 @@ async def test_facts_that_cost_a_request_are_read_only_where_the_other_rule_has_
     await here.run(60)
     asked = {one.path for one in here.twin.books.requests if "setup_processes" in one.path}
     assert asked == {"/setup_processes/e1"}
-    assert len(told(here)) == 1
+    assert len(here.texts) == 1
 
 
-@in_town(world(happening("e1")), TELL)
-async def test_it_is_kept_over_restarts(here: Town) -> None:
+@in_town(world(happening("e1"), happening("e2")), TELL)
+async def test_explain_says_that_no_write_stands_and_then_what_was_written(here: Town, tmp_path: Path) -> None:
+    await here.run(9)
     await paused(here)
-    await sleeps(here, SPELL / 2)
-    await here.run(60)
-    assert told(here) == []
-    await sleeps(here, SPELL / 2)
-    await here.run(60)
-    assert told(here) == ["pause: RUNNING became PAUSED"]
-
-
-def test_explain_says_that_no_write_stands_and_then_what_was_written(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(9)
-        await paused(here)
-        await here.run(30)
-
-    plays(script, tmp_path, world(happening("e1"), happening("e2")), TELL)
+    await here.run(30)
     asked = ("--rule", "tell", "--format", "json")
     config = settle_in(tmp_path, rules=TELL)
     without, found = (call("explain", "--event", event, *asked, config=config).out for event in ("e2", "e1"))
@@ -153,50 +133,45 @@ async def test_since_compares_with_what_was_read_when_the_write_was_sent(
     for step in range(1, 5):
         here.set("e1", capacity=before + (then - before) * step / 4)
         await here.run(9)
-    await sleeps(here, SPELL)
+    await here.restart(SPELL)
     await here.run(30)
-    assert told(here) == texts
+    assert here.texts == texts
 
 
 @in_town(world(happening("e1")), SINCE)
 async def test_since_keeps_the_value_before_the_first_attempt_where_the_write_is_sent_again(here: Town) -> None:
     here.set("e1", capacity=500)
-    here.fault("answer_before", "PUT", "/client_campaign_status$", status=429)
-    await here.run(9)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown"], "sent")
+    here.fault("answer_before", "PUT", CAMPAIGN, status=429)
+    await here.cancelled("unknown")
     here.set("e1", capacity=300)
     await here.until(lambda: here.states() == ["confirmed"], "paused")
     assert here.only.attempt == 2
     assert here.only.intent.context["since"] == {"event.capacity": 500.0}
     await here.run(SPELL + 30)
-    assert told(here) == ["less by -200"]
+    assert here.texts == ["less by -200"]
 
 
-def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        asks, here.rules.current = here.rules.current, rule_set(SINCE.partition("  - id: tell")[0])
-        await paused(here)
-        here.rules.current = asks
-        here.set("e1", capacity=0)
-        await here.run(SPELL + 30)
-        assert told(here) == []
-
-    plays(script, tmp_path, world(happening("e1")), SINCE)
+@in_town(world(happening("e1")), SINCE)
+async def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(here: Town, tmp_path: Path) -> None:
+    asks, here.rules.current = here.rules.current, rule_set(SINCE.partition("  - id: tell")[0])
+    await paused(here)
+    here.rules.current = asks
+    here.set("e1", capacity=0)
+    await here.run(SPELL + 30)
+    assert here.texts == []
     asked = ("--event", "e1", "--rule", "tell")
     found = call("explain", *asked, config=settle_in(tmp_path, rules=SINCE)).both
     assert "event.capacity at write.at is unknown: it was not read when that write was sent" in " ".join(found.split())
 
 
-def test_what_since_names_is_read_before_such_a_write_is_sent(tmp_path: Path) -> None:
-    rules = SINCE.replace("since(event.capacity) < -10.0", "since(setup.total_budget) < 0.0").replace(
+@in_town(
+    world(draft("e1")),
+    SINCE.replace("since(event.capacity) < -10.0", "since(setup.total_budget) < 0.0").replace(
         "since(event.capacity)", "since(setup.total_budget)"
-    )
-
-    async def script(here: Town) -> None:
-        await here.run(9)
-        await paused(here)
-        (write,) = pauses(here)
-        assert write.intent.context["since"] == {"setup.total_budget": 500.0}
-
-    plays(script, tmp_path, world(draft("e1")), rules)
+    ),
+)
+async def test_what_since_names_is_read_before_such_a_write_is_sent(here: Town) -> None:
+    await here.run(9)
+    await paused(here)
+    (write,) = pauses(here)
+    assert write.intent.context["since"] == {"setup.total_budget": 500.0}

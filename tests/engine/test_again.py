@@ -1,56 +1,39 @@
 """`again`: what ended without effect is tried once more at the next true look, by a daemon that runs meanwhile."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.worlds import BOOST, PARTNER, Town, draft, happening, in_town, plays, rule_set, world
+from tests.calling import PAUSE
+from tests.worlds import BOOST, CAMPAIGN, PARTNER, Town, draft, happening, in_town, world
 from worker.engine.operators import Word, last_of_its_rule, rejected, reopening, spoken
 from worker.engine.views import DecidingSettings as Deciding
-from worker.ledger.sql import SqlLedger
 from worker.model.errors import StateConflict
-from worker.sandbox.changes import EventChange
-
-CAMPAIGN = "/client_campaign_status$"
-PAUSE = """
-rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
-"""
+from worker.model.writes import Write
 
 
-def again(here: Town, ledger: SqlLedger | None = None) -> None:
-    """What the command does with every write that ended without effect, at this moment of virtual time."""
-    ledger = ledger or here.ledger
-    word = Word(because="the cause is mended", by="ann", at=here.clock.now())
+def again(here: Town, *only: Write) -> None:
+    """What the command does with every write that ended without effect, or with these, at this moment."""
+    ledger, word = here.ledger, Word(because="the cause is mended", by="ann", at=here.clock.now())
     memories = {(one.partner, one.event, one.rule): one for one in ledger.rule_memories(PARTNER)}
-    writes = [write for write in ledger.writes() if write.final and last_of_its_rule(write, memories)]
+    writes = only or [write for write in ledger.writes() if write.final and last_of_its_rule(write, memories)]
     ledger.reopen(reopening(writes, memories, ledger), [spoken(write, "again", word) for write in writes])
 
 
-def values(here: Town) -> list[Any]:
-    return [one.after for one in here.effects("set_client_campaign_status")]
-
-
-async def cancelled(here: Town, *states: str) -> None:
-    """The event is cancelled, and what the rule made of that has come so far."""
-    await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == list(states), f"{states}")
+async def said_no(here: Town) -> None:
+    """The event is cancelled, and the service refuses the pause."""
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await here.cancelled("rejected")
 
 
 @in_town(world(happening("e1")))
 async def test_a_write_that_the_service_said_no_to_is_made_anew_in_another_episode(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-    await cancelled(here, "rejected")
+    await said_no(here)
     await here.run(9)
     assert here.states() == ["rejected"], "one episode fires once"
     again(here)
     await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
-    assert values(here) == ["PAUSED"]
+    assert here.campaigns() == ["PAUSED"]
     first, second = here.writes()
     assert second.key.episode > first.key.episode
     (record,) = here.log("again")
@@ -59,10 +42,9 @@ async def test_a_write_that_the_service_said_no_to_is_made_anew_in_another_episo
 
 @in_town(world(happening("e1")), PAUSE, deciding=Deciding(mode="shadow"))
 async def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(here: Town) -> None:
-    await cancelled(here, "shadowed")
-    await here.kill()
+    await here.cancelled("shadowed")
     here.settings = replace(here.settings, deciding=Deciding(mode="approve"))
-    here.start()
+    await here.restart()
     await here.run(9)
     assert here.states() == ["shadowed"]
     again(here)
@@ -76,8 +58,7 @@ async def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(
 
 @in_town(world(happening("e1")))
 async def test_nothing_happens_before_the_condition_is_true_again(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-    await cancelled(here, "rejected")
+    await said_no(here)
     here.set("e1", status="active")
     await here.run(9)
     again(here)
@@ -87,8 +68,7 @@ async def test_nothing_happens_before_the_condition_is_true_again(here: Town) ->
 
 @in_town(world(happening("e1")))
 async def test_an_episode_is_reopened_once(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-    await cancelled(here, "rejected")
+    await said_no(here)
     again(here)
     memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
     assert not last_of_its_rule(here.only, memories)
@@ -101,7 +81,7 @@ async def test_a_change_is_pending_again_against_the_baseline_before_it(here: To
     here.suggest("e1", 2, 3)
     await here.until(lambda: here.states() == ["refused"], "out of range")
     mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
-    here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
+    here.change("e1", setup=mended)
     await here.run(9)
     assert here.states() == ["refused"], "the change is consumed"
     again(here)
@@ -116,7 +96,7 @@ async def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhi
     here.suggest("e1", 2, 3)
     await here.until(lambda: here.states() == ["refused"], "out of range")
     mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
-    here.twin.change(EventChange(event="e1", partner=PARTNER, setup=mended), here.loop.time())
+    here.change("e1", setup=mended)
     here.set("e1", status="archived")
     await here.run(9)
     again(here)
@@ -124,26 +104,22 @@ async def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhi
     await here.until(lambda: here.states() == ["refused", "confirmed"], "the old baseline, so a change")
 
 
-def test_every_rule_that_shares_the_write_may_fire_again(tmp_path: Path) -> None:
-    rules = PAUSE + "  - id: z-also\n    when: event.frontend_status == 'CANCELLED'\n    do: [pause]\n"
+RULES = PAUSE + "  - id: z-also\n    when: event.frontend_status == 'CANCELLED'\n    do: [pause]\n"
 
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-        here.set("e1", status="cancelled", frontend_status="CANCELLED")
-        await here.until(lambda: here.states() == ["rejected"], "one write for both")
-        here.rules.current = rule_set(rules.replace("pause-cancelled\n", "pause-cancelled\n    enabled: false\n"))
-        again(here)
-        await here.until(lambda: here.states() == ["rejected", "confirmed"], "the other one does it")
-        assert here.writes()[1].key.rule == "z-also"
 
-    plays(script, tmp_path, world(happening("e1")), rules)
+@in_town(world(happening("e1")), RULES)
+async def test_every_rule_that_shares_the_write_may_fire_again(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await here.sees("rejected", status="cancelled", frontend_status="CANCELLED")
+    here.use(RULES.replace("pause-cancelled\n", "pause-cancelled\n    enabled: false\n"))
+    again(here)
+    await here.until(lambda: here.states() == ["rejected", "confirmed"], "the other one does it")
+    assert here.writes()[1].key.rule == "z-also"
 
 
 @in_town(world(happening("e1")), PAUSE + "    repeat: enforce\n    cooldown: 1m\n")
 async def test_enforcing_that_stopped_after_a_reject_goes_on(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-    await cancelled(here, "rejected")
+    await said_no(here)
     await here.run(90)
     assert here.states() == ["rejected"], "it stops after a bad end"
     again(here)
@@ -152,8 +128,7 @@ async def test_enforcing_that_stopped_after_a_reject_goes_on(here: Town) -> None
 
 @in_town(world(happening("e1")), PAUSE + "    cooldown: 1m\n")
 async def test_a_cooldown_still_holds_it(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-    await cancelled(here, "rejected")
+    await said_no(here)
     again(here)
     await here.run(30)
     assert here.states() == ["rejected"]
@@ -163,8 +138,7 @@ async def test_a_cooldown_still_holds_it(here: Town) -> None:
 
 @in_town(world(happening("e1")))
 async def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_nothing(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
-    await cancelled(here, "rejected")
+    await said_no(here)
     word = Word(because="now", by="ann", at=here.clock.now())
     seen = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
     here.set("e1", status="active")

@@ -1,16 +1,16 @@
 """A changed rule folder over what a worker has observed: which writes would be new, gone, earlier, later, the same."""
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.calling import Called, call, settle_in
-from tests.worlds import PARTNER, Town, draft, happening, plays, town, world
-from worker.engine.operators import Word, approved, rejected, reopening, spoken
+from tests.calling import Called, call, call_beside, settle_in
+from tests.engine.test_again import again
+from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, several, town, world
+from worker.engine.operators import approved, rejected
 
 RULES = """
 rules:
@@ -26,21 +26,22 @@ rules:
 
 def backtest(folder: Path, rules: str, *arguments: str) -> Called:
     """The command, with another rule file than the one that was in force."""
+    if not (folder / "config.yaml").exists():
+        settle_in(folder)
     file = folder / "other.yaml"
     file.write_text(rules, encoding="utf-8")
-    return call("backtest", "--rules", str(file), *arguments, config=folder / "config.yaml")
-
-
-def told(folder: Path, rules: str, *arguments: str) -> list[tuple[str, str, str]]:
-    """``kind``, ``event`` and ``action`` of every write."""
-    called = backtest(folder, rules, "--format", "json", *arguments)
-    assert called.code == 0, called.err
-    return [(one["kind"], one["event"], one["action"]) for one in json.loads(called.out)["writes"]]
+    return call_beside("backtest", "--rules", str(file), *arguments, config=folder / "config.yaml")
 
 
 def rows(folder: Path, rules: str, *arguments: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(backtest(folder, rules, "--format", "json", *arguments).out)["writes"]
-    return found
+    called = backtest(folder, rules, "--format", "json", *arguments)
+    assert called.code == 0, called.err
+    return list(called.json["writes"])
+
+
+def told(folder: Path, rules: str) -> list[tuple[str, str, str]]:
+    """``kind``, ``event`` and ``action`` of every write."""
+    return [(one["kind"], one["event"], one["action"]) for one in rows(folder, rules)]
 
 
 async def days(here: Town, count: float) -> None:
@@ -54,7 +55,6 @@ async def days(here: Town, count: float) -> None:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a worker has left: e1 was cancelled, e2 archived for a minute, e3 archived for a moment, e4 flagged."""
     folder = tmp_path_factory.mktemp("home")
-    settle_in(folder, rules=RULES)
 
     async def script(here: Town) -> None:
         await here.run(7)
@@ -66,50 +66,49 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         here.set("e4", frontend_status="FLAGGED")
         await here.run(60)
 
-    place = world(*(happening(f"e{number}") for number in range(1, 5)))
+    place = world(*several(happening, 4))
     with town(folder, place, RULES) as (here, play):
         play(script)
         assert [write.state for write in here.ledger.writes()] == ["confirmed", "confirmed", "confirmed"]
     return folder
 
 
-SAME = [("same", "e1", "pause"), ("same", "e2", "frontend_status"), ("same", "e2", "frontend_status")]
+def hidden(kind: str, event: str = "e2") -> list[tuple[str, str, str]]:
+    """The two writes that hide an event."""
+    return [(kind, event, "frontend_status")] * 2
+
+
+SAME = [("same", "e1", "pause"), *hidden("same")]
 GONE = [("gone", event, action) for _, event, action in SAME]
 
 
 @pytest.mark.parametrize(
-    ("change", "expected", "reason"),
+    ("old", "new", "expected"),
     [
-        (lambda text: text, SAME, "nothing has changed"),
-        (lambda text: text.replace("pause-cancelled", "stop"), SAME, "another name for the same"),
-        (lambda _: "rules: []", GONE, "no rules, no writes"),
-        (
-            lambda text: text.replace("status == 'cancelled'", "frontend_status == 'FLAGGED'"),
+        pytest.param("", "", SAME, id="nothing has changed"),
+        pytest.param("pause-cancelled", "stop", SAME, id="another name for the same"),
+        pytest.param(RULES, "rules: []", GONE, id="no rules, no writes"),
+        pytest.param(
+            "status == 'cancelled'",
+            "frontend_status == 'FLAGGED'",
             [GONE[0], *SAME[1:], ("new", "e4", "pause")],
-            "another condition",
+            id="another condition",
         ),
-        (
-            lambda text: text.replace("for: 30s", "for: 0s").replace("    for: 0s\n", ""),
-            [SAME[0], *[("earlier", "e2", "frontend_status")] * 2, *[("new", "e3", "frontend_status")] * 2],
-            "without waiting",
+        pytest.param("    for: 30s\n", "", [SAME[0], *hidden("earlier"), *hidden("new", "e3")], id="without waiting"),
+        pytest.param("for: 30s", "for: 45s", [SAME[0], *hidden("later")], id="waiting for longer"),
+        pytest.param(
+            "[pause]",
+            "[pause, {optimisation: 'OFF'}]",
+            [SAME[0], ("new", "e1", "optimisation"), *SAME[1:]],
+            id="another step",
         ),
-        (
-            lambda text: text.replace("for: 30s", "for: 45s"),
-            [SAME[0], *[("later", "e2", "frontend_status")] * 2],
-            "waiting for longer",
-        ),
-        (
-            lambda text: text.replace("[pause]", "[pause, {optimisation: 'OFF'}]"),
-            [*SAME[:1], ("new", "e1", "optimisation"), *SAME[1:]],
-            "another step",
-        ),
-        (lambda text: text.replace("do: [pause]", "enabled: false\n    do: [pause]"), [GONE[0], *SAME[1:]], "disabled"),
+        pytest.param("do: [pause]", "enabled: false\n    do: [pause]", [GONE[0], *SAME[1:]], id="disabled"),
     ],
 )
 def test_a_changed_folder_is_told_by_what_it_would_do(
-    home: Path, change: Callable[[str], str], expected: list[tuple[str, str, str]], reason: str
+    home: Path, old: str, new: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    assert told(home, change(RULES)) == expected, reason
+    assert told(home, RULES.replace(old, new)) == expected
 
 
 def test_each_write_stands_beside_the_one_that_was_made(home: Path) -> None:
@@ -141,8 +140,7 @@ def test_since_shows_less_and_what_went_before_is_counted(home: Path) -> None:
     )
 
 
-def test_what_had_fired_before_the_replay_begins_does_not_fire_again_and_is_judged_all_the_same(tmp_path: Path) -> None:
-    rules = """
+SLOW_DOWN = """
 rules:
   - id: slow-down
     when: event.category == 'party'
@@ -152,17 +150,17 @@ rules:
     do: [pause]
 """
 
-    async def script(here: Town) -> None:
-        here.set("e1", category="party")
-        await here.run(10)
-        await days(here, 2)
-        here.set("e1", status="cancelled")
-        await here.run(10)
 
-    settle_in(tmp_path, rules=rules)
-    with town(tmp_path, world(happening("e1")), rules) as (_, play):
-        play(script)
-    found = backtest(tmp_path, rules, "--format", "json", "--since", "2026-03-03T11:30:00Z").json
+@in_town(world(happening("e1")), SLOW_DOWN)
+async def test_what_had_fired_before_the_replay_begins_does_not_fire_again_and_is_judged_all_the_same(
+    here: Town, tmp_path: Path
+) -> None:
+    here.set("e1", category="party")
+    await here.run(10)
+    await days(here, 2)
+    here.set("e1", status="cancelled")
+    await here.run(10)
+    found = backtest(tmp_path, SLOW_DOWN, "--format", "json", "--since", "2026-03-03T11:30:00Z").json
     assert [(one["kind"], one["event"], one["action"]) for one in found["writes"]] == [("same", "e1", "pause")]
     assert found["partners"][PARTNER]["before"] == 0, "it is a party still"
 
@@ -209,42 +207,39 @@ rules:
         (timedelta(days=2), ["--since", "2026-03-03T23:00:00Z"], "gone"),
     ],
 )
-def test_what_was_written_long_before_holds_and_starts_what_it_did_then(
-    tmp_path: Path, kept: timedelta, arguments: list[str], of_the_change: str
+@in_town(
+    world(happening("e1", category="x"), *several(happening, 6, first=2)),
+    LONG_AGO,
+    requests_per_minute=1200,
+    observations_kept=lambda kept: kept,
+)
+async def test_what_was_written_long_before_holds_and_starts_what_it_did_then(
+    here: Town, tmp_path: Path, arguments: list[str], of_the_change: str
 ) -> None:
     """By `after`, `cooldown`, `spend`, `wait` and an approval. A change that is held for longer than changes are kept
     is in no record."""
-
-    async def script(here: Town) -> None:
-        await here.run(7)
-        await here.kill()
-        here.loop.jump(7200)
-        here.set("e7", category="asked")
-        here.start()
-        await here.run(20)
-        here.set("e1", status="cancelled")
-        here.set("e2", category="party", ad_campaign_optimisation_status="ON")
-        here.set("e3", category="launch")
-        here.set("e5", category="two", ad_campaign_optimisation_status="ON")
-        here.set("e6", capacity=10)
-        await here.run(30)
-        here.set("e2", by="person", category="other", ad_campaign_optimisation_status="ON")
-        here.set("e6", by="person", capacity=20, client_campaign_status="RUNNING")
-        await here.run(20)
-        await days(here, 2.5)
-        here.set("e1", category="late")
-        here.set("e2", category="party")
-        here.set("e4", category="launch")
-        await here.run(30)
-        here.decide(approved)
-        await days(here, 1)
-
-    settle_in(tmp_path, rules=LONG_AGO)
-    place = world(happening("e1", category="x"), *(happening(f"e{number}") for number in range(2, 8)))
-    with town(tmp_path, place, LONG_AGO, requests_per_minute=1200, observations_kept=kept) as (here, play):
-        play(script)
-        held = [(write.key.event, write.held_by) for write in here.writes() if not write.final]
-        assert held == [("e4", "spend")]
+    await here.run(7)
+    here.set("e7", category="asked")
+    await here.restart(7200)
+    await here.run(20)
+    here.set("e1", status="cancelled")
+    here.set("e2", category="party", ad_campaign_optimisation_status="ON")
+    here.set("e3", category="launch")
+    here.set("e5", category="two", ad_campaign_optimisation_status="ON")
+    here.set("e6", capacity=10)
+    await here.run(30)
+    here.set("e2", by="person", category="other", ad_campaign_optimisation_status="ON")
+    here.set("e6", by="person", capacity=20, client_campaign_status="RUNNING")
+    await here.run(20)
+    await days(here, 2.5)
+    here.set("e1", category="late")
+    here.set("e2", category="party")
+    here.set("e4", category="launch")
+    await here.run(30)
+    here.decide(approved)
+    await days(here, 1)
+    held = [(write.key.event, write.held_by) for write in here.writes() if not write.final]
+    assert held == [("e4", "spend")]
     found = rows(tmp_path, LONG_AGO, *arguments)
     assert {(one["event"], one["action"]): one["kind"] for one in found} == {
         ("e1", "optimisation"): "same",
@@ -278,7 +273,8 @@ def test_without_observations_there_is_nothing_to_test_on(tmp_path: Path) -> Non
     assert "no observations are recorded yet" in called.err
 
 
-def test_a_rule_is_not_replayed_against_a_world_in_which_it_never_acted(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), "rules: []")
+async def test_a_rule_is_not_replayed_against_a_world_in_which_it_never_acted(here: Town, tmp_path: Path) -> None:
     """Its own effects are laid over what was observed, until somebody else does something there."""
     enforce = """
 rules:
@@ -288,22 +284,16 @@ rules:
     cooldown: 1m
     do: [pause]
 """
-
-    async def script(here: Town) -> None:
-        await here.run(4)
-        here.set("e1", status="cancelled")
-        await here.run(180)
-        here.set("e1", by="person", client_campaign_status="OTHER")
-        await here.run(30)
-
-    settle_in(tmp_path, rules="rules: []")
-    plays(script, tmp_path, world(happening("e1")), "rules: []")
+    await here.run(4)
+    here.set("e1", status="cancelled")
+    await here.run(180)
+    here.set("e1", by="person", client_campaign_status="OTHER")
+    await here.run(30)
     found = rows(tmp_path, enforce)
     assert [(one["kind"], one["would"]["reason"]) for one in found] == [("new", "condition"), ("new", "drift")]
 
 
-def test_changes_and_sequences_are_replayed_with_the_effects_of_each_step(tmp_path: Path) -> None:
-    rules = """
+LAUNCH = """
 rules:
   - id: launch
     when: setup.state == 'NONE' && event.category == 'launch'
@@ -315,78 +305,62 @@ rules:
     do: [boost]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.set("e1", category="launch")
-        await here.run(20)
-        here.suggest("e2", 2, 3)
-        await here.run(20)
 
-    settle_in(tmp_path, rules=rules)
-    plays(script, tmp_path, world(happening("e1"), draft("e2")), rules, requests_per_minute=1200)
-    assert told(tmp_path, rules) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
-    assert "not recorded" not in backtest(tmp_path, rules).err, "read late is not the same as never"
-    other = backtest(tmp_path, rules.replace("budget: 500,", "budget: 700,"))
+@in_town(world(happening("e1"), draft("e2")), LAUNCH, requests_per_minute=1200)
+async def test_changes_and_sequences_are_replayed_with_the_effects_of_each_step(here: Town, tmp_path: Path) -> None:
+    await here.run(7)
+    here.set("e1", category="launch")
+    await here.run(20)
+    here.suggest("e2", 2, 3)
+    await here.run(20)
+    assert told(tmp_path, LAUNCH) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
+    assert "not recorded" not in backtest(tmp_path, LAUNCH).err, "read late is not the same as never"
+    other = backtest(tmp_path, LAUNCH.replace("budget: 500,", "budget: 700,"))
     assert "wants suggested_tcs?budget=700.0&goal=ROAS, which was not recorded for 2 events" in other.err, (
         "e1 was a draft for a look"
     )
 
 
-def test_what_was_planned_and_no_longer_wanted_is_not_called_new(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.fault("no_connection", "PUT", "/client_campaign_status$", times=1000)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states() == ["planned"], "it cannot be sent", 30)
-        here.set("e1", status="active")
-        await here.until(lambda: here.states() == ["skipped"], "and is not wanted any more", 60)
-
-    settle_in(tmp_path, rules=RULES)
-    plays(script, tmp_path, world(happening("e1")), RULES)
+@in_town(world(happening("e1")), RULES)
+async def test_what_was_planned_and_no_longer_wanted_is_not_called_new(here: Town, tmp_path: Path) -> None:
+    await here.run(7)
+    here.fault("no_connection", "PUT", CAMPAIGN, times=1000)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["planned"], "it cannot be sent", 30)
+    here.set("e1", status="active")
+    await here.until(lambda: here.states() == ["skipped"], "and is not wanted any more", 60)
     assert told(tmp_path, RULES) == []
     assert told(tmp_path, RULES.replace("[pause]", "[{optimisation: 'OFF'}]")) == [("new", "e1", "optimisation")]
 
 
-def test_what_fires_at_the_very_last_look_is_replayed_too(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.set("e1", status="archived")
-        await here.until(lambda: len(here.states()) == 2, "it has held for 30 seconds", 60)
-
-    settle_in(tmp_path, rules=RULES)
-    plays(script, tmp_path, world(happening("e1")), RULES)
+@in_town(world(happening("e1")), RULES)
+async def test_what_fires_at_the_very_last_look_is_replayed_too(here: Town, tmp_path: Path) -> None:
+    await here.run(7)
+    here.set("e1", status="archived")
+    await here.until(lambda: len(here.states()) == 2, "it has held for 30 seconds", 60)
     assert {kind for kind, _, _ in told(tmp_path, RULES)} == {"same"}
 
 
-def test_what_the_last_look_has_only_planned_is_no_difference(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), RULES)
+async def test_what_the_last_look_has_only_planned_is_no_difference(here: Town, tmp_path: Path) -> None:
     """A replay goes on to skip it, as the worker was about to."""
-
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.set("e1", status="cancelled", client_campaign_status="PAUSED")
-        await here.clock.sleep(3)
-        await here.worker.cycle.run(here.worker.states[PARTNER])
-        assert here.states() == ["planned"]
-
-    settle_in(tmp_path, rules=RULES)
-    plays(script, tmp_path, world(happening("e1")), RULES)
+    await here.run(7)
+    here.set("e1", status="cancelled", client_campaign_status="PAUSED")
+    await here.clock.sleep(3)
+    await here.worker.cycle.run(here.worker.states[PARTNER])
+    assert here.states() == ["planned"]
     assert told(tmp_path, RULES) == []
     assert told(tmp_path, RULES.replace("[pause]", "[run]")) == [("gone", "e1", "pause"), ("new", "e1", "run")]
 
 
-def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.set("e2", status="archived")
-        await here.run(7)
-        await here.kill()
-        here.loop.jump(7200)
-        here.set("e1", status="cancelled")
-        here.start()
-        await here.run(70)
-
-    settle_in(tmp_path, rules=RULES)
-    plays(script, tmp_path, world(happening("e1"), happening("e2")), RULES)
+@in_town(world(happening("e1"), happening("e2")), RULES)
+async def test_a_long_silence_is_replayed_as_one(here: Town, tmp_path: Path) -> None:
+    await here.run(7)
+    here.set("e2", status="archived")
+    await here.run(7)
+    here.set("e1", status="cancelled")
+    await here.restart(7200)
+    await here.run(70)
     found = rows(tmp_path, RULES)
     assert {(one["kind"], one["event"], one["would"]["state"]) for one in found} == {
         ("same", "e1", "waiting"),
@@ -394,9 +368,7 @@ def test_a_long_silence_is_replayed_as_one(tmp_path: Path) -> None:
     }, "what was first seen after it waits for a person, and nothing happened within it"
 
 
-def test_what_people_and_lost_answers_made_of_the_writes_is_no_difference(tmp_path: Path) -> None:
-    """The rules in force, unchanged: approved later, dropped, lost and found again, reopened, taken back."""
-    rules = """
+BOOST_PARTY = """
 rules:
   - id: boost-party
     when: setup.state == 'DRAFT' && event.category == 'party'
@@ -413,35 +385,29 @@ rules:
     do: [run]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.set("e1", category="party")
-        here.set("e2", category="party")
-        here.fault("answer_after", "PUT", "/client_campaign_status$", status=429, times=1)
-        here.set("e3", status="cancelled")
-        await here.run(100)
-        first, second = [one for one in here.writes() if one.state == "waiting"]
-        here.decide(approved, first)
-        here.decide(rejected, second)
-        await here.run(30)
-        here.fault("answer_before", "PUT", "/client_campaign_status$", status=400, times=1)
-        here.set("e4", status="cancelled")
-        await here.until(lambda: "rejected" in here.states(), "the service says no to it", 60)
-        word = Word(because="try it once more", by="ann", at=here.clock.now())
-        refused = [one for one in here.writes() if one.state == "rejected"]
-        memories = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-        here.ledger.reopen(reopening(refused, memories, here.ledger), [spoken(one, "again", word) for one in refused])
-        await here.kill()
-        here.start()
-        await here.run(30)
-        here.set("e3", status="active")
-        await here.run(30)
 
-    settle_in(tmp_path, rules=rules)
-    place = world(draft("e1"), draft("e2"), happening("e3"), happening("e4"))
-    with town(tmp_path, place, rules, requests_per_minute=1200) as (here, play):
-        play(script)
-        made = [(write.key.event, write.intent.action, write.state) for write in here.ledger.writes()]
+@in_town(world(draft("e1"), draft("e2"), happening("e3"), happening("e4")), BOOST_PARTY, requests_per_minute=1200)
+async def test_what_people_and_lost_answers_made_of_the_writes_is_no_difference(here: Town, tmp_path: Path) -> None:
+    """The rules in force, unchanged: approved later, dropped, lost and found again, reopened, taken back."""
+    await here.run(7)
+    here.set("e1", category="party")
+    here.set("e2", category="party")
+    here.fault("answer_after", "PUT", CAMPAIGN, status=429, times=1)
+    here.set("e3", status="cancelled")
+    await here.run(100)
+    first, second = [one for one in here.writes() if one.state == "waiting"]
+    here.decide(approved, first)
+    here.decide(rejected, second)
+    await here.run(30)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=400, times=1)
+    here.set("e4", status="cancelled")
+    await here.until(lambda: "rejected" in here.states(), "the service says no to it", 60)
+    again(here, *(one for one in here.writes() if one.state == "rejected"))
+    await here.restart()
+    await here.run(30)
+    here.set("e3", status="active")
+    await here.run(30)
+    made = [(write.key.event, write.intent.action, write.state) for write in here.ledger.writes()]
     assert made == [
         ("e1", "boost", "confirmed"),
         ("e2", "boost", "cancelled"),
@@ -451,14 +417,13 @@ rules:
         ("e4", "pause", "confirmed"),
         ("e3", "run", "confirmed"),
     ]
-    assert {kind for kind, _, _ in told(tmp_path, rules)} == {"same"}
-    other = told(tmp_path, rules.replace("    mode: approve\n", ""))
+    assert {kind for kind, _, _ in told(tmp_path, BOOST_PARTY)} == {"same"}
+    other = told(tmp_path, BOOST_PARTY.replace("    mode: approve\n", ""))
     assert ("earlier", "e1", "optimisation") in other, "nobody had to be waited for"
     assert ("new", "e2", "optimisation") in other, "what somebody dropped was boosted"
 
 
-def test_windows_and_the_other_events_are_replayed_with_the_rest(tmp_path: Path) -> None:
-    rules = """
+FAST = """
 rules:
   - id: fast
     when: delta(event.capacity, '30s') > 50.0
@@ -472,24 +437,25 @@ rules:
     do: [pause]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(40)
-        here.set("e1", capacity=250)
-        here.set("e2", category="party")
-        here.set("e3", by="person", campaign_optimisation_status="ON")
-        await here.run(120)
-        here.set("e3", category="party")
-        here.set("e1", capacity=400)
-        await here.run(60)
 
-    settle_in(tmp_path, rules=rules)
-    place = world(
+@in_town(
+    world(
         happening("e1", capacity=100, ad_campaign_optimisation_status="OFF"),
         happening("e2"),
         happening("e3", campaign_optimisation_status="OFF"),
-    )
-    with town(tmp_path, place, rules, requests_per_minute=1200) as (here, play):
-        play(script)
-        made = [(write.key.event, write.intent.action) for write in here.ledger.writes()]
+    ),
+    FAST,
+    requests_per_minute=1200,
+)
+async def test_windows_and_the_other_events_are_replayed_with_the_rest(here: Town, tmp_path: Path) -> None:
+    await here.run(40)
+    here.set("e1", capacity=250)
+    here.set("e2", category="party")
+    here.set("e3", by="person", campaign_optimisation_status="ON")
+    await here.run(120)
+    here.set("e3", category="party")
+    here.set("e1", capacity=400)
+    await here.run(60)
+    made = [(write.key.event, write.intent.action) for write in here.ledger.writes()]
     assert set(made) >= {("e1", "ad_optimisation"), ("e3", "optimisation"), ("e2", "pause"), ("e3", "pause")}
-    assert {kind for kind, _, _ in told(tmp_path, rules)} == {"same"}
+    assert {kind for kind, _, _ in told(tmp_path, FAST)} == {"same"}

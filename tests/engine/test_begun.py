@@ -2,13 +2,12 @@
 stronger wish, not by `again`."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engine.test_again import again
-from tests.worlds import Town, draft, happening, in_town, plays, rule_set, world
+from tests.worlds import Town, draft, happening, in_town, world
 from worker.engine.operators import ended_without_effect, rejected
 from worker.model.commits import Commit
 
@@ -45,7 +44,7 @@ async def an_hour(here: Town) -> None:
 
 
 async def edited(here: Town) -> None:
-    here.rules.current = rule_set(MORE.replace("raised", "raised by a fifth"))
+    here.use(MORE.replace("raised", "raised by a fifth"))
     await here.run(60)
 
 
@@ -80,23 +79,22 @@ async def test_what_is_computed_from_what_it_wrote_is_not_written_once_more_unas
 @in_town(world(draft("e1")), ANEW)
 async def test_what_no_read_shows_is_not_made_once_more_unasked(here: Town) -> None:
     await begun(here, "reset", status="cancelled")
-    here.rules.current = rule_set(ANEW.replace("begun anew", "reset"))
+    here.use(ANEW.replace("begun anew", "reset"))
     await here.run(60)
     assert len(here.effects("reset_setup")) == 1
     assert [one.reason for one in here.writes() if one.state == "waiting"] == ["begun"]
 
 
-def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(tmp_path: Path) -> None:
-    rules = ANEW.replace("reset_setup", "pause")
+RULES = ANEW.replace("reset_setup", "pause")
 
-    async def script(here: Town) -> None:
-        await begun(here, "paused", status="cancelled")
-        here.rules.current = rule_set(rules.replace("begun anew", "paused"))
-        here.notebook.fails = 0
-        await here.run(60)
-        assert [one.state for one in here.writes()][-2:] == ["skipped", "confirmed"]
 
-    plays(script, tmp_path, world(happening("e1")), rules)
+@in_town(world(happening("e1")), RULES)
+async def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(here: Town) -> None:
+    await begun(here, "paused", status="cancelled")
+    here.use(RULES.replace("begun anew", "paused"))
+    here.notebook.fails = 0
+    await here.run(60)
+    assert [one.state for one in here.writes()][-2:] == ["skipped", "confirmed"]
 
 
 @in_town(world(draft("e1")), ANEW)
@@ -117,16 +115,14 @@ AT = MORE.replace("    cooldown: 1h\n", "    at: '*/30 * * * *'\n")
 @in_town(world(draft("e1", total_budget=100)), AT)
 async def test_each_time_of_at_is_a_firing_of_its_own_and_none_asks_for_what_another_one_did(here: Town) -> None:
     await begun(here, "raised", within=3000, frontend_status="FLAGGED")
-    here.rules.current = rule_set(AT.replace("raised", "raised by a fifth"))
+    here.use(AT.replace("raised", "raised by a fifth"))
     here.notebook.fails = 0
     await here.run(1900)
     assert [one.after["total_budget"] for one in here.effects("update_setup")] == [120.0, 144.0]
 
 
 @in_town(world(draft("e1", total_budget=100)), MORE)
-async def test_what_was_begun_waits_too_once_it_was_rejected_and_is_asked_for_again(
-    here: Town,
-) -> None:
+async def test_what_was_begun_waits_too_once_it_was_rejected_and_is_asked_for_again(here: Town) -> None:
     await begun(here, "raised", frontend_status="FLAGGED")
     await an_hour(here)
     await edited(here)

@@ -3,8 +3,6 @@
 import asyncio
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
-from typing import Any
 
 import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -12,21 +10,14 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from tests.engine.test_daemon import Told, daemon_of
 from tests.virtual import EPOCH
-from tests.worlds import PARTNER, PAUSE, RUN, Town, happening, in_town, plays, world
+from tests.worlds import CAMPAIGN, HOUR, MINUTE, PAUSE, RUN, Town, happening, in_town, world
 from worker.engine.daemon import Every
 from worker.engine.operators import approved
 from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
-from worker.sandbox.changes import EventChange
 from worker.sandbox.faults import Kind
 
-MINUTE, HOUR = 60.0, 3600.0
 YEAR, BACK = timedelta(days=365), timedelta(hours=-1)
-CAMPAIGN = "/client_campaign_status$"
-
-
-def values(here: Town, event: str = "e1") -> list[Any]:
-    return [one.after for one in here.effects("set_client_campaign_status") if one.eid == event]
 
 
 @pytest.mark.parametrize("kind", ["answer_before", "answer_after"])
@@ -35,26 +26,22 @@ def values(here: Town, event: str = "e1") -> list[Any]:
 async def test_a_jump_while_a_write_is_unknown_repeats_nothing_and_loses_nothing(
     here: Town, jump: timedelta, kind: Kind
 ) -> None:
-    await here.run(6)
     here.fault(kind, "PUT", CAMPAIGN, status=500)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    await here.cancelled("unknown")
     sent_at = here.at
     here.clock.skew = jump
     await here.until(lambda: here.states()[0] in ("confirmed", "needs_human"), "settled, or before a person")
     if kind == "answer_after":
-        assert (here.states(), values(here)) == (["confirmed"], ["PAUSED"])
+        assert (here.states(), here.campaigns()) == (["confirmed"], ["PAUSED"])
     elif here.only.attempt > 1:
         assert here.at - sent_at >= here.settings.settle.total_seconds(), "time alone makes nothing sendable"
-    assert len(values(here)) <= 1
+    assert len(here.campaigns()) <= 1
 
 
 @pytest.mark.parametrize("jump", [YEAR, BACK], ids=["a year ahead", "back an hour"])
 @in_town(world(happening("e1"), happening("e2")))
 async def test_after_a_jump_the_worker_goes_on_as_before(here: Town, jump: timedelta) -> None:
-    await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"], "before")
+    await here.cancelled("confirmed")
     here.clock.skew = jump
     await here.run(6)
     here.set("e2", status="cancelled")
@@ -101,40 +88,38 @@ async def test_a_back_off_and_refused_credentials_do_not_hold_for_a_year(here: T
 
 
 @pytest.mark.parametrize("key", ["cooldown: 1h", "limit: {per_event_per_day: 1}", "for: 1m", ""])
-def test_the_pace_of_a_rule_and_the_writes_of_an_hour_do_not_hold_for_a_year(tmp_path: Path, key: str) -> None:
-    async def script(here: Town) -> None:
+@in_town(
+    world(happening("e1", client_campaign_status="PAUSED")),
+    lambda key: f"{RUN}    {key}\n" if key else RUN,
+    deciding=Deciding(gap=timedelta(hours=1), gap_then="act"),
+    limits=Limits(writes_per_hour=1),
+)
+async def test_the_pace_of_a_rule_and_the_writes_of_an_hour_do_not_hold_for_a_year(here: Town, key: str) -> None:
+    await here.run(6)
+    if key.startswith("for"):
+        here.clock.skew = YEAR
+        here.set("e1", frontend_status="FLAGGED")
         await here.run(6)
-        if key.startswith("for"):
-            here.clock.skew = YEAR
-            here.set("e1", frontend_status="FLAGGED")
-            await here.run(6)
-            here.clock.skew = timedelta(0)
-        else:
-            await ahead_and_back(here)
-            await here.until(lambda: here.states() == ["confirmed"], "confirmed")
-            here.set("e1", frontend_status="DEFAULT", client_campaign_status="PAUSED")
-            await here.run(6)
-            here.set("e1", frontend_status="FLAGGED")
-        before = len(values(here))
-        await here.until(lambda: len(values(here)) > before, "not in a year", limit=2 * MINUTE)
-
-    settings = Deciding(gap=timedelta(hours=1), gap_then="act")
-    limits = Limits(writes_per_hour=1)
-    place = world(happening("e1", client_campaign_status="PAUSED"))
-    plays(script, tmp_path, place, f"{RUN}    {key}\n" if key else RUN, deciding=settings, limits=limits)
+        here.clock.skew = timedelta(0)
+    else:
+        await ahead_and_back(here)
+        await here.until(lambda: here.states() == ["confirmed"], "confirmed")
+        here.set("e1", frontend_status="DEFAULT", client_campaign_status="PAUSED")
+        await here.run(6)
+        here.set("e1", frontend_status="FLAGGED")
+    before = len(here.campaigns())
+    await here.until(lambda: len(here.campaigns()) > before, "not in a year", limit=2 * MINUTE)
 
 
 @in_town(world(happening("e1")), PAUSE + "    repeat: enforce\n    cooldown: 1m\n", deciding=Deciding(gap_then="act"))
 async def test_enforcing_goes_on_when_the_clock_is_right_again(here: Town) -> None:
     await here.run(6)
     here.clock.skew = YEAR
-    await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"], "paused")
+    await here.cancelled("confirmed")
     here.clock.skew = timedelta(0)
     await here.run(6)
     here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.until(lambda: len(values(here)) == 2, "set back", limit=3 * MINUTE)
+    await here.until(lambda: len(here.campaigns()) == 2, "set back", limit=3 * MINUTE)
 
 
 @in_town(world(happening("e1"), happening("e2")))
@@ -154,11 +139,9 @@ async def test_a_silence_is_noticed_although_the_last_look_was_stamped_in_the_fu
 @in_town(world(happening("e1")))
 async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: Town) -> None:
     await here.run(6)
-    here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
+    here.halt()
     here.clock.skew = YEAR
-    await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["planned"], "held")
+    await here.cancelled("planned")
     here.clock.skew = timedelta(0)
     await here.run(6)
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
@@ -190,9 +173,9 @@ async def test_what_came_back_a_year_ahead_is_not_back_at_every_look_until_then(
     await here.run(6)
     here.clock.skew = YEAR
     await here.run(6)
-    here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
+    here.change("e1", remove=True)
     await here.run(30)
-    here.twin.change(EventChange(event="e1", partner=PARTNER, add=True, set=happening("e1").record), here.loop.time())
+    here.change("e1", add=True, set=happening("e1").record)
     await here.run(30)
     here.clock.skew = timedelta(0)
     await here.run(30)
@@ -209,9 +192,9 @@ async def test_what_came_back_and_was_looked_at_is_not_back_once_more(
     ticks, now = count(1), here.clock.now
     monkeypatch.setattr(here.clock, "now", lambda: now() + timedelta(microseconds=next(ticks)))
     await here.run(6)
-    here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
+    here.change("e1", remove=True)
     await here.run(30)
-    here.twin.change(EventChange(event="e1", partner=PARTNER, add=True, set=happening("e1").record), here.loop.time())
+    here.change("e1", add=True, set=happening("e1").record)
     await here.run(MINUTE)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["confirmed"], "nobody is asked", limit=MINUTE)

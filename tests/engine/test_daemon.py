@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from tests.worlds import PARTNER, Town, happening, in_town, plays, tenant, town, world
+from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, tenant, world
 from worker.engine.daemon import Daemon, RuleSource
 from worker.engine.ports import CycleReport, Fleet, Parts, Service
 from worker.ledger.sql import SqlLedger
@@ -62,12 +62,17 @@ def daemon_of(here: Town, told: Told | None = None, source: RuleSource | None = 
     return Daemon(given, source=source or NoRules(), reporter=told or Told(), pid=1, budgets=no_budget)
 
 
+def watching(here: Town, told: Told, **parts: Any) -> Daemon:  # noqa: ANN401 - fields of Parts
+    """A daemon that has taken up its partner."""
+    daemon = daemon_of(here, told, **parts)
+    list(daemon._partners.take_up((PARTNER,)))
+    return daemon
+
+
 @in_town(world(happening("e1")))
 async def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(here: Town) -> None:
     here.fault("answer_before", "GET", "^/events/", times=100, status=403, code="error.unauthorized")
-    told = Told()
-    daemon = daemon_of(here, told)
-    list(daemon._partners.take_up((PARTNER,)))
+    daemon = watching(here, told := Told())
     asked = []
     for wait in (290.0, 20.0, 0.0):
         await daemon._one_cycle(PARTNER)
@@ -79,9 +84,7 @@ async def test_a_partner_that_refuses_us_is_left_in_peace_for_five_minutes(here:
 
 @in_town(world(happening("e1")))
 async def test_a_partner_whose_looks_fail_for_a_minute_is_told_of_once_and_once_when_it_is_over(here: Town) -> None:
-    told = Told()
-    daemon = daemon_of(here, told)
-    list(daemon._partners.take_up((PARTNER,)))
+    daemon = watching(here, told := Told())
 
     async def look(times: int) -> list[str]:
         told.said.clear()
@@ -97,18 +100,6 @@ async def test_a_partner_whose_looks_fail_for_a_minute_is_told_of_once_and_once_
     assert "503" in told.errors[0]
     here.twin.faults.clear()
     assert await look(8) == ["partner_well"]
-
-
-@in_town(world(happening("e1")))
-async def test_a_daemon_that_is_stopped_before_its_first_look_ends_at_once_and_says_so(here: Town) -> None:
-    daemon = daemon_of(here)
-    task = asyncio.ensure_future(daemon.run())
-    await asyncio.sleep(1)
-    daemon.stop()
-    await task
-    kinds = [record["kind"] for record in here.log()]
-    assert kinds == ["rules_loaded", "started", "stopped"]
-    assert here.twin.books.writes_sent == 0
 
 
 @in_town(world(happening("e1")), interval=timedelta(seconds=10))
@@ -145,48 +136,53 @@ class Edited:
         return replace(read_rules({"r.yaml": self.text}).rules, hash=self.files_hash())
 
 
-def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_when(tmp_path: Path) -> None:
+async def watcher(here: Town, told: Told | None = None, rules: str = PAUSE, **parts: Any) -> Daemon:  # noqa: ANN401 - what a test says in keywords
+    """A daemon with rules, whose jobs the test does itself."""
+    daemon = daemon_of(here, told, Edited(rules), **parts)
+    daemon._take_rules(await Edited(rules).load(), "")
+    return daemon
+
+
+@in_town(world(happening("e1")))
+async def test_an_edited_rule_is_taken_up_a_broken_one_is_not_and_status_says_since_when(here: Town) -> None:
     good = "rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]"
     source = Edited(good)
+    daemon = daemon_of(here, source=source)
+    daemon._take_rules(await source.load(), source.files_hash())
 
-    async def script(here: Town) -> None:
-        daemon = daemon_of(here, source=source)
-        daemon._take_rules(await source.load(), source.files_hash())
+    async def rules_after(seconds: float) -> dict[str, Json]:
+        """What `status` reads once the daemon has looked at the folder again."""
+        await asyncio.sleep(seconds)
+        await daemon._reload()
+        daemon._save_status()
+        said = here.worker.ledger.status()
+        assert said is not None
+        rules = said.body["rules"]
+        assert isinstance(rules, dict)
+        return rules
 
-        async def rules_after(seconds: float) -> dict[str, Json]:
-            """What `status` reads once the daemon has looked at the folder again."""
-            await asyncio.sleep(seconds)
-            await daemon._reload()
-            daemon._save_status()
-            said = here.worker.ledger.status()
-            assert said is not None
-            rules = said.body["rules"]
-            assert isinstance(rules, dict)
-            return rules
+    first = await rules_after(10)
+    assert first["hash"] == first["files_hash"]
+    assert (first["error"], first["refused_at"]) == (None, None)
 
-        first = await rules_after(10)
-        assert first["hash"] == first["files_hash"]
-        assert (first["error"], first["refused_at"]) == (None, None)
+    source.text = good.replace("pause", "puase")
+    broken = await rules_after(10)
+    assert (broken["hash"], broken["loaded_at"]) == (first["hash"], first["loaded_at"]), "the last good set stays"
+    assert broken["files_hash"] == source.files_hash()
+    assert "unknown action 'puase'" in str(broken["error"])
+    source.text += " # still wrong"
+    assert (await rules_after(10))["refused_at"] == broken["refused_at"], "since the first refusal"
 
-        source.text = good.replace("pause", "puase")
-        broken = await rules_after(10)
-        assert (broken["hash"], broken["loaded_at"]) == (first["hash"], first["loaded_at"]), "the last good set stays"
-        assert broken["files_hash"] == source.files_hash()
-        assert "unknown action 'puase'" in str(broken["error"])
-        source.text += " # still wrong"
-        assert (await rules_after(10))["refused_at"] == broken["refused_at"], "since the first refusal"
-
-        source.text = good
-        assert await rules_after(10) == first, "the same set again, and in force all the while"
-        source.text = good.replace("cancelled", "archived")
-        edited = await rules_after(10)
-        assert edited["hash"] == edited["files_hash"] == source.files_hash()
-        assert str(edited["loaded_at"]) > str(broken["refused_at"])
-
-    plays(script, tmp_path, world(happening("e1")))
+    source.text = good
+    assert await rules_after(10) == first, "the same set again, and in force all the while"
+    source.text = good.replace("cancelled", "archived")
+    edited = await rules_after(10)
+    assert edited["hash"] == edited["files_hash"] == source.files_hash()
+    assert str(edited["loaded_at"]) > str(broken["refused_at"])
 
 
-def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_path: Path) -> None:
+@in_town(world(happening("e1")))
+async def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(here: Town) -> None:
     """The ledger would store nothing under the rules before: a replica that stayed with them did nothing for ever."""
 
     class Published(Edited):
@@ -198,17 +194,13 @@ def test_published_rules_that_the_ledger_did_not_give_are_asked_for_again(tmp_pa
             return await super().load()
 
     source, told = Published("rules: [{id: a, when: event.status == 'cancelled', do: [pause]}]"), Told()
-
-    async def script(here: Town) -> None:
-        daemon = daemon_of(here, told, source)
-        await daemon._reload()
-        assert not daemon.rules.rules
-        source.cut_off = False
-        await daemon._reload()
-        assert [rule.id for rule in daemon.rules.rules] == ["a"]
-        assert told.said == [], "nobody is told of a ledger that was away for a moment, or that the rules are wrong"
-
-    plays(script, tmp_path, world(happening("e1")))
+    daemon = daemon_of(here, told, source)
+    await daemon._reload()
+    assert not daemon.rules.rules
+    source.cut_off = False
+    await daemon._reload()
+    assert [rule.id for rule in daemon.rules.rules] == ["a"]
+    assert told.said == [], "nobody is told of a ledger that was away for a moment, or that the rules are wrong"
 
 
 @in_town(world(happening("e1")))
@@ -255,10 +247,8 @@ class Broken:
 
 @in_town(world(happening("e1")))
 async def test_what_a_defect_says_is_told_without_the_secrets_that_the_client_has_in_hand(here: Town) -> None:
-    told = Told()
     broken, scrubbed = cast("Service", Broken()), lambda text: text.replace("s3cret", "(gone)")
-    daemon = daemon_of(here, told, service=broken, scrubbed=scrubbed)
-    list(daemon._partners.take_up([PARTNER]))
+    daemon = watching(here, told := Told(), service=broken, scrubbed=scrubbed)
     await daemon._one_cycle(PARTNER)
     assert told.errors == ["RuntimeError('header: Bearer (gone)')"]
     assert [state.last_error for state in daemon._partners] == told.errors, "which status would show"
@@ -275,12 +265,9 @@ class Due:
 
 
 @in_town(world(happening("e1")), requests_per_minute=600)
-async def test_a_look_is_due_when_the_list_may_be_asked_again_so_that_none_waits_and_none_is_skipped(
-    here: Town,
-) -> None:
+async def test_a_look_is_due_when_the_list_may_be_asked_again_so_none_waits_and_none_is_skipped(here: Town) -> None:
     told, due = Told(), Due()
-    daemon = daemon_of(here, told)
-    list(daemon._partners.take_up((PARTNER,)))
+    daemon = watching(here, told)
     here.fault("slow", "GET", "^/events/", times=1000, delay_s=0.4)
     await here.clock.sleep(4)
     for _ in range(20):
@@ -303,31 +290,29 @@ class Counting(SqlLedger):
         super().save_status(status)
 
 
-def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stored_all_the_same(tmp_path: Path) -> None:
-    partners = [PartnerId(f"partner-id-{number}") for number in range(30)]
+THIRTY = [PartnerId(f"partner-id-{number}") for number in range(30)]
 
-    async def script(here: Town) -> None:
-        daemon = daemon_of(here)
-        list(daemon._partners.take_up(partners))
-        Counting.saved = 0
-        keeping = asyncio.ensure_future(daemon._keep_time(AsyncIOScheduler(timezone="UTC")))
-        await asyncio.gather(*(daemon._one_cycle(partner) for partner in partners))
-        assert Counting.saved <= 4
-        await here.clock.sleep(2 * here.settings.interval.total_seconds())
-        said = here.ledger.status()
-        assert said is not None
-        found = said.body["partners"]
-        assert isinstance(found, dict)
-        assert all(isinstance(one, dict) and one["last_ok_at"] is not None for one in found.values())
-        before = Counting.saved
-        await here.clock.sleep(4 * here.settings.interval.total_seconds())
-        assert Counting.saved > before, "it is alive, whatever its looks do"
-        keeping.cancel()
 
-    more = tuple(tenant(partner, happening(f"e-{partner}")) for partner in partners)
-    with town(tmp_path, world(happening("e1"), more=more)) as (here, play):
-        here.start(ledger=Counting)
-        play(script)
+@in_town(world(happening("e1"), more=tuple(tenant(partner, happening(f"e-{partner}")) for partner in THIRTY)))
+async def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_is_stored(here: Town) -> None:
+    await here.kill()
+    here.start(ledger=Counting)
+    daemon = daemon_of(here)
+    list(daemon._partners.take_up(THIRTY))
+    Counting.saved = 0
+    keeping = asyncio.ensure_future(daemon._keep_time(AsyncIOScheduler(timezone="UTC")))
+    await asyncio.gather(*(daemon._one_cycle(partner) for partner in THIRTY))
+    assert Counting.saved <= 4
+    await here.clock.sleep(2 * here.settings.interval.total_seconds())
+    said = here.ledger.status()
+    assert said is not None
+    found = said.body["partners"]
+    assert isinstance(found, dict)
+    assert all(isinstance(one, dict) and one["last_ok_at"] is not None for one in found.values())
+    before = Counting.saved
+    await here.clock.sleep(4 * here.settings.interval.total_seconds())
+    assert Counting.saved > before, "it is alive, whatever its looks do"
+    keeping.cancel()
 
 
 @in_town(world(happening("e1")))

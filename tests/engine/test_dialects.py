@@ -1,13 +1,11 @@
 """The worker does its main job in every dialect of the twin, once the config says what is different there."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import QUICK, Town, draft, happening, plays, world
+from tests.worlds import QUICK, Town, draft, happening, in_town, world
 from worker.api.assumptions import assumptions_from
 from worker.model.actions import ACTIONS
 from worker.sandbox.settings import TwinSettings, changed_settings
@@ -40,25 +38,36 @@ DONE = [
 ]
 
 
+def tells(name: str) -> Any:  # noqa: ANN401 - what a config file says under `assumptions`
+    return dialects()[name].tells
+
+
 @pytest.mark.parametrize("name", sorted(set(dialects()) - {"standard"}))
-def test_the_main_job_is_done_once_in_every_dialect(name: str, tmp_path: Path) -> None:
-    dialect = dialects()[name]
-    tells: Mapping[str, Any] = dialect.tells
-    told = assumptions_from(tells)[0]
-    toggles = frozenset(action for action, row in ACTIONS.items() if row.semantics and told.flips(row.semantics))
-    settings = replace(QUICK, toggles=toggles)
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="cancelled")
-        here.suggest("e2", 7)
-        here.set("e3", status="archived")
-        here.set("e4", predicted_sales_share=0.1)
-        await here.until(lambda: here.states() == ["confirmed"] * 6, "every write is confirmed", 120)
-        await here.run(6)
-        assert sorted((effect.operation, effect.eid) for effect in here.effects()) == DONE
-
-    clusters = tuple({"tc": tc, "label": tc, "metric_pred": 4.0} for tc in ("a", "b"))
-    place = world(happening("e1"), replace(draft("e2"), clusters=clusters), happening("e3"), happening("e4"))
-    twin = changed_settings(TwinSettings(), dialect.settings)
-    plays(script, tmp_path, place, RULES, settings=settings, twin=twin, assumptions=tells)
+@in_town(
+    world(
+        happening("e1"),
+        replace(draft("e2"), clusters=tuple({"tc": tc, "label": tc, "metric_pred": 4.0} for tc in ("a", "b"))),
+        happening("e3"),
+        happening("e4"),
+    ),
+    RULES,
+    settings=lambda name: replace(
+        QUICK,
+        toggles=frozenset(
+            action
+            for action, row in ACTIONS.items()
+            if row.semantics and assumptions_from(tells(name))[0].flips(row.semantics)
+        ),
+    ),
+    twin=lambda name: changed_settings(TwinSettings(), dialects()[name].settings),
+    assumptions=tells,
+)
+async def test_the_main_job_is_done_once_in_every_dialect(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    here.suggest("e2", 7)
+    here.set("e3", status="archived")
+    here.set("e4", predicted_sales_share=0.1)
+    await here.until(lambda: here.states() == ["confirmed"] * 6, "every write is confirmed", 120)
+    await here.run(6)
+    assert sorted((effect.operation, effect.eid) for effect in here.effects()) == DONE

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, QUICK, Town, happening, in_town, plays, world
+from tests.worlds import QUICK, Town, happening, in_town, world
 from worker.engine.operators import approved
 from worker.model.rules import Surge
-from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import Record
 from worker.sandbox.world import Happening
 
@@ -40,8 +38,7 @@ def rule(each: str = "campaigns") -> str:
 
 
 def budgets(here: Town, event: str = "e1") -> dict[str, Any]:
-    found = here.twin.world.at(PARTNER, event)
-    assert found is not None
+    found = here.event(event)
     return {str(one["tc"]): one["budget"] for one in found.campaigns}
 
 
@@ -51,7 +48,7 @@ async def test_every_campaign_gets_its_own_value_and_its_own_write(here: Town) -
     assert budgets(here) == {"jazz": 120.0, "opera": 540.0, "rock": 12.0}
     assert {one.key.item for one in here.writes()} == {"jazz:1", "opera:1", "rock:1", ""}
     assert set(here.states()) == {"confirmed"}
-    assert [one.text for one in here.notebook.messages] == ["raised"]
+    assert here.texts == ["raised"]
 
 
 @in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.budget < 400.0}"))
@@ -77,7 +74,7 @@ async def test_an_item_of_which_nothing_can_be_told_holds_the_firing(here: Town)
 async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_are_sent(here: Town) -> None:
     await here.until(lambda: len(here.writes()) == 4, "waiting")
     left = [{"tc": "jazz", "tc_run_id": 1, "budget": 100}, {"tc": "rock", "tc_run_id": 1, "budget": 10}]
-    here.twin.change(EventChange(event="e1", partner=PARTNER, campaigns=left), here.loop.time())
+    here.change("e1", campaigns=left)
     await here.run(9)
     here.decide(approved)
     await here.run(60)
@@ -89,19 +86,18 @@ async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_ar
 
 
 @pytest.mark.parametrize(("allowed", "sent"), [(5, False), (6, True)])
-def test_a_surge_counts_the_writes_of_each(tmp_path: Path, allowed: int, sent: bool) -> None:
+@in_town(
+    world(published("e1", BUDGETS), published("e2", BUDGETS, status="idle")),
+    rule(),
+    deciding=lambda allowed: replace(QUICK.deciding, surge=Surge(events=allowed, within=timedelta(minutes=10))),
+)
+async def test_a_surge_counts_the_writes_of_each(here: Town, sent: bool) -> None:
     """Two events with three campaigns are six writes, also one after the other."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        here.set("e2", status="active")
-        await here.run(60)
-        states = [one.state for one in here.writes() if one.key.event == "e2" and one.key.item]
-        assert states == (["confirmed"] if sent else ["waiting"]) * 3
-
-    events = published("e1", BUDGETS), published("e2", BUDGETS, status="idle")
-    deciding = replace(QUICK.deciding, surge=Surge(events=allowed, within=timedelta(minutes=10)))
-    plays(script, tmp_path, world(*events), rule(), deciding=deciding)
+    await here.run(30)
+    here.set("e2", status="active")
+    await here.run(60)
+    states = [one.state for one in here.writes() if one.key.event == "e2" and one.key.item]
+    assert states == (["confirmed"] if sent else ["waiting"]) * 3
 
 
 WATCHES = """
@@ -116,27 +112,16 @@ rules:
 @pytest.mark.parametrize(
     "watched", ["campaigns", "{fact: campaigns, by: budget}", "{fact: campaigns, by: [tc, budget]}"]
 )
-def test_a_rule_that_watches_the_campaigns_that_it_raises_goes_off_at_no_raise_of_its_own(
-    tmp_path: Path, watched: str
-) -> None:
+@in_town(world(published("e1", BUDGETS)), lambda watched: WATCHES.replace("WATCHED", watched))
+async def test_a_rule_that_watches_the_campaigns_that_it_raises_goes_off_at_no_raise_of_its_own(here: Town) -> None:
     """It raised all of them by a fifth again and again, as often as its pace allowed."""
-
-    async def script(here: Town) -> None:
-        for amount, fired in ((110.0, 1), (500.0, 2)):
-            await here.run(9)
-            campaigns = ({"tc": "jazz", "tc_run_id": 1, "budget": amount}, *here_now(here)[1:])
-            here.twin.change(
-                EventChange(event="e1", partner=PARTNER, by="person", campaigns=campaigns), here.loop.time()
-            )
-            await here.run(15)
-            assert len(here.log("fired")) == fired, here.story()
-        assert budgets(here) == {"jazz": 600.0, "opera": 648.0, "rock": 14.4}
-
-    plays(script, tmp_path, world(published("e1", BUDGETS)), WATCHES.replace("WATCHED", watched))
-
-
-def here_now(here: Town) -> tuple[Record, ...]:
-    return tuple({"tc": tc, "tc_run_id": 1, "budget": budget} for tc, budget in budgets(here).items())
+    for amount, fired in ((110.0, 1), (500.0, 2)):
+        await here.run(9)
+        now = {**budgets(here), "jazz": amount}
+        here.change("e1", by="person", campaigns=published("e1", now).campaigns)
+        await here.run(15)
+        assert len(here.log("fired")) == fired, here.story()
+    assert budgets(here) == {"jazz": 600.0, "opera": 648.0, "rock": 14.4}
 
 
 QUARREL = """
@@ -158,18 +143,19 @@ async def test_two_rules_that_want_other_values_of_one_campaign_go_by_priority(h
     assert [one["reason"] for one in here.log("held")][-1:] == ["conflict"]
 
 
-def test_clusters_are_items_too(tmp_path: Path) -> None:
-    clusters = ({"tc": "jazz", "tc_run_id": 1, "size_share": 0.5}, {"tc": "rock", "tc_run_id": 1, "size_share": 0.1})
-    text = """
+SHARE = """
 rules:
   - id: share
     when: event.status == 'active' && setup.state == 'PUBLISHED'
     do: [{edit_cluster: {each: {of: clusters, where: each.size_share > 0.2}, budget: "=each.size_share * 1000.0"}}]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert budgets(here)["jazz"] == 500.0
-        assert [one.key.item for one in here.writes()] == ["jazz:1"]
 
-    plays(script, tmp_path, world(replace(published("e1", BUDGETS), clusters=clusters)), text)
+CLUSTERS = tuple({"tc": tc, "tc_run_id": 1, "size_share": share} for tc, share in (("jazz", 0.5), ("rock", 0.1)))
+
+
+@in_town(world(replace(published("e1", BUDGETS), clusters=CLUSTERS)), SHARE)
+async def test_clusters_are_items_too(here: Town) -> None:
+    await here.run(60)
+    assert budgets(here)["jazz"] == 500.0
+    assert [one.key.item for one in here.writes()] == ["jazz:1"]

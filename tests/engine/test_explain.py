@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.calling import Called, call, settle_in
-from tests.worlds import OTHER, PARTNER, Town, draft, happening, plays, tenant, town, world
-from worker.sandbox.changes import EventChange, PartnerChange
+from tests.worlds import OTHER, PARTNER, Town, draft, happening, in_town, plays, tenant, world
 
 RULES = """
 rules:
@@ -75,14 +74,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(3):
             here.set("e1", status="active", capacity=number)
             await here.run(4)
-        here.twin.change(EventChange(event="e4", partner=PARTNER, remove=True), here.loop.time())
+        here.change("e4", remove=True)
         await here.run(7)
 
     events = (happening("e1"), draft("e2"), draft("e3", capacity=10), happening("e4"))
     place = world(*events, more=(tenant(OTHER, happening("e1", category="party")),))
-    with town(folder, place, RULES) as (here, play):
-        here.start(PARTNER, OTHER)
-        play(script)
+    plays(script, folder, place, RULES)
     return folder
 
 
@@ -185,16 +182,14 @@ def test_an_event_of_several_partners_is_told_for_each(home: Path) -> None:
     }
 
 
-def test_a_time_before_the_record_of_one_partner_is_told_for_the_others(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        await here.kill()
-        here.start(PARTNER, OTHER)
-        await here.run(10)
-
+@in_town(world(happening("e1"), more=(tenant(OTHER, happening("e1")),)), RULES)
+async def test_a_time_before_the_record_of_one_partner_is_told_for_the_others(here: Town, tmp_path: Path) -> None:
     settle_in(tmp_path, rules=RULES)
-    with town(tmp_path, world(happening("e1"), more=(tenant(OTHER, happening("e1")),)), RULES) as (_, play):
-        play(script)
+    await here.kill()
+    here.start(PARTNER)
+    await here.run(60)
+    await here.restart()
+    await here.run(10)
     called = explain(tmp_path, "--at", "2026-03-01T12:00:30Z", "--format", "json")
     assert [one["partner"] for one in told(called)] == [PARTNER]
     assert f"what {OTHER} was at 2026-03-01T12:00:30Z is not recorded" in called.err
@@ -206,35 +201,34 @@ def test_an_event_that_is_out_of_sight_says_so(home: Path) -> None:
     assert "out of sight since" in explain(home, event="e4").out
 
 
-def test_an_unknown_event_or_rule_is_an_error_that_names_the_nearest(home: Path) -> None:
-    for arguments, said in (
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (("--event", "e11"), "nothing is known of event 'e11'"),
+        (("--event", ""), "nothing is known of event ''"),  # facts of the partner as a whole are kept under no name
         (("--event", "e1", "--rule", "pause-canceled"), "did you mean 'pause-cancelled'?"),
         (("--event", "e1", "--partner", "partner-id-on"), "did you mean 'partner-id-one'?"),
-    ):
-        called = call("explain", *arguments, config=home / "config.yaml")
-        assert (called.code, called.out) == (1, "")
-        assert said in called.err
-        assert called.err.count("nothing is known of") == 1, "what is known is not said to be unknown"
-
-
-def test_an_empty_name_is_no_event(home: Path) -> None:
-    """Facts of the partner as a whole are kept under no name."""
-    called = explain(home, event="")
+        (("--event", "e2", "--partner", OTHER), f"nothing is known of event e2 and partner {OTHER} together"),
+    ],
+)
+def test_an_unknown_event_or_rule_is_an_error_that_names_the_nearest(
+    home: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    called = call("explain", *arguments, config=home / "config.yaml")
     assert (called.code, called.out) == (1, "")
-    assert "nothing is known of event ''" in called.err
+    assert said in called.err
+    assert called.err.count("nothing is known of") == 1, "what is known is not said to be unknown"
 
 
-def test_what_is_known_each_but_not_together_is_said_to_be_that(home: Path) -> None:
-    called = explain(home, "--partner", OTHER, event="e2")
-    assert (called.code, called.out) == (1, "")
-    assert f"nothing is known of event e2 and partner {OTHER} together" in called.err
+def beside(home: Path, folder: Path, rules: str, config: str = "") -> None:
+    """The ledger of that home under other rules."""
+    settle_in(folder, config, rules)
+    for name in ("worker.db", "worker.db.mark"):
+        (folder / name).write_bytes((home / name).read_bytes())
 
 
 def test_it_needs_nothing_but_the_ledger_and_leaves_it_alone(home: Path, tmp_path: Path) -> None:
-    settle_in(tmp_path, "api: {base_url: https://service.example/api/v3}\n", RULES)
-    for name in ("worker.db", "worker.db.mark"):
-        (tmp_path / name).write_bytes((home / name).read_bytes())
+    beside(home, tmp_path, RULES, "api: {base_url: https://service.example/api/v3}\n")
     before = (tmp_path / "worker.db").read_bytes()
 
     assert explain(tmp_path).code == 0
@@ -259,9 +253,7 @@ rules:
     when: event.title == 'x'
     do: [pause]
 """
-    settle_in(tmp_path, rules=rules)
-    for name in ("worker.db", "worker.db.mark"):
-        (tmp_path / name).write_bytes((home / name).read_bytes())
+    beside(home, tmp_path, rules)
 
     (one,) = told(explain(tmp_path, "--partner", PARTNER, "--format", "json"))
     found = {rule["rule"]: rule for rule in one["rules"]}
@@ -285,9 +277,7 @@ rules:
 
 
 def test_rules_that_do_not_load_are_explained_by_the_ledger_alone(home: Path, tmp_path: Path) -> None:
-    settle_in(tmp_path, rules="rules: [")
-    for name in ("worker.db", "worker.db.mark"):
-        (tmp_path / name).write_bytes((home / name).read_bytes())
+    beside(home, tmp_path, "rules: [")
 
     called = explain(tmp_path, "--partner", PARTNER, "--rule", "pause-cancelled")
     assert called.code == 0
@@ -297,8 +287,7 @@ def test_rules_that_do_not_load_are_explained_by_the_ledger_alone(home: Path, tm
     assert "removed" not in called.out, "nobody knows that"
 
 
-def test_what_a_rule_does_for_other_events_counts_for_its_limit(tmp_path: Path) -> None:
-    rules = """
+ONE_A_DAY = """
 rules:
   - id: one-a-day
     when: event.category == 'party'
@@ -307,44 +296,40 @@ rules:
     do: [pause]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(7)
-        here.set("e1", category="party")
-        await here.run(7)
-        here.set("e2", category="party")
-        await here.run(7)
 
-    settle_in(tmp_path, rules=rules)
-    with town(tmp_path, world(happening("e1"), happening("e2")), rules) as (_, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2")), ONE_A_DAY)
+async def test_what_a_rule_does_for_other_events_counts_for_its_limit(here: Town, tmp_path: Path) -> None:
+    settle_in(tmp_path, rules=ONE_A_DAY)
+    await here.run(7)
+    here.set("e1", category="party")
+    await here.run(7)
+    here.set("e2", category="party")
+    await here.run(7)
     found = rule(tmp_path, "one-a-day", event="e2")
     assert (found["standing"], found["reason"]) == ("held", "limit"), "the write of e1 is planned and not sent yet"
 
 
-def test_a_rule_whose_condition_is_true_and_that_a_product_keeps_from_acting_says_so(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.twin.change(PartnerChange(partner=PARTNER, set={"campaign_recommendations": False}), here.loop.time())
-        here.set("e1", status="cancelled")
-        await here.run(10)
-
+@in_town(world(happening("e1")), RULES)
+async def test_a_rule_whose_condition_is_true_and_that_a_product_keeps_from_acting_says_so(
+    here: Town, tmp_path: Path
+) -> None:
     settle_in(tmp_path, rules=RULES)
-    plays(script, tmp_path, world(happening("e1")), RULES)
+    here.become(campaign_recommendations=False)
+    here.set("e1", status="cancelled")
+    await here.run(10)
     told = explain(tmp_path, "--rule", "pause-cancelled").out.splitlines()
     assert told[2].startswith("pause-cancelled: unknown")
     assert told[3] == "  the partner's campaign_recommendations is off, and the rule needs it: pause"
     assert told[4].split() == ["true", "event.status", "==", "'cancelled'"]
 
 
-def test_writes_that_are_held_stand_beside_the_rule(tmp_path: Path) -> None:
+@in_town(world(happening("e1")), RULES)
+async def test_writes_that_are_held_stand_beside_the_rule(here: Town, tmp_path: Path) -> None:
     settle_in(tmp_path, rules=RULES)
-
-    async def script(here: Town) -> None:
-        await here.run(4)
-        here.ledger.append_halt(because="let me look", by="somebody", at=here.clock.now())
-        here.set("e1", status="cancelled")
-        await here.run(7)
-
-    plays(script, tmp_path, world(happening("e1")), RULES)
+    await here.run(4)
+    here.halt()
+    here.set("e1", status="cancelled")
+    await here.run(7)
     (write,) = rule(tmp_path, "pause-cancelled")["writes"]
     assert (write["state"], write["held_by"]) == ("planned", "halt")
     assert "write 1 (pause): planned since" in explain(tmp_path).out

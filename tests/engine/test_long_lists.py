@@ -2,23 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import cast
 
 import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from tests.engine.test_daemon import Told, daemon_of
-from tests.worlds import BOOST, PARTNER, PAUSE, Town, draft, happening, in_town, plays, world
+from tests.engine.test_daemon import Told, watcher
+from tests.worlds import BOOST, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, several, world
 from worker.engine.partners import said_of
 from worker.engine.ports import CycleReport, unhealthy
 from worker.model.facts import Json
-from worker.model.rules import RuleSet
-from worker.rules.load import read_rules
 
-MINUTE = 60.0
 NUMBERS = range(10, 50)
 
 
@@ -33,7 +28,7 @@ async def pass_until(here: Town, true: Callable[[], bool], limit: float = MINUTE
         await here.clock.sleep(0.2)
 
 
-@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
 async def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_are_still_to_be_asked(here: Town) -> None:
     await here.run(MINUTE)
     here.set("e11", status="cancelled")
@@ -48,7 +43,7 @@ async def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_ar
     assert len(here.log("fired")) == 1
 
 
-@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
 async def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_list_has(here: Town) -> None:
     await here.run(MINUTE)
     here.set("e10", by="person", client_campaign_status="PAUSED")
@@ -57,10 +52,8 @@ async def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_li
     assert [one["event"] for one in here.log("observed")] == ["e10", "e49"]
 
 
-@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
-async def test_a_reset_that_gives_every_id_to_another_event_is_known_before_the_first_page_is_decided_on(
-    here: Town,
-) -> None:
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_a_reset_of_every_id_is_known_before_the_first_page_is_decided_on(here: Town) -> None:
     await here.run(MINUTE)
     for number in NUMBERS:
         start = "2026-09-01T20:00:00Z"
@@ -71,10 +64,8 @@ async def test_a_reset_that_gives_every_id_to_another_event_is_known_before_the_
     assert set(here.states()) <= {"waiting"}
 
 
-@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
-async def test_a_burst_in_a_long_list_is_counted_in_parts_of_one_interval_and_no_more_than_the_limit_goes_unasked(
-    here: Town,
-) -> None:
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
+async def test_a_burst_in_a_long_list_is_counted_in_parts_and_no_more_than_the_limit_goes_unasked(here: Town) -> None:
     await here.run(MINUTE)
     for number in NUMBERS:
         here.set(f"e{number}", status="cancelled")
@@ -84,7 +75,7 @@ async def test_a_burst_in_a_long_list_is_counted_in_parts_of_one_interval_and_no
     assert {one["reason"] for one in here.log("planned") + here.log("waiting")} <= {None, "surge", "condition"}
 
 
-@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
 async def test_how_far_a_first_list_is_is_told_until_it_is_read(here: Town) -> None:
     def said() -> Json:
         return said_of(here.worker.states[PARTNER], here.clock.now()).get("first_list")
@@ -103,7 +94,7 @@ async def test_how_far_a_first_list_is_is_told_until_it_is_read(here: Town) -> N
 
 
 @in_town(
-    world(draft("e10"), *(happening(f"e{number}", status="over") for number in NUMBERS if number > 10)),
+    world(draft("e10"), *several(happening, 39, first=11, status="over")),
     BOOST,
     page_size=2,
     requests_per_minute=40,
@@ -124,42 +115,29 @@ async def test_facts_are_read_and_acted_on_between_the_pages(here: Town) -> None
     assert said["look_s"] > 30.0, "twenty-one pages, ten facts, and the write's own requests"
 
 
-class Folder:
-    """A rule file that stays as it is."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def files_hash(self) -> str:
-        return "same"
-
-    async def load(self) -> RuleSet:
-        return replace(read_rules({"r.yaml": self.text}).rules, hash="same")
-
-
 @pytest.mark.parametrize(("per_minute", "said"), [(60, ["budget_short"]), (3000, [])])
-def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_look_follows_at_once(
-    tmp_path: Path, per_minute: int, said: list[str]
+@in_town(
+    world(*several(draft, 40, first=10)),
+    BOOST,
+    page_size=2,
+    requests_per_minute=lambda per_minute: per_minute,
+)
+async def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_look_follows_at_once(
+    here: Town, said: list[str]
 ) -> None:
-    async def script(here: Town) -> None:
-        told = Told()
-        daemon = daemon_of(here, told, Folder(BOOST))
-        daemon._take_rules(await Folder(BOOST).load(), "same")
-        list(daemon._partners.take_up((PARTNER,)))
-        began = here.at
-        looks = asyncio.ensure_future(daemon._poll(AsyncIOScheduler(timezone="UTC"), PARTNER))
-        await here.clock.sleep(3 * MINUTE)
-        daemon.stop()
-        await looks
-        assert [one for one in told.said if one.startswith("budget")] == said
-        taken = sum(one.took_ms for one in told.reports) / 1000
-        assert taken == pytest.approx(here.at - began, abs=5.0) if said else len(told.reports) <= 2
-
-    events = [draft(f"e{number}") for number in NUMBERS]
-    plays(script, tmp_path, world(*events), BOOST, page_size=2, requests_per_minute=per_minute)
+    daemon = await watcher(here, told := Told(), BOOST)
+    list(daemon._partners.take_up((PARTNER,)))
+    began = here.at
+    looks = asyncio.ensure_future(daemon._poll(AsyncIOScheduler(timezone="UTC"), PARTNER))
+    await here.clock.sleep(3 * MINUTE)
+    daemon.stop()
+    await looks
+    assert [one for one in told.said if one.startswith("budget")] == said
+    taken = sum(one.took_ms for one in told.reports) / 1000
+    assert taken == pytest.approx(here.at - began, abs=5.0) if said else len(told.reports) <= 2
 
 
-@in_town(world(*(happening(f"e{number}") for number in NUMBERS)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
 async def test_a_long_look_is_no_sickness_and_a_silence_is(here: Town) -> None:
     await here.run(2 * MINUTE)
     now = here.clock.now()

@@ -2,32 +2,21 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.engine.test_daemon import NoRules, Told, no_budget
+from tests.engine.test_daemon import Told, daemon_of, watching
 from tests.engine.test_undo import undo
-from tests.worlds import PARTNER, Town, draft, happening, rule_set, town, world
-from worker.engine.daemon import Daemon
-from worker.engine.operators import Word, resolved
-from worker.engine.ports import Parts
+from tests.worlds import CAMPAIGN, PARTNER, RUN, Town, draft, happening, in_town, rule_set, several, world
 from worker.engine.preflight import Fresh, Preflight
 from worker.engine.state import PartnerState
 from worker.guards import Limits
 from worker.model.commits import Commit, Record
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict
-from worker.model.exchange import Places
-from worker.model.rules import Rule, RuleSet, SpendLimits
+from worker.model.rules import RuleSet, SpendLimits
 from worker.model.writes import Write
-from worker.sandbox.changes import EventChange
 
-RUN = """
-rules:
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED'
-    do: [run]
-"""
 AT_REST = happening("e1", client_campaign_status="PAUSED")
 
 
@@ -35,57 +24,44 @@ def in_the_pre_flight(monkeypatch: pytest.MonkeyPatch, does: Callable[[Write], N
     """Something happens while a write reads what it needs before it leaves."""
     read = Preflight.read
 
-    async def after_that(
-        self: Preflight,
-        state: PartnerState,
-        write: Write,
-        rules: tuple[Rule, ...],
-        earlier: tuple[Write, ...],
-        places: Places,
-    ) -> Fresh:
+    async def after_that(self: Preflight, state: PartnerState, write: Write, *more: Any) -> Fresh:  # noqa: ANN401
         does(write)
-        return await read(self, state, write, rules, earlier, places)
+        return await read(self, state, write, *more)
 
     monkeypatch.setattr(Preflight, "read", after_that)
 
 
-def test_a_rule_that_is_narrowed_while_its_write_reads_sends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(world(AT_REST), RUN)
+async def test_a_rule_that_is_narrowed_while_its_write_reads_sends_nothing(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(here: Town) -> None:
-        def narrowed(_write: Write) -> None:
-            here.rules.current = rule_set(RUN.replace("'FLAGGED'", "'FLAGGED' && event.city == 'Ulm'"))
+    def narrowed(_write: Write) -> None:
+        here.use(RUN.replace("'FLAGGED'", "'FLAGGED' && event.city == 'Ulm'"))
 
-        in_the_pre_flight(monkeypatch, narrowed)
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.run(60)
-        assert here.effects() == [], here.story()
-        assert (here.only.state, here.only.reason) == ("skipped", "no_longer_holds")
-
-    with town(tmp_path, world(AT_REST), RUN) as (_, play):
-        play(script)
+    in_the_pre_flight(monkeypatch, narrowed)
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.run(60)
+    assert here.effects() == [], here.story()
+    assert (here.only.state, here.only.reason) == ("skipped", "no_longer_holds")
 
 
-def test_an_undo_that_comes_while_an_absent_write_reads_keeps_it_from_being_sent_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(world(AT_REST), RUN)
+async def test_an_undo_that_comes_while_an_absent_write_reads_keeps_it_from_being_sent_again(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(here: Town) -> None:
-        def undone(write: Write) -> None:
-            if write.state == "unknown" and len(here.writes()) == 1:
-                undo(here)
+    def undone(write: Write) -> None:
+        if write.state == "unknown" and len(here.writes()) == 1:
+            undo(here)
 
-        in_the_pre_flight(monkeypatch, undone)
-        await here.run(6)
-        here.fault("answer_before", "PUT", "/client_campaign_status$", status=500)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: len(here.writes()) == 2, "undone while it was to be sent again")
-        await here.run(300)
-        assert here.effects() == [], here.story()
-        assert here.writes()[0].attempt == 1
-
-    with town(tmp_path, world(AT_REST), RUN) as (_, play):
-        play(script)
+    in_the_pre_flight(monkeypatch, undone)
+    await here.run(6)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: len(here.writes()) == 2, "undone while it was to be sent again")
+    await here.run(300)
+    assert here.effects() == [], here.story()
+    assert here.writes()[0].attempt == 1
 
 
 RAISE = """
@@ -96,26 +72,17 @@ rules:
 """
 
 
-def test_what_was_there_before_an_attempt_declared_void_is_neither_booked_against_nor_told(tmp_path: Path) -> None:
+@in_town(world(draft("e1", total_budget=1000)), RAISE, limits=Limits(spend=SpendLimits(per_day=500)))
+async def test_what_was_there_before_an_attempt_declared_void_is_neither_booked_against_nor_told(here: Town) -> None:
     """A hand lowers the draft after an attempt that had no effect: the next one would add 1,100 and not 200."""
-
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "PUT", None, status=429)
-        await here.until(lambda: here.states() == ["unknown"], "not heard")
-        here.twin.change(
-            EventChange(event="e1", partner=PARTNER, by="person", setup={"total_budget": 100}), here.loop.time()
-        )
-        await here.until(lambda: here.states() == ["needs_human"], "a third value")
-        now = here.clock.now()
-        no = resolved(here.only, Word(because="no", by="ann", at=now), applied=False, settings=here.settings)
-        here.ledger.apply(Commit(at=now, moves=(no,)))
-        await here.run(120)
-        assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
-        assert "with 1100 it would be" in here.only.why
-
-    limits = Limits(spend=SpendLimits(per_day=500))
-    with town(tmp_path, world(draft("e1", total_budget=1000)), RAISE, limits=limits) as (_, play):
-        play(script)
+    here.fault("answer_before", "PUT", None, status=429)
+    await here.until(lambda: here.states() == ["unknown"], "not heard")
+    here.change("e1", by="person", setup={"total_budget": 100})
+    await here.until(lambda: here.states() == ["needs_human"], "a third value")
+    here.resolve(here.only, applied=False)
+    await here.run(120)
+    assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
+    assert "with 1100 it would be" in here.only.why
 
 
 REMIND = """
@@ -129,50 +96,40 @@ rules:
 """
 
 
-def test_a_reminder_is_planned_once_where_the_clock_is_set_back_before_it_is_given(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        here.set("e1", status="cancelled", client_campaign_status="PAUSED")
-        await here.run(595)
-        here.ledger.append_halt(because="let me look", by="ann", at=here.clock.now())
-        await here.run(9)
-        here.ledger.resume_halts(because="seen", by="ann", at=here.clock.now())
-        here.clock.skew = timedelta(minutes=-2)
-        await here.run(200)
-        here.set("e2", status="cancelled")
-        await here.until(lambda: len(here.effects()) == 1, "the other event is paused", 30)
-        assert {one.error for one in here.reports[-5:]} == {None}
-
-    events = happening("e1", city="Ulm"), happening("e2")
-    with town(tmp_path, world(*events), REMIND) as (_, play):
-        play(script)
+@in_town(world(happening("e1", city="Ulm"), happening("e2")), REMIND)
+async def test_a_reminder_is_planned_once_where_the_clock_is_set_back_before_it_is_given(here: Town) -> None:
+    here.set("e1", status="cancelled", client_campaign_status="PAUSED")
+    await here.run(595)
+    here.halt()
+    await here.run(9)
+    here.resume()
+    here.clock.skew = timedelta(minutes=-2)
+    await here.run(200)
+    here.set("e2", status="cancelled")
+    await here.until(lambda: len(here.effects()) == 1, "the other event is paused", 30)
+    assert {one.error for one in here.reports[-5:]} == {None}
 
 
-def test_a_partner_whose_decisions_conflict_again_and_again_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(world(happening("e1")))
+async def test_a_partner_whose_decisions_conflict_again_and_again_is_told_of(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(here: Town) -> None:
-        told, running = Told(), here.worker
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=NoRules(), reporter=told, pid=1, budgets=no_budget)
-        list(daemon._partners.take_up((PARTNER,)))
+    daemon = watching(here, told := Told())
+    await daemon._one_cycle(PARTNER)
+    state = daemon._partners.get(PARTNER)
+    assert state is not None
+    well = state.last_ok_at
+
+    def conflict(*_: object) -> None:
+        raise StateConflict("it exists already")
+
+    monkeypatch.setattr(daemon._cycle._decider, "decide", conflict)
+    for _ in range(10):
+        await here.clock.sleep(12)
         await daemon._one_cycle(PARTNER)
-        state = daemon._partners.get(PARTNER)
-        assert state is not None
-        well = state.last_ok_at
-
-        def conflict(*_: object) -> None:
-            raise StateConflict("it exists already")
-
-        monkeypatch.setattr(daemon._cycle._decider, "decide", conflict)
-        for _ in range(10):
-            await here.clock.sleep(12)
-            await daemon._one_cycle(PARTNER)
-        assert told.said.count("partner_failing") == 1
-        assert state.last_ok_at == well, "and /healthz says it too"
-        assert state.last_error == "decided anew in the next cycle: it exists already"
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+    assert told.said.count("partner_failing") == 1
+    assert state.last_ok_at == well, "and /healthz says it too"
+    assert state.last_error == "decided anew in the next cycle: it exists already"
 
 
 class LateRules:
@@ -192,43 +149,87 @@ class LateRules:
         return rule_set(RUN)
 
 
-def test_rules_that_could_not_be_tried_are_tried_again_and_said_once(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        told, running, source = Told(), here.worker, LateRules(fails=2)
-        parts = Parts(clock=here.clock, service=running.service, ledger=running.ledger, settings=here.settings)
-        daemon = Daemon(parts, source=source, reporter=told, pid=1, budgets=no_budget)
-        for _ in range(60):
-            await daemon._reload()
-            await here.clock.sleep(3)
-        assert source.tried == 3
-        assert told.said.count("rules_refused") == 1
-        assert [rule.id for rule in parts.rules.current.rules] == ["run-flagged"]
-
-    with town(tmp_path, world(happening("e1"))) as (_, play):
-        play(script)
+@in_town(world(happening("e1")))
+async def test_rules_that_could_not_be_tried_are_tried_again_and_said_once(here: Town) -> None:
+    told, source = Told(), LateRules(fails=2)
+    daemon = daemon_of(here, told, source)
+    for _ in range(60):
+        await daemon._reload()
+        await here.clock.sleep(3)
+    assert source.tried == 3
+    assert told.said.count("rules_refused") == 1
+    assert [rule.id for rule in daemon.rules.rules] == ["run-flagged"]
 
 
-def test_an_outcome_that_was_stored_without_an_answer_is_no_takeover(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_town(world(AT_REST), RUN)
+async def test_an_outcome_that_was_stored_without_an_answer_is_no_takeover(
+    here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def script(here: Town) -> None:
-        ledger = here.worker.ledger
-        apply = ledger.apply
-        unheard: list[Commit | Record] = []
+    ledger = here.worker.ledger
+    apply = ledger.apply
+    unheard: list[Commit | Record] = []
 
-        def stored_unheard(commit: Commit) -> tuple[Write, ...]:
-            made = apply(commit)
-            if any(move.before.state == "sending" for move in commit.moves) and not unheard:
-                unheard.append(commit)
-                raise LedgerUnwritable("no answer within 10 s")
-            return made
+    def stored_unheard(commit: Commit) -> tuple[Write, ...]:
+        made = apply(commit)
+        if any(move.before.state == "sending" for move in commit.moves) and not unheard:
+            unheard.append(commit)
+            raise LedgerUnwritable("no answer within 10 s")
+        return made
 
-        monkeypatch.setattr(ledger, "apply", stored_unheard)
-        monkeypatch.setattr(ledger, "testify", unheard.extend)
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: here.states() == ["confirmed"], "confirmed")
-        assert len(unheard) == 1, "and nobody testifies"
+    monkeypatch.setattr(ledger, "apply", stored_unheard)
+    monkeypatch.setattr(ledger, "testify", unheard.extend)
+    await here.sees("confirmed", frontend_status="FLAGGED")
+    assert len(unheard) == 1, "and nobody testifies"
 
-    with town(tmp_path, world(AT_REST), RUN) as (_, play):
-        play(script)
+
+WATCHING_TCS = """
+rules:
+  - id: pause-without-clusters
+    when: size(suggested_tcs) > 5
+    do: [pause]
+"""
+MOODLESS = """
+rules:
+  - id: pause-moodless
+    when: "!has(event.mood)"
+    do: [pause]
+"""
+MOOD_CHANGED = """
+rules:
+  - id: pause-when-the-mood-changes
+    on_change: {fact: event, by: [mood]}
+    do: [pause]
+"""
+
+
+@pytest.mark.parametrize("slow", ["^/events/$", "suggested_tcs"])
+@pytest.mark.parametrize("rules", [MOODLESS, MOOD_CHANGED])
+@in_town(world(*several(happening, 3, first=0, mood="glad")), WATCHING_TCS)
+async def test_rules_that_are_edited_during_a_look_are_judged_by_a_list_that_was_read_for_them(
+    here: Town, rules: str, slow: str
+) -> None:
+    await here.run(30)
+    here.suggest("e1", 7)
+    here.fault("slow", "GET", slow, delay_s=2.0)
+    here.loop.call_later(1.0, here.use, rules)
+    await here.run(60)
+    assert here.log("fired") == [], here.story()
+    here.set("e1", mood="sad")
+    await here.run(30)
+    assert [one["event"] for one in here.log("fired")] == (["e1"] if rules is MOOD_CHANGED else []), here.story()
+
+
+@in_town(world(*several(happening, 3, first=0, mood="glad"), happening("e3")), WATCHING_TCS, page_size=2)
+async def test_an_event_whose_page_failed_since_is_judged_once_a_list_has_shown_it(here: Town) -> None:
+    """Facts that are read between the pages of a later list must not be judged beside its old record."""
+    await here.run(30)
+    state = here.worker.states[PARTNER]
+    here.use(MOODLESS)
+    here.fault("answer_before", "GET", "^/events/$", status=500, skip=1, times=20)
+    here.reports.append(await here.worker.cycle.run(state))
+    assert not here.reports[-1].complete
+    assert state.lacking == {"e2", "e3"}
+    await here.until(lambda: here.reports[-1].complete, "the list is had as a whole")
+    assert state.lacking == set()
+    await here.run(30)
+    assert [one["event"] for one in here.log("fired")] == ["e3"], here.story()

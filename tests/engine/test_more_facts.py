@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from tests.worlds import PARTNER, Town, happening, in_town, plays, world
+from tests.worlds import Town, happening, in_town, several, world
 from worker.model.facts import CustomFact
-from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
 EVENTS = 12
@@ -70,34 +68,37 @@ async def test_a_rule_can_lean_on_every_read_of_the_service(here: Town) -> None:
     await here.until(lambda: len(here.effects()) == 3, "a pause by each rule", 60)
 
 
-def test_a_stop_loss_can_be_rehearsed_by_a_story(tmp_path: Path) -> None:
+@in_town(world(sold("e1")), rule(STOP_LOSS))
+async def test_a_stop_loss_can_be_rehearsed_by_a_story(here: Town) -> None:
     def performs(here: Town, **parts: Any) -> None:  # noqa: ANN401 - parts of an event
-        here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
+        here.change("e1", **parts)
 
-    async def script(here: Town) -> None:
-        performs(here, insights={"spend": 240.0}, sales=({"date": "2026-05-01", "tickets": 12, "revenue": 480.0},))
-        await here.run(30)
-        assert not here.effects(), "it spends, and sells"
-        performs(here, statistics={"tickets": 3.0})
-        await here.until(lambda: len(here.effects()) == 1, "paused", 60)
-
-    plays(script, tmp_path, world(sold("e1")), rule(STOP_LOSS))
+    performs(here, insights={"spend": 240.0}, sales=({"date": "2026-05-01", "tickets": 12, "revenue": 480.0},))
+    await here.run(30)
+    assert not here.effects(), "it spends, and sells"
+    performs(here, statistics={"tickets": 3.0})
+    await here.until(lambda: len(here.effects()) == 1, "paused", 60)
 
 
-def test_a_prediction_far_below_its_benchmark_is_so_in_fractions_and_in_percents(tmp_path: Path) -> None:
+@in_town(
+    world(
+        *[
+            happening(eid, benchmark={"prediction": {"value": value, "benchmark": benchmark}})
+            for eid, (value, benchmark) in {
+                "e1": (0.2, 0.5),
+                "e2": (20.0, 50.0),
+                "e3": (0.45, 0.5),
+                "e4": (45.0, 50.0),
+                "e5": (1.3, 1.4),
+            }.items()
+        ]
+    ),
+    rule("lookout_prediction_benchmark.value < 0.3 && lookout_prediction_benchmark.benchmark > 0.4"),
+)
+async def test_a_prediction_far_below_its_benchmark_is_so_in_fractions_and_in_percents(here: Town) -> None:
     """The numbers of e2 and e4 are percents: as they stand, each would be above the rule's bound."""
-    shares = {"e1": (0.2, 0.5), "e2": (20.0, 50.0), "e3": (0.45, 0.5), "e4": (45.0, 50.0), "e5": (1.3, 1.4)}
-    events = [
-        happening(eid, benchmark={"prediction": {"value": value, "benchmark": benchmark}})
-        for eid, (value, benchmark) in shares.items()
-    ]
-    when = "lookout_prediction_benchmark.value < 0.3 && lookout_prediction_benchmark.benchmark > 0.4"
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        assert sorted(effect.eid for effect in here.effects()) == ["e1", "e2"]
-
-    plays(script, tmp_path, world(*events), rule(when))
+    await here.run(30)
+    assert sorted(effect.eid for effect in here.effects()) == ["e1", "e2"]
 
 
 def asked(here: Town, path: str) -> list[float]:
@@ -105,9 +106,7 @@ def asked(here: Town, path: str) -> list[float]:
 
 
 @in_town(
-    world(*(happening(f"e{number}") for number in range(EVENTS))),
-    rule("tally.running > 99.0"),
-    facts={"tally": "/events/statistics"},
+    world(*several(happening, EVENTS, first=0)), rule("tally.running > 99.0"), facts={"tally": "/events/statistics"}
 )
 async def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(here: Town) -> None:
     await here.run(9)
@@ -115,31 +114,33 @@ async def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(here: Tow
     assert max(report.took_ms for report in here.reports) < 3500
 
 
-def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(tmp_path: Path) -> None:
-    every, seldom = timedelta(seconds=30), timedelta(minutes=1)
-    facts = {
-        "tally": CustomFact(name="tally", get="/events/statistics", every=seldom),
-        "own": CustomFact(name="own", get="/events/{eid}/statistics", value="tickets", every=every, type="number"),
-        "text": CustomFact(name="text", get="/events/{eid}/tickets", value="@", every=every, type="text"),
-    }
-
-    async def script(here: Town) -> None:
-        await here.run(89)
-        assert asked(here, "/events/statistics")[1] - asked(here, "/events/statistics")[0] >= 60.0
-        for path, times in (("/events/e1/statistics", 3), ("/events/e1/tickets", 3), ("/events/statistics", 2)):
-            assert len(asked(here, path)) == times, (path, asked(here, path))
-        before = len(asked(here, "/events/e1/statistics"))
-        here.set("e1", city="Ulm")
-        await here.run(15)
-        assert here.states() == ["confirmed"], "what is asked so seldom is fresh as long"
-        assert len(asked(here, "/events/e1/statistics")) - before <= 1
-
-    when = "event.city == 'Ulm' && own >= 0.0 && tally.active > 0.0 || text == 'never'"
-    plays(script, tmp_path, world(happening("e1")), rule(when), facts=facts)
+SELDOM = timedelta(seconds=30)
+FACTS = {
+    "tally": CustomFact(name="tally", get="/events/statistics", every=2 * SELDOM),
+    "own": CustomFact(name="own", get="/events/{eid}/statistics", value="tickets", every=SELDOM, type="number"),
+    "text": CustomFact(name="text", get="/events/{eid}/tickets", value="@", every=SELDOM, type="text"),
+}
 
 
 @in_town(
-    world(*(happening(f"e{number}") for number in range(EVENTS))),
+    world(happening("e1")),
+    rule("event.city == 'Ulm' && own >= 0.0 && tally.active > 0.0 || text == 'never'"),
+    facts=FACTS,
+)
+async def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(here: Town) -> None:
+    await here.run(89)
+    assert asked(here, "/events/statistics")[1] - asked(here, "/events/statistics")[0] >= 60.0
+    for path, times in (("/events/e1/statistics", 3), ("/events/e1/tickets", 3), ("/events/statistics", 2)):
+        assert len(asked(here, path)) == times, (path, asked(here, path))
+    before = len(asked(here, "/events/e1/statistics"))
+    here.set("e1", city="Ulm")
+    await here.run(15)
+    assert here.states() == ["confirmed"], "what is asked so seldom is fresh as long"
+    assert len(asked(here, "/events/e1/statistics")) - before <= 1
+
+
+@in_town(
+    world(*several(happening, EVENTS, first=0)),
     rule("'NOTHING' in call_to_action", "{goal: ROAS, has_pixel: true, lead_form_id: ''}"),
 )
 async def test_what_events_ask_in_the_same_words_is_asked_once(here: Town) -> None:

@@ -1,28 +1,34 @@
-"""Odd worlds: long lists, other dialects, short tokens, bad answers, events that come and go, people who interfere."""
+"""Odd worlds: long lists, short tokens, bad answers, events that come and go, interference; and defects of our own."""
+
+from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
 from tests.worlds import (
     BOOST,
     BOOST_DRAFTS,
+    CAMPAIGN,
+    MINUTE,
     PARTNER,
     PAUSE,
     Town,
     draft,
     happening,
     in_town,
+    several,
     world,
 )
-from worker.sandbox.changes import EventChange
+from worker.api.client import ApiService
+from worker.engine import observe
+from worker.engine.decide import _Pass
+from worker.engine.state import Stored
 from worker.sandbox.faults import Kind
 from worker.sandbox.settings import TwinSettings
 
-MINUTE = 60.0
-DAY = 24 * 60 * MINUTE
-
 
 @in_town(
-    world(*[happening(f"e{number}") for number in range(250)]),
+    world(*several(happening, 250, first=0)),
     twin=TwinSettings(page_parameter="seite"),
     assumptions={"events.page_parameter": "seite"},
 )
@@ -33,7 +39,7 @@ async def test_250_events_over_several_pages_under_another_page_parameter(here: 
     await here.until(lambda: here.states() == ["confirmed"], "an event of the last page is paused")
 
 
-@in_town(world(*(happening(f"e{number}") for number in range(250))), twin=TwinSettings(page_parameter="seite"))
+@in_town(world(*several(happening, 250, first=0)), twin=TwinSettings(page_parameter="seite"))
 async def test_a_wrong_page_parameter_is_an_error_that_names_paging_and_never_a_short_list(here: Town) -> None:
     await here.run(10)
     report = here.reports[-1]
@@ -89,7 +95,7 @@ async def test_bad_answers_fire_nothing_and_stop_nothing(
 @in_town(world(happening("e1")))
 async def test_a_reversal_that_no_read_could_see_is_sent_again_only_after_the_proof_of_absence(here: Town) -> None:
     await here.run(6)
-    here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
+    here.fault("answer_after", "PUT", CAMPAIGN, status=429)
     here.set("e1", status="cancelled")
     await here.until(lambda: len(here.effects()) == 1, "the hidden effect")
     sent_at = here.at
@@ -110,7 +116,7 @@ async def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(here: T
     setup = {"goal": "ROAS", "total_budget": 500}
     here.loop.jump(20 * MINUTE)
     await here.run(30)
-    here.twin.change(EventChange(event="e1", partner=PARTNER, setup=setup), here.loop.time())
+    here.change("e1", setup=setup)
     await here.run(2 * MINUTE)
     assert here.writes() == [], "the value seen with the draft is the new baseline"
     here.suggest("e1", 3)
@@ -119,56 +125,33 @@ async def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(here: T
 
 @in_town(world(happening("e1")))
 async def test_a_fact_that_turns_unknown_within_an_episode_changes_nothing(here: Town) -> None:
-    await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"], "the first pause")
+    await here.cancelled("confirmed")
     here.fault("missing_fields", "GET", "^/events/$", times=10, fields=["items.status", "items.frontend_status"])
     await here.run(60)
     here.set("e1", by="person", client_campaign_status="RUNNING")
     await here.run(2 * MINUTE)
     assert here.states() == ["confirmed"], "the episode neither closed nor opened again"
     here.set("e1", status="active")
-    await here.run(15)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "a new episode fires")
+    await here.cancelled("confirmed", "confirmed")
 
 
 @in_town(world(happening("e1"), happening("e2")))
 async def test_an_event_that_drops_out_of_the_list_but_answers_is_still_observed(here: Town) -> None:
     await here.run(10)
     here.fault("vanish", "GET", "^/events/$", times=1000, eid="e1")
-    await here.run(15)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"], "its fields count")
+    await here.cancelled("confirmed")
 
 
 @in_town(world(happening("e1"), happening("e2")))
 async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_person(here: Town) -> None:
     await here.run(10)
-    gone = EventChange(event="e1", partner=PARTNER, remove=True)
-    here.twin.change(gone, here.loop.time())
+    here.change("e1", remove=True)
     await here.run(30)
     back = happening("e1", status="cancelled")
-    change = EventChange(event="e1", partner=PARTNER, add=True, set=back.record)
-    here.twin.change(change, here.loop.time())
+    here.change("e1", add=True, set=back.record)
     await here.run(60)
     assert [(one.state, one.reason) for one in here.writes()] == [("waiting", "gap")]
     assert here.effects() == []
-
-
-@in_town(world(happening("e1"), happening("e2")))
-async def test_a_restart_within_a_short_time_acts_at_once_and_once(here: Town) -> None:
-    await here.run(60)
-    await here.kill()
-    here.set("e1", status="cancelled")
-    here.loop.jump(60)
-    here.start()
-    await here.until(lambda: here.states() == ["confirmed"], "the pause")
-    await here.kill()
-    here.loop.jump(60)
-    here.start()
-    await here.run(60)
-    assert len(here.effects()) == 1
 
 
 @pytest.mark.parametrize("after", [0.0, 0.4, 1.2, 2.5], ids=lambda value: f"killed {value} s into the send")
@@ -180,8 +163,7 @@ async def test_a_worker_killed_while_a_write_is_in_flight_finds_out_after_its_st
     here.fault(kind, "POST", "/boost$")
     await here.until(lambda: "sending" in here.states(), "in flight", limit=60)
     await here.clock.sleep(after)
-    await here.kill()
-    here.start()
+    await here.restart()
     assert here.states() == ["unknown"], "a row found in sending is unknown"
     await here.until(lambda: here.states() == ["confirmed"], "confirmed by reading, or sent again")
     await here.run(60)
@@ -189,7 +171,7 @@ async def test_a_worker_killed_while_a_write_is_in_flight_finds_out_after_its_st
     assert here.twin.books.summary()["repeated"] == 0
 
 
-@in_town(world(*(happening(f"e{number}") for number in range(1, 8))))
+@in_town(world(*several(happening, 7)))
 async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(here: Town) -> None:
     await here.run(10)
     for number in range(1, 6):
@@ -197,3 +179,92 @@ async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_on
     here.fault("storm", None, None, for_s=30)
     await here.until(lambda: here.states() == ["confirmed"] * 5, "all are paused")
     assert here.twin.books.summary()["repeated"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason"),
+    [
+        ("answer_after", 429, "a 429 that hid the effect is confirmed by reading"),
+        ("answer_before", 429, "a 429 without effect is sent again once its absence is proved"),
+        ("answer_after", 500, "so for 500"),
+        ("answer_before", 503, "so for 503"),
+        ("cut_after", None, "a connection cut after the effect"),
+        ("cut_before", None, "a connection cut before the effect"),
+        ("hang_after", None, "a time-out after the effect"),
+        ("answer_after", 409, "a conflict that means nothing certain"),
+        ("answer_after", 302, "a redirect is not followed"),
+    ],
+)
+@pytest.mark.parametrize("action", ["pause", "boost"])
+@in_town(world(draft("e1")), lambda action: PAUSE if action == "pause" else BOOST)
+async def test_an_ambiguous_answer_is_settled_by_reading_and_takes_effect_once(
+    here: Town, kind: str, status: int | None, reason: str, action: str
+) -> None:
+    method, path = ("PUT", CAMPAIGN) if action == "pause" else ("POST", "/boost$")
+    await here.run(10)
+    more = {} if status is None else {"status": status}
+    here.fault(kind, method, path, **more)  # type: ignore[arg-type]
+    if action == "pause":
+        here.set("e1", status="cancelled")
+    else:
+        here.suggest("e1", 2)
+    await here.until(lambda: here.states() == ["confirmed"], reason)
+    await here.run(60)
+    assert here.twin.books.summary()["repeated"] == 0, reason
+    assert len(here.effects("boost" if action == "boost" else "set_client_campaign_status")) == 1, reason
+
+
+BROKEN = "e2"
+
+
+def broken(sound: Callable[..., object]) -> Callable[..., object]:
+    """The same function, which fails at one event."""
+
+    def failing(*given: object, **more: object) -> object:
+        if BROKEN in (one[0] if isinstance(one, tuple) else getattr(one, "event", one) for one in given):
+            raise KeyError("nobody thought of it")
+        return sound(*given, **more)
+
+    return failing
+
+
+@pytest.mark.parametrize(("of", "name"), [(_Pass, "_result"), (_Pass, "event"), (Stored, "_changes")])
+@in_town(world(*several(happening, 5, first=0)), PAUSE)
+async def test_beside_an_event_that_cannot_be_decided_on_a_dead_one_is_paused(
+    here: Town, monkeypatch: pytest.MonkeyPatch, of: type, name: str
+) -> None:
+    await here.run(10)
+    told, here.worker.defects = here.worker.defects, []
+    (state,) = here.worker.states.values()
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, broken(getattr(of, name)))
+        for event in ("e1", BROKEN, "e3"):
+            here.set(event, status="cancelled")
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "the others are paused")
+        await here.run(10)
+        assert {write.key.event for write in here.writes()} == {"e1", "e3"}
+        assert [one for one, _ in told] == [{"partner": PARTNER, "event": BROKEN}], "once"
+        assert state.last_error == here.reports[-1].error == "event e2: KeyError('nobody thought of it')"
+        assert {one["event"] for one in here.log("observed")} == {"e1", "e3"}, "it is no fact yet"
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "and nothing was lost")
+    await here.run(6)
+    assert [one.error for one in here.reports[-2:]] == [None, None]
+    assert BROKEN in {one["event"] for one in here.log("observed")}
+
+
+@pytest.mark.parametrize(("of", "name"), [(ApiService, "read"), (observe, "wanted_keys")])
+@in_town(world(*several(draft, 5, first=0)), BOOST)
+async def test_beside_an_event_whose_facts_cannot_be_had_another_is_boosted(
+    here: Town, monkeypatch: pytest.MonkeyPatch, of: type | ModuleType, name: str
+) -> None:
+    await here.run(10)
+    told, here.worker.defects = here.worker.defects, []
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, broken(getattr(of, name)))
+        for event in ("e1", BROKEN, "e3"):
+            here.set(event, title="Another")
+            here.suggest(event, 2)
+        await here.until(lambda: here.states() == ["confirmed"] * 2, "the others are boosted")
+        await here.run(10)
+        assert [one for one, _ in told] == [{"partner": PARTNER, "event": BROKEN}], "once"
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "and nothing was lost")

@@ -36,7 +36,7 @@ async def test_what_a_look_asks_does_not_grow_with_what_has_ended(here: Town) ->
         here.ledger.standing(PARTNER, here.ledger.last_seq() - 5)
         return counted
 
-    here.ledger.append_halt(because="so that a write stays open", by="ann", at=here.clock.now())
+    here.halt()
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["planned"], "held")
     with here.ledger._store.reading() as connection:

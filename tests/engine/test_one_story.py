@@ -5,7 +5,7 @@ from pathlib import Path
 from types import FrameType
 
 import worker
-from tests.worlds import BOOST, Town, draft, plays, world
+from tests.worlds import BOOST, Town, draft, in_town, world
 
 FILES_MAX = 45
 """Files of worker/ in which a function is entered after the first poll; without the commands, and without the twin of
@@ -14,24 +14,22 @@ HOME = Path(worker.__file__).parent
 NOT_THE_STORY = ("cli", "sandbox")
 
 
-def test_one_story_passes_through_few_files(tmp_path: Path) -> None:
+@in_town(world(draft("e1")), BOOST)
+async def test_one_story_passes_through_few_files(here: Town) -> None:
     entered: set[str] = set()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>":
             entered.add(frame.f_code.co_filename)
 
-    async def script(here: Town) -> None:
-        await here.run(10)
-        here.suggest("e1", 2)
-        here.fault("cut_after", "POST", "/boost$")
-        sys.setprofile(note)
-        try:
-            await here.until(lambda: here.states() == ["confirmed"], "the boost is confirmed by reading")
-        finally:
-            sys.setprofile(None)
-
-    plays(script, tmp_path, world(draft("e1")), BOOST)
+    await here.run(10)
+    here.suggest("e1", 2)
+    here.fault("cut_after", "POST", "/boost$")
+    sys.setprofile(note)
+    try:
+        await here.until(lambda: here.states() == ["confirmed"], "the boost is confirmed by reading")
+    finally:
+        sys.setprofile(None)
     found = sorted(
         inside
         for name in entered

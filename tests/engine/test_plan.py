@@ -10,23 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.calling import call, settle_in
+from tests.calling import call, call_beside, settle_in
 from tests.rehearsing import rehearsed
-from tests.worlds import (
-    OTHER,
-    PARTNER,
-    PAUSE,
-    QUICK,
-    Town,
-    draft,
-    happening,
-    in_town,
-    plays,
-    rule_set,
-    tenant,
-    town,
-    world,
-)
+from tests.worlds import OTHER, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, several, tenant, world
 from worker.cli.wiring import embedded_sandbox
 from worker.engine.operators import approved
 from worker.engine.rehearsal import Rehearsed
@@ -73,14 +59,6 @@ def rows(found: Rehearsed) -> list[tuple[str, str, str, str | None]]:
 def kept(folder: Path) -> list[bytes]:
     """The ledger and its mark."""
     return [(folder / name).read_bytes() for name in ("worker.db", "worker.db.mark")]
-
-
-def nothing(here: Town) -> None:
-    """Nothing happens meanwhile."""
-
-
-def a_silence(here: Town) -> None:
-    here.loop.jump(7200)
 
 
 async def stopped_and_rehearsed(here: Town) -> Rehearsed:
@@ -142,42 +120,39 @@ async def test_nothing_is_sent_and_the_ledger_stays_as_it_is_byte_for_byte(here:
     assert here.only.state == "confirmed", "and the next run does it"
 
 
-def halted(here: Town) -> None:
-    here.ledger.append_halt(because="let me look", by="somebody", at=here.clock.now())
+def in_mode(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - what a test says in keywords
+    return {"deciding": replace(QUICK.deciding, **changes)}
 
 
 @pytest.mark.parametrize(
-    ("changes", "meanwhile", "expected", "reason"),
+    ("changes", "meanwhile", "expected", "why"),
     [
-        ({}, nothing, ("sent", "condition"), "nothing holds it"),
-        ({}, halted, ("planned", "halt"), "a person's halt"),
-        ({"mode": "shadow"}, nothing, ("shadowed", "mode"), "shadow mode"),
-        ({"mode": "approve"}, nothing, ("waiting", "mode"), "approve mode"),
-        ({"surge": Surge(events=1, within=timedelta(hours=1))}, nothing, ("waiting", "surge"), "a surge"),
-        ({}, a_silence, ("waiting", "gap"), "a long silence"),
+        ({}, lambda _here: None, ("sent", "condition"), "event.status is 'cancelled'"),
+        ({}, Town.halt, ("planned", "halt"), "halted by ann: look first"),
+        (in_mode(mode="shadow"), lambda _here: None, ("shadowed", "mode"), "event.status is 'cancelled'"),
+        (in_mode(mode="approve"), lambda _here: None, ("waiting", "mode"), ""),
+        (in_mode(surge=Surge(events=1, within=timedelta(hours=1))), lambda _here: None, ("waiting", "surge"), ""),
+        ({}, lambda here: here.loop.jump(7200), ("waiting", "gap"), ""),
+        (
+            {"unconfirmed": {"pause": ("task.succeeded",)}},
+            lambda _here: None,
+            ("planned", "assumption"),
+            "task.succeeded",
+        ),
     ],
+    ids=["nothing", "a halt", "shadow mode", "approve mode", "a surge", "a silence", "a default nobody vouched for"],
 )
-def test_what_would_hold_a_write_is_named(
-    tmp_path: Path, changes: dict[str, Any], meanwhile: Callable[[Town], None], expected: tuple[str, str], reason: str
+@in_town(world(happening("e1"), happening("e2")), settings=lambda changes: replace(QUICK, **changes))
+async def test_what_would_hold_a_write_is_named(
+    here: Town, meanwhile: Callable[[Town], None], expected: tuple[str, str], why: str
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(4)
-        meanwhile(here)
-        here.set("e1", status="cancelled")
-        here.set("e2", status="cancelled")
-        found = await stopped_and_rehearsed(here)
-        assert {row[2:] for row in rows(found)} == {expected}, reason
-
-    settings = replace(QUICK, deciding=replace(QUICK.deciding, **changes))
-    plays(script, tmp_path, world(happening("e1"), happening("e2")), settings=settings)
-
-
-@in_town(world(happening("e1")), unconfirmed={"pause": ("task.succeeded",)})
-async def test_what_a_default_nobody_vouched_for_would_hold_is_named(here: Town) -> None:
+    await here.run(4)
+    meanwhile(here)
     here.set("e1", status="cancelled")
+    here.set("e2", status="cancelled")
     found = await stopped_and_rehearsed(here)
-    assert rows(found) == [("e1", "pause", "planned", "assumption")]
-    assert "task.succeeded" in found.rows[0].write.why
+    assert {row[2:] for row in rows(found)} == {expected}
+    assert why in found.rows[0].write.why
 
 
 @in_town(world(*(draft(f"e{number:02}", category="party") for number in range(30))), RULES, requests_per_minute=60)
@@ -199,8 +174,7 @@ async def test_under_a_short_quota_it_reads_for_ten_seconds_and_says_what_it_has
     here.start()
 
 
-def test_a_list_that_is_read_while_the_world_moves_plans_no_two_opposite_writes(tmp_path: Path) -> None:
-    rules = """
+PAUSE_WHAT_DOES_NOT_SELL = """
 rules:
   - id: pause-what-does-not-sell
     when: setup.state == 'PUBLISHED' && event.predicted_sales_share < 0.2
@@ -209,70 +183,60 @@ rules:
     when: setup.state == 'PUBLISHED' && event.predicted_sales_share >= 0.2
     do: [run]
 """
-    events = [draft(f"e{number:02}", predicted_sales_share=0.1) for number in range(30)]
-
-    async def script(here: Town) -> None:
-        await here.kill()
-        for event in events:
-            here.twin.change(EventChange(event=event.eid, partner=PARTNER, published=True), here.loop.time())
-
-        def they_sell(twin: Twin) -> None:
-            for event in events:
-                change = EventChange(event=event.eid, partner=PARTNER, set={"predicted_sales_share": 0.5})
-                twin.change(change, here.loop.time())
-
-        found = await rehearsed(here, after_12_s=they_sell)
-        assert {row[1] for row in rows(found)} == {"pause"}
-        assert len({row.write.key.event for row in found.rows}) == len(found.rows) == 30
-        here.start()
-
-    plays(script, tmp_path, world(*events), rules, requests_per_minute=60)
+EVENTS = [draft(f"e{number:02}", predicted_sales_share=0.1) for number in range(30)]
 
 
-def test_what_cannot_be_computed_is_told_with_the_values_as_they_are_written(tmp_path: Path) -> None:
-    rules = """
+@in_town(world(*EVENTS), PAUSE_WHAT_DOES_NOT_SELL, requests_per_minute=60)
+async def test_a_list_that_is_read_while_the_world_moves_plans_no_two_opposite_writes(here: Town) -> None:
+    await here.kill()
+    for event in EVENTS:
+        here.change(event.eid, published=True)
+
+    def they_sell(twin: Twin) -> None:
+        for event in EVENTS:
+            change = EventChange(event=event.eid, partner=PARTNER, set={"predicted_sales_share": 0.5})
+            twin.change(change, here.loop.time())
+
+    found = await rehearsed(here, after_12_s=they_sell)
+    assert {row[1] for row in rows(found)} == {"pause"}
+    assert len({row.write.key.event for row in found.rows}) == len(found.rows) == 30
+    here.start()
+
+
+LAUNCH = """
 rules:
   - id: launch
     when: event.category == 'launch'
     do: [{create_draft: {goal: ROAS, total_budget: "=expected_value * 2.0"}}]
 """
 
-    async def script(here: Town) -> None:
-        here.fault("answer_before", "GET", "/campaigns_expected_value", status=500, times=100)
-        here.set("e1", category="launch")
-        found = await stopped_and_rehearsed(here)
-        assert rows(found) == [("e1", "create_draft", "held", "fact_unknown")]
-        (row,) = found.rows
-        assert row.write.intent.params == {"goal": "ROAS", "total_budget": "=expected_value * 2.0"}
-        assert "expected_value" in row.write.why
 
-    plays(script, tmp_path, world(happening("e1")), rules)
-
-
-def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        halted(here)
-        here.set("e1", status="cancelled")
-        here.set("e2", category="party")
-        await here.run(10)
-        here.ledger.resume_halts(because="go on", by="somebody", at=here.clock.now())
-        before = here.loop.time()
-        found = await rehearsed(here, beside=True)
-        assert here.loop.time() == before, "nothing was waited for"
-        assert rows(found) == [("e1", "pause", "sent", "condition"), ("e2", "boost", "waiting", "mode")]
-        assert found.rows[0].write.id == 1, "the write that the ledger has"
-
-    async def gone(here: Town) -> None:
-        """An event that is out of sight stays so."""
-        await here.run(70)
-        assert rows(await rehearsed(here, beside=True)) == []
-
-    place = world(happening("e1"), draft("e2"))
-    plays(script, tmp_path, place, RULES)
+@in_town(world(happening("e1")), LAUNCH)
+async def test_what_cannot_be_computed_is_told_with_the_values_as_they_are_written(here: Town) -> None:
+    here.fault("answer_before", "GET", "/campaigns_expected_value", status=500, times=100)
+    here.set("e1", category="launch")
+    found = await stopped_and_rehearsed(here)
+    assert rows(found) == [("e1", "create_draft", "held", "fact_unknown")]
+    (row,) = found.rows
+    assert row.write.intent.params == {"goal": "ROAS", "total_budget": "=expected_value * 2.0"}
+    assert "expected_value" in row.write.why
 
 
-def test_of_one_event_it_is_told_what_all_events_together_make_of_it(tmp_path: Path) -> None:
-    rules = """
+@in_town(world(happening("e1"), draft("e2")), RULES)
+async def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(here: Town) -> None:
+    here.halt()
+    here.set("e1", status="cancelled")
+    here.set("e2", category="party")
+    await here.run(10)
+    here.resume()
+    before = here.loop.time()
+    found = await rehearsed(here, beside=True)
+    assert here.loop.time() == before, "nothing was waited for"
+    assert rows(found) == [("e1", "pause", "sent", "condition"), ("e2", "boost", "waiting", "mode")]
+    assert found.rows[0].write.id == 1, "the write that the ledger has"
+
+
+MANY = """
 rules:
   - id: many
     when: event.category == 'party'
@@ -287,25 +251,23 @@ rules:
     do: [pause]
 """
 
-    async def script(here: Town) -> None:
-        here.rules.current = rule_set("rules: []")
-        await here.run(10)
-        here.rules.current = rule_set(rules)
-        whole = await rehearsed(here, beside=True)
-        found = await rehearsed(here, beside=True, only="e3")
-        assert [row.write.key.event for row in found.rows] == ["e3"] * 3
-        assert [(row.write.key, row.becomes, row.reason) for row in found.rows] == [
-            (row.write.key, row.becomes, row.reason) for row in whole.rows if row.write.key.event == "e3"
-        ]
-        assert {(row.write.key.rule, row.becomes, row.reason) for row in found.rows} >= {
-            ("many", "waiting", "surge"),
-            ("one-a-day", "held", "limit"),
-        }
-        assert found.report.events == 1
 
-    place = world(*(happening(f"e{number}", category="party") for number in range(1, 4)))
-    with town(tmp_path, place, rules) as (_, play):
-        play(script)
+@in_town(world(*several(happening, 3, category="party")), MANY)
+async def test_of_one_event_it_is_told_what_all_events_together_make_of_it(here: Town) -> None:
+    here.use("rules: []")
+    await here.run(10)
+    here.use(MANY)
+    whole = await rehearsed(here, beside=True)
+    found = await rehearsed(here, beside=True, only="e3")
+    assert [row.write.key.event for row in found.rows] == ["e3"] * 3
+    assert [(row.write.key, row.becomes, row.reason) for row in found.rows] == [
+        (row.write.key, row.becomes, row.reason) for row in whole.rows if row.write.key.event == "e3"
+    ]
+    assert {(row.write.key.rule, row.becomes, row.reason) for row in found.rows} >= {
+        ("many", "waiting", "surge"),
+        ("one-a-day", "held", "limit"),
+    }
+    assert found.report.events == 1
 
 
 def test_where_one_event_is_read_it_is_said_what_is_not_known_for_it(tmp_path: Path) -> None:
@@ -333,23 +295,18 @@ async def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_
     here.start()
 
 
-def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_partners(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        halted(here)
-        here.set("e1", status="cancelled")
-        await here.run(10)
-        here.ledger.resume_halts(because="go on", by="somebody", at=here.clock.now())
-
-    place = world(happening("e1"), more=(tenant(OTHER, happening("e1", status="cancelled")),))
-    with town(tmp_path, place) as (here, play):
-        here.start(PARTNER, OTHER)
-        play(script)
+@in_town(world(happening("e1"), more=(tenant(OTHER, happening("e1", status="cancelled")),)))
+async def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_partners(
+    here: Town, tmp_path: Path
+) -> None:
+    here.halt()
+    here.set("e1", status="cancelled")
+    await here.run(10)
+    here.resume()
     config = settle_in(tmp_path, "safety: {gap: {longer_than: 3000d}}\n", PAUSE)
-
     with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
-        table = call("plan", config=config)
-        found = json.loads(call("plan", "--format", "json", config=config).out)
-
+        table = call_beside("plan", config=config)
+        found = json.loads(call_beside("plan", "--format", "json", config=config).out)
     assert found["source"] == "ledger"
     assert set(found["partners"]) == {PARTNER, OTHER}
     assert [(one["partner"], one["event"], one["becomes"]) for one in found["writes"]] == [
@@ -364,58 +321,60 @@ def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_two_part
     assert '"RUNNING"' in table.out
 
 
-def test_each_partner_that_is_watched_is_told_with_the_age_of_its_own_facts(tmp_path: Path) -> None:
+@in_town(
+    world(
+        happening("e1"),
+        more=(
+            tenant(OTHER, happening("e1")),
+            tenant(PartnerId("partner-id-given-up"), happening("e1", status="cancelled")),
+        ),
+    )
+)
+async def test_each_partner_that_is_watched_is_told_with_the_age_of_its_own_facts(here: Town, tmp_path: Path) -> None:
     """One of them is not listed any more, and one was given up long ago."""
-    given_up = PartnerId("partner-id-given-up")
-
-    async def script(here: Town) -> None:
-        await here.run(10)
-        await here.kill()
-        here.loop.jump(7200)
-        here.start()
-        await here.run(10)
-        body: dict[str, Json] = {"partners": {PARTNER: {}, OTHER: {}}}
-        now = here.clock.now()
-        here.ledger.save_status(DaemonStatus(pid=1, since=now, seen_at=now, body=body))
-
-    cancelled = happening("e1", status="cancelled")
-    place = world(happening("e1"), more=(tenant(OTHER, happening("e1")), tenant(given_up, cancelled)))
-    with town(tmp_path, place) as (here, play):
-        here.start(PARTNER, OTHER, given_up)
-        play(script)
+    await here.run(10)
+    await here.kill()
+    here.loop.jump(7200)
+    here.start(PARTNER)
+    await here.run(10)
+    body: dict[str, Json] = {"partners": {PARTNER: {}, OTHER: {}}}
+    now = here.clock.now()
+    here.ledger.save_status(DaemonStatus(pid=1, since=now, seen_at=now, body=body))
     with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
-        called = call("plan", config=settle_in(tmp_path, rules=PAUSE))
+        called = call_beside("plan", config=settle_in(tmp_path, rules=PAUSE))
     told = [line.partition(" ago")[0] for line in called.err.splitlines()]
     assert [line.partition(":")[0] for line in told] == [PARTNER, OTHER]
     ages = [parse_duration(line.rpartition(" ")[2]) for line in told]
     assert timedelta(hours=2) <= ages[1] - ages[0] < timedelta(hours=2, minutes=2)
 
 
-def test_of_an_event_that_is_gone_the_open_writes_are_told(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(10)
-        halted(here)
-        here.set("e1", status="cancelled")
-        await here.run(10)
-        here.twin.change(EventChange(event="e1", partner=PARTNER, remove=True), here.loop.time())
-        await here.run(70)
-
-    with town(tmp_path, world(happening("e1"), happening("e2"), happening("e3"))) as (here, play):
-        play(script)
+@in_town(world(happening("e1"), happening("e2"), happening("e3")))
+async def test_of_an_event_that_is_gone_the_open_writes_are_told(here: Town, tmp_path: Path) -> None:
+    await here.run(10)
+    here.halt()
+    here.set("e1", status="cancelled")
+    await here.run(10)
+    here.change("e1", remove=True)
+    await here.run(70)
     with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
         config = settle_in(tmp_path, "safety: {gap: {longer_than: 3000d}}\n", PAUSE)
-        called = call("plan", "--event", "e1", "--format", "json", config=config)
+        called = call_beside("plan", "--event", "e1", "--format", "json", config=config)
     assert called.code == 0
     assert [(one["becomes"], one["reason"]) for one in called.json["writes"]] == [("planned", "halt")]
+
+
+def service_without(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A sandbox in which this path answers 500 for the one partner, and the other one has a cancelled event."""
+    broken = Twin(world(happening("e1"), more=(tenant(OTHER, happening("e2", status="cancelled")),)))
+    match = Match(method="GET", path=path, partner=PARTNER)
+    broken.faults.add(Fault(match=match, kind="answer_before", times=99, params={"status": 500}))
+    monkeypatch.setattr("worker.cli.wiring.embedded_sandbox", lambda clock: embedded_sandbox(clock, broken))
 
 
 def test_an_event_that_cannot_be_read_is_not_called_unknown_without_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = Twin(world(happening("e1")))
-    path = Match(method="GET", path="/events/e1$")
-    broken.faults.add(Fault(match=path, kind="answer_before", times=99, params={"status": 500}))
-    monkeypatch.setattr("worker.cli.wiring.embedded_sandbox", lambda clock: embedded_sandbox(clock, broken))
+    service_without(monkeypatch, "/events/e1$")
     called = call("plan", "--event", "e1", config=settle_in(tmp_path, rules=PAUSE))
     assert called.code == 1
     assert f"{PARTNER}: the service answered 500" in called.err
@@ -423,10 +382,7 @@ def test_an_event_that_cannot_be_read_is_not_called_unknown_without_the_reason(
 
 def test_a_plan_without_a_partners_list_is_no_plan_and_ends_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the others would do is told all the same."""
-    broken = Twin(world(happening("e1"), more=(tenant(OTHER, happening("e2", status="cancelled")),)))
-    path = Match(method="GET", path=r"events/?$", partner=PARTNER)
-    broken.faults.add(Fault(match=path, kind="answer_before", times=99, params={"status": 500}))
-    monkeypatch.setattr("worker.cli.wiring.embedded_sandbox", lambda clock: embedded_sandbox(clock, broken))
+    service_without(monkeypatch, "events/?$")
     called = call("plan", "--format", "json", config=settle_in(tmp_path, rules=PAUSE))
     assert called.code == 1
     assert f"error: nothing is planned for {PARTNER}: the list was not read" in called.err
@@ -473,26 +429,23 @@ rules:
         ("after: pause-cancelled\n    when: event.category == 'z'", "optimisation: 'OFF'", paused_twice, 3, "sent"),
     ],
 )
-def test_a_plan_knows_what_was_and_who_did_what_as_the_daemon_does(
-    tmp_path: Path, looks_back: str, does: str, before: Callable[[Town], None], later: int, becomes: str
+@in_town(world(happening("e1", capacity=400)), lambda looks_back, does: f"{WHEN_Z}{looks_back}\n    do: [{does}]\n")
+async def test_a_plan_knows_what_was_and_who_did_what_as_the_daemon_does(
+    here: Town, before: Callable[[Town], None], later: int, becomes: str
 ) -> None:
     """``later``: so many days; a write of an episode that is over is as long ago."""
-
-    async def script(here: Town) -> None:
-        await here.run(900)
-        before(here)
-        await here.run(300)
-        for _ in range(24 * later):
-            here.loop.jump(3000)
-            await here.run(6)
-        here.set("e1", category="z")
-        found = await rehearsed(here)
-        assert [(row[0], row[2]) for row in rows(found) if "e1" in row] == [("e1", becomes)]
-        assert found.unsure == ()
-        await here.run(30)
-        assert here.writes()[-1].state == ("confirmed" if becomes == "sent" else becomes), "the daemon does the same"
-
-    plays(script, tmp_path, world(happening("e1", capacity=400)), f"{WHEN_Z}{looks_back}\n    do: [{does}]\n")
+    await here.run(900)
+    before(here)
+    await here.run(300)
+    for _ in range(24 * later):
+        here.loop.jump(3000)
+        await here.run(6)
+    here.set("e1", category="z")
+    found = await rehearsed(here)
+    assert [(row[0], row[2]) for row in rows(found) if "e1" in row] == [("e1", becomes)]
+    assert found.unsure == ()
+    await here.run(30)
+    assert here.writes()[-1].state == ("confirmed" if becomes == "sent" else becomes), "the daemon does the same"
 
 
 COSTS_MORE = """
@@ -509,9 +462,9 @@ async def test_a_plan_knows_what_was_approved(here: Town) -> None:
     await here.run(6)
     here.set("e1", frontend_status="FLAGGED")
     await here.until(lambda: here.states() == ["waiting"], "asked", 60)
-    here.ledger.append_halt(because="look first", by="me", at=here.clock.now())
+    here.halt()
     here.decide(partial(approved, amount=100.0))
-    here.ledger.resume_halts(because="go on", by="me", at=here.clock.now())
+    here.resume()
     assert [row[2:] for row in rows(await rehearsed(here))] == [("waiting", "moved")]
     await here.run(30)
     assert (here.only.state, here.only.reason) == ("waiting", "moved")

@@ -1,14 +1,13 @@
 """Values computed from what their own action writes: sent only against the value that they were computed from."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.engine.test_again import again
-from tests.worlds import PARTNER, Town, draft, in_town, plays, world
+from tests.worlds import Town, draft, in_town, world
 from worker.engine.explaining import wanted_of
 from worker.engine.operators import approved
 from worker.engine.views import DecidingSettings as Deciding
@@ -16,7 +15,6 @@ from worker.logs import tell
 from worker.messages import note_of
 from worker.model.commits import Commit
 from worker.model.writes import Mode
-from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
 DRAFTS = "/setup_processes/"
@@ -39,8 +37,7 @@ rules:
 
 def budget(here: Town, amount: float, event: str = "e1") -> None:
     """A hand in the service's own screens."""
-    parts = {"setup": {"goal": "ROAS", "total_budget": amount}}
-    here.twin.change(EventChange(event=event, partner=PARTNER, by="person", **parts), here.loop.time())
+    here.change(event, by="person", setup={"goal": "ROAS", "total_budget": amount})
 
 
 def in_mode(mode: Mode) -> Deciding:
@@ -53,9 +50,7 @@ def sent(here: Town) -> list[Any]:
 
 async def waiting(here: Town) -> None:
     """The raise of 100 to 120 waits for approval."""
-    await here.run(6)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    await here.sees("waiting", frontend_status="FLAGGED")
     assert here.only.intent.params == {"total_budget": 120.0}
 
 
@@ -65,8 +60,7 @@ async def test_an_approved_raise_of_100_does_not_go_out_once_a_hand_has_set_50(h
     await waiting(here)
     budget(here, 50)
     if restarted:
-        await here.kill()
-        here.start()
+        await here.restart()
     await here.run(10)
     here.decide(approved)
     here.tell(tell)
@@ -102,9 +96,7 @@ async def test_an_approved_raise_goes_out_where_nothing_has_moved(here: Town) ->
     deciding=in_mode("approve"),
 )
 async def test_a_literal_budget_is_sent_whatever_the_target_reads(here: Town) -> None:
-    await here.run(6)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    await here.sees("waiting", frontend_status="FLAGGED")
     budget(here, 50)
     await here.run(10)
     here.decide(approved)
@@ -141,8 +133,7 @@ def rows(jazz: float, soul: float = 50) -> list[dict[str, Any]]:
 
 def edit(here: Town, event: str, *campaigns: dict[str, Any]) -> None:
     """A hand in the service's own screens."""
-    change = EventChange(event=event, partner=PARTNER, by="person", campaigns=list(campaigns))
-    here.twin.change(change, here.loop.time())
+    here.change(event, by="person", campaigns=list(campaigns))
 
 
 def published(eid: str) -> Happening:
@@ -152,10 +143,8 @@ def published(eid: str) -> Happening:
 @in_town(world(published("e1")), CLUSTER.replace("budget: ", "extra: {bid: ").replace('* 1.2"}', '* 0.1"}}'))
 async def test_what_is_proved_absent_is_not_sent_again_once_what_it_was_computed_from_has_moved(here: Town) -> None:
     """The bid reads as before, so the attempt had no effect; the budget, of which it is a tenth, is another."""
-    await here.run(6)
     here.fault("answer_before", "POST", "/campaigns_setup$", status=500)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states() == ["unknown"], "unknown")
+    await here.sees("unknown", frontend_status="FLAGGED")
     edit(here, "e1", *rows(30))
     await here.until(lambda: here.only.final, "it ends")
     assert (here.only.state, here.only.reason, here.only.attempt) == ("skipped", "moved", 1), here.story()
@@ -208,22 +197,20 @@ rules:
 """
 
 
-def test_an_approved_boost_of_500_does_not_publish_a_draft_of_5000(tmp_path: Path) -> None:
+@in_town(world(draft("e1", total_budget=500)), BOOST_ASKED)
+async def test_an_approved_boost_of_500_does_not_publish_a_draft_of_5000(here: Town) -> None:
     """Nobody approves blind: what was shown is what the yes was to. A draft that is cheaper by then goes out."""
 
     def yes(here: Town) -> None:
         now, amount = here.clock.now(), wanted_of(here.ledger, here.only).amount
         here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now, amount=amount),)))
 
-    async def script(here: Town) -> None:
-        await here.until(lambda: here.states() == ["waiting"], "it waits")
-        yes(here)
-        budget(here, 5000)
-        await here.until(lambda: here.states() == ["waiting"] and here.only.reason == "moved", "it is asked again")
-        assert "500 was approved, and it spends 5000 by now" in here.only.why
-        assert here.effects("boost") == []
-        yes(here)
-        budget(here, 4000)
-        await here.until(lambda: here.states() == ["confirmed"], "it goes out")
-
-    plays(script, tmp_path, world(draft("e1", total_budget=500)), BOOST_ASKED)
+    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    yes(here)
+    budget(here, 5000)
+    await here.until(lambda: here.states() == ["waiting"] and here.only.reason == "moved", "it is asked again")
+    assert "500 was approved, and it spends 5000 by now" in here.only.why
+    assert here.effects("boost") == []
+    yes(here)
+    budget(here, 4000)
+    await here.until(lambda: here.states() == ["confirmed"], "it goes out")

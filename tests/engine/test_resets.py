@@ -1,17 +1,14 @@
 """A reset of the service gives ids to other events: nothing that was decided for the old ones reaches them unasked."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, plays, world
+from tests.worlds import CAMPAIGN, PAUSE, Town, happening, in_town, several, world
 from worker.engine.operators import approved
-from worker.sandbox.changes import EventChange
 
-CAMPAIGN = "/client_campaign_status$"
-EVENTS = tuple(happening(f"e{number}") for number in range(1, 8))
+EVENTS = several(happening, 7)
 MOST = tuple(f"e{number}" for number in range(1, 6))
 
 
@@ -29,13 +26,12 @@ def cancel(here: Town) -> None:
 
 def vanish(here: Town) -> None:
     for event in MOST:
-        here.twin.change(EventChange(event=event, partner=PARTNER, remove=True), here.loop.time())
+        here.change(event, remove=True)
 
 
 def come_back(here: Town) -> None:
     for event in MOST:
-        change = EventChange(event=event, partner=PARTNER, add=True, set=another(event))
-        here.twin.change(change, here.loop.time())
+        here.change(event, add=True, set=another(event))
 
 
 async def become_others(here: Town, *, at_once: bool) -> None:
@@ -57,46 +53,42 @@ def states(here: Town) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("mode", ["live", "approve"])
 @pytest.mark.parametrize("at_once", [False, True], ids=["gone for a while", "other events at once"])
-def test_what_was_planned_or_approved_before_a_reset_reaches_no_other_event_unasked(
-    tmp_path: Path, at_once: bool, mode: str
+@in_town(world(*EVENTS), lambda mode: f"{PAUSE}    mode: {mode}\n")
+async def test_what_was_planned_or_approved_before_a_reset_reaches_no_other_event_unasked(
+    here: Town, at_once: bool, mode: str
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
-        cancel(here)
-        await here.run(9)
-        here.decide(approved)
-        assert here.states() == ["planned"] * 5
-        assert {write.approved for write in here.writes()} == {mode == "approve"}
-        await become_others(here, at_once=at_once)
-        here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
-        await here.run(60)
-        assert (states(here), here.effects()) == ([("waiting", "reset")] * 5, [])
-        here.decide(approved)
-        await here.until(lambda: here.states() == ["confirmed"] * 5, "a person has looked")
-
-    plays(script, tmp_path, world(*EVENTS), f"{PAUSE}    mode: {mode}\n")
+    await here.run(6)
+    here.halt()
+    cancel(here)
+    await here.run(9)
+    here.decide(approved)
+    assert here.states() == ["planned"] * 5
+    assert {write.approved for write in here.writes()} == {mode == "approve"}
+    await become_others(here, at_once=at_once)
+    here.resume()
+    await here.run(60)
+    assert (states(here), here.effects()) == ([("waiting", "reset")] * 5, [])
+    here.decide(approved)
+    await here.until(lambda: here.states() == ["confirmed"] * 5, "a person has looked")
 
 
 @in_town(world(*EVENTS))
 async def test_what_was_planned_goes_out_where_the_same_events_only_drop_out_of_the_list(here: Town) -> None:
     await here.run(6)
-    here.ledger.append_halt(because="wait", by="ann", at=here.clock.now())
+    here.halt()
     cancel(here)
     await here.run(9)
     for event in MOST[:2]:
         here.set(event, title="Renamed", start_date_time="2026-09-01T20:00:00Z")
     await here.run(9)
-    here.ledger.resume_halts(because="on", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: here.states() == ["confirmed"] * 5, "two are no reset")
 
 
 @in_town(world(*EVENTS), evidence_within=timedelta(minutes=2))
 async def test_an_unknown_write_of_before_a_reset_is_read_for_and_sent_again_only_by_a_person(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=503)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    await here.cancelled("unknown")
     await become_others(here, at_once=True)
     await here.until(lambda: here.writes()[0].held_by == "reset", "proved absent, and held")
     await here.until(lambda: here.writes()[0].state == "needs_human", "a person is asked", limit=300)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds import PAUSE, Town, happening, in_town, plays, world
+from tests.worlds import PAUSE, Town, happening, in_town, several, world
 from worker.engine.operators import after_restore, approved
 from worker.ledger.upkeep import accept_restore
 from worker.model.errors import NotSafe
@@ -41,7 +41,7 @@ def lose_mark(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [put_back, lose, lose_mark])
-@in_town(world(*(happening(f"e{number}") for number in range(1, 5))), PAUSE)
+@in_town(world(*several(happening, 4)), PAUSE)
 async def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_none(
     here: Town, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -77,19 +77,19 @@ async def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_n
 async def test_what_was_open_in_a_restored_ledger_is_settled_by_a_person_or_by_presence(
     here: Town, tmp_path: Path
 ) -> None:
-    here.ledger.append_halt(because="backup time", by="ann", at=here.clock.now())
+    here.halt()
     for event in ("e1", "e2"):
         here.set(event, status="cancelled")
     await here.until(lambda: here.states() == ["planned", "planned"], "held")
     here.ledger.backup(tmp_path / "backup.db")
-    here.ledger.resume_halts(because="done", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both are paused")
     here.set("e1", by="person", client_campaign_status="RUNNING")
     await here.kill()
     put_back(tmp_path)
     accept(here, tmp_path)
     here.start()
-    here.ledger.resume_halts(because="the backup had it", by="ann", at=here.clock.now())
+    here.resume()
     assert here.states() == ["needs_human", "needs_human"]
     await here.run(60)
     ends = {str(write.key.event): write.state for write in here.writes() if write.key.episode == 1}
@@ -98,34 +98,35 @@ async def test_what_was_open_in_a_restored_ledger_is_settled_by_a_person_or_by_p
     assert here.ledger.verify() is None
 
 
-def test_a_write_that_a_ledger_put_back_beneath_the_worker_forgot_is_put_before_an_operator(tmp_path: Path) -> None:
-    """The poll after it saw the draft that the write had made, and ended it as not wanted any more: as if it had never
-    been sent (found by the simulation, seed 20209688)."""
-    make = """
+FIRST_DRAFT = """
 rules:
   - id: first-draft
     when: event.title == 'go' && setup.state == 'NONE'
     do: [{create_draft: {goal: ROAS, total_budget: 500}}]
 """
 
-    async def script(here: Town) -> None:
-        here.ledger.append_halt(because="backup time", by="ann", at=here.clock.now())
-        here.set("e1", title="go")
-        await here.until(lambda: here.states() == ["planned"], "held")
-        here.ledger.backup(tmp_path / "backup.db")
-        here.ledger.resume_halts(because="done", by="ann", at=here.clock.now())
-        await here.until(lambda: len(here.effects()) == 1, "sent")
-        with (
-            closing(sqlite3.connect(tmp_path / "backup.db")) as backup,
-            closing(sqlite3.connect(tmp_path / "worker.db")) as ledger,
-        ):
-            backup.backup(ledger)  # through SQLite, into the very file
-        await here.run(30)
-        assert here.states() == ["planned"], "nothing is decided on what somebody put back"
-        await here.kill()
-        accept(here, tmp_path)
-        here.start()
-        assert here.states() == ["needs_human"]
-        assert len(here.effects()) == 1
 
-    plays(script, tmp_path, world(happening("e1")), make)
+@in_town(world(happening("e1")), FIRST_DRAFT)
+async def test_a_write_that_a_ledger_put_back_beneath_the_worker_forgot_is_put_before_an_operator(
+    here: Town, tmp_path: Path
+) -> None:
+    """The poll after it saw the draft that the write had made, and ended it as not wanted any more: as if it had never
+    been sent (found by the simulation, seed 20209688)."""
+    here.halt()
+    here.set("e1", title="go")
+    await here.until(lambda: here.states() == ["planned"], "held")
+    here.ledger.backup(tmp_path / "backup.db")
+    here.resume()
+    await here.until(lambda: len(here.effects()) == 1, "sent")
+    with (
+        closing(sqlite3.connect(tmp_path / "backup.db")) as backup,
+        closing(sqlite3.connect(tmp_path / "worker.db")) as ledger,
+    ):
+        backup.backup(ledger)  # through SQLite, into the very file
+    await here.run(30)
+    assert here.states() == ["planned"], "nothing is decided on what somebody put back"
+    await here.kill()
+    accept(here, tmp_path)
+    here.start()
+    assert here.states() == ["needs_human"]
+    assert len(here.effects()) == 1

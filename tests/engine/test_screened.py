@@ -1,16 +1,17 @@
-"""A change that alters no truth is not looked at, and nothing is decided otherwise for it: drawn worlds, played
-twice."""
+"""What is passed over would have changed nothing: screened changes and events at rest, played twice."""
 
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, draft, happening, plays, world
+from tests.worlds import MINUTE, PARTNER, Script, Town, draft, happening, in_town, plays, several, world
 from worker.engine.deciding import Memories, Screen
-from worker.model.facts import Observation
+from worker.model.facts import EventId, Observation
 from worker.model.rules import Rule
+from worker.sandbox.world import TwinWorld
 
 EVENTS = ("e1", "e2", "e3", "e4")
 WHEN = (
@@ -55,29 +56,38 @@ def drawn(chance: Random) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     return "\n".join(rules), [(chance.choice(EVENTS), chance.choice(CHANGES)) for _ in range(10)]
 
 
-def played(folder: Path, seed: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def log_of(folder: Path, place: TwinWorld, rules: str, story: Script) -> list[tuple[Any, ...]]:
+    """What the log says of a story."""
     folder.mkdir()
-    chance = Random(seed)
-    rules, changes = drawn(chance)
     told: list[tuple[Any, ...]] = []
-    remembered: list[tuple[Any, ...]] = []
 
     async def script(here: Town) -> None:
-        state = here.worker.states[PARTNER]
+        await story(here)
+        told.extend((one["kind"], one["reason"], one["event"], one["rule"], one["episode"]) for one in here.log())
+
+    plays(script, folder, place, rules)
+    return told
+
+
+def played(folder: Path, seed: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """What the log says of drawn changes under drawn rules, and what is remembered of them."""
+    chance = Random(seed)
+    rules, changes = drawn(chance)
+    remembered: list[tuple[Any, ...]] = []
+
+    async def story(here: Town) -> None:
         await here.run(12)
         for event, fields in changes:
             here.set(event, **fields)
             await here.run(chance.choice((3, 6, 24)))
         await here.run(60)
-        told.extend((one["kind"], one["reason"], one["event"], one["rule"], one["episode"]) for one in here.log())
         remembered.extend(
             (*pair, one.open, one.fired, one.episode, one.held, one.true_since, one.fired_at, dict(one.baselines))
-            for pair, one in sorted(state.memories.items())
+            for pair, one in sorted(here.worker.states[PARTNER].memories.items())
         )
 
-    events = [happening("e1"), draft("e2"), happening("e3", capacity=250), happening("e4", status="cancelled")]
-    plays(script, folder, world(*events), rules)
-    return sorted(told, key=repr), remembered
+    events = happening("e1"), draft("e2"), happening("e3", capacity=250), happening("e4", status="cancelled")
+    return sorted(log_of(folder, world(*events), rules, story), key=repr), remembered
 
 
 @pytest.mark.parametrize("seed", [3, 8])
@@ -87,3 +97,64 @@ def test_what_is_passed_over_would_have_changed_nothing(
     screened = played(tmp_path / "screened", seed)
     monkeypatch.setattr(Screen, "concerned", all_of_them)
     assert played(tmp_path / "all", seed) == screened
+
+
+CALM = """
+rules:
+  - id: pause-after-a-while
+    when: event.status == 'cancelled'
+    for: 40s
+    do: [pause]
+  - id: boost-soon
+    when: setup.state == 'DRAFT' && event.start_date_time - now < duration('28d')
+    do: [boost]
+  - id: keep-optimising
+    when: event.status == 'active'
+    repeat: enforce
+    cooldown: 1m
+    do: [{optimisation: "ON"}]
+"""
+
+
+class AlwaysDue(dict[EventId, datetime]):
+    """Every event is decided on in every cycle."""
+
+    def __setitem__(self, event: EventId, at: datetime) -> None:
+        pass
+
+
+async def calm_story(here: Town) -> None:
+    """Things that only the clock brings about, and things that happen to an event that is at rest."""
+    await here.run(MINUTE)
+    here.set("e1", status="cancelled")
+    await here.run(2 * MINUTE)
+    here.set("e3", campaign_optimisation_status="OFF")
+    await here.run(3 * MINUTE)
+    here.set("e2", start_date_time="2026-05-20T20:00:00Z")
+    await here.run(2 * MINUTE)
+    here.set("e1", status="active")
+    await here.run(MINUTE)
+    here.set("e1", status="cancelled")
+    await here.run(2 * MINUTE)
+
+
+def test_passing_over_calm_events_decides_what_looking_at_all_of_them_decides(tmp_path: Path) -> None:
+    async def all_due(here: Town) -> None:
+        here.worker.states[PARTNER].due = AlwaysDue()
+        await calm_story(here)
+
+    place = happening("e1"), draft("e2"), happening("e3")
+    passed_over = log_of(tmp_path / "calm", world(*place), CALM, calm_story)
+    looked_at = log_of(tmp_path / "all", world(*place), CALM, all_due)
+    assert sorted(passed_over, key=repr) == sorted(looked_at, key=repr)
+    assert {kind for kind, *_ in passed_over} >= {"fired", "held", "confirmed"}, "the story has something in it"
+
+
+@in_town(world(*several(happening, 30)))
+async def test_events_at_rest_are_not_looked_at(here: Town) -> None:
+    await here.run(15)
+    due = here.worker.states[PARTNER].due
+    assert len(due) == 30, "a few polls are enough to find out"
+    here.set("e7", title="Another title")
+    await here.run(3)
+    assert len(due) >= 29

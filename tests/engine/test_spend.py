@@ -1,15 +1,12 @@
 """The brake on money, with real drafts: what was compared is what is booked."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.builders import spending
-from tests.worlds import BOOST_DRAFTS, PARTNER, QUICK, Town, draft, happening, in_town, plays, world
+from tests.worlds import BOOST_DRAFTS, QUICK, Town, draft, happening, in_town, several, world
 from worker.engine.operators import approved, rejected
-from worker.guards import Limits
-from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
 CREATE_AND_BOOST = """
@@ -24,13 +21,11 @@ rules:
 async def test_a_boost_after_not_applied_is_booked_with_the_budget_that_it_commits(here: Town) -> None:
     here.fault("answer_before", "POST", "/boost$", status=500)
     await here.until(lambda: here.states() == ["needs_human"], "asked")
-    parts = {"setup": {"goal": "ROAS", "total_budget": 900}}
-    here.twin.change(EventChange(event="e1", partner=PARTNER, **parts), here.loop.time())
+    here.change("e1", setup={"goal": "ROAS", "total_budget": 900})
     here.resolve(here.only, applied=False)
     await here.until(lambda: here.states() == ["confirmed"], "boosted with 900")
     back = draft("e2", total_budget=500)
-    new = EventChange(event="e2", partner=PARTNER, add=True, set=back.record, setup=back.setup)
-    here.twin.change(new, here.loop.time())
+    here.change("e2", add=True, set=back.record, setup=back.setup)
     await here.run(30)
     second = here.writes()[1]
     assert (second.key.event, second.state, second.held_by) == ("e2", "planned", "spend"), here.story()
@@ -74,13 +69,11 @@ def raising(spend: str = "") -> str:
         (raising("spend: {per_event: 20}"), spending(), 4),
     ],
 )
-def test_a_raise_counts_with_what_it_adds(tmp_path: Path, rules: str, limits: Limits, sent: int) -> None:
-    async def script(here: Town) -> None:
-        await here.run(60)
-        assert len(here.effects("edit_cluster")) == sent, here.story()
-        assert {one.held_by for one in here.writes() if not one.final} <= {"spend"}
-
-    plays(script, tmp_path, world(*published("e1", "e2", "e3", "e4")), rules, limits=limits)
+@in_town(world(*published("e1", "e2", "e3", "e4")), lambda rules: rules, limits=lambda limits: limits)
+async def test_a_raise_counts_with_what_it_adds(here: Town, sent: int) -> None:
+    await here.run(60)
+    assert len(here.effects("edit_cluster")) == sent, here.story()
+    assert {one.held_by for one in here.writes() if not one.final} <= {"spend"}
 
 
 @in_town(
@@ -89,14 +82,10 @@ def test_a_raise_counts_with_what_it_adds(tmp_path: Path, rules: str, limits: Li
 async def test_the_week_is_remembered_over_a_restart_and_forgotten_after_seven_days(here: Town) -> None:
     await here.run(60)
     assert here.states() == ["confirmed", "planned"]
-    await here.kill()
-    await here.clock.sleep(6.9 * 24 * 3600)
-    here.start()
+    await here.restart(6.9 * 24 * 3600)
     await here.run(150)
     assert here.states() == ["confirmed", "planned"], "and nobody is asked"
-    await here.kill()
-    await here.clock.sleep(0.1 * 24 * 3600)
-    here.start()
+    await here.restart(0.1 * 24 * 3600)
     await here.run(150)
     assert here.states() == ["confirmed", "confirmed"], here.story()
 
@@ -106,102 +95,94 @@ rules:
   - id: raise
     when: event.status == 'active' && setup.state == 'PUBLISHED'
     limit: {per_event_per_day: 1}
-    MODE
     spend: {per_day: 25}
-    do: [{edit_cluster: {tc: rock, tc_run_id: 1, budget: "=campaigns[0]['budget'] * 1.2"}}]
+    MODE
+    do: [{edit_cluster: {tc: rock, tc_run_id: 1, budget: "=BUDGET"}}]
 """
 
 
+def computed(head: str = "", budget: str = "campaigns[0]['budget'] * 1.2") -> str:
+    return COMPUTED.replace("MODE", head).replace("BUDGET", budget)
+
+
 @pytest.mark.parametrize("asked", [False, True])
-def test_what_was_held_for_long_is_computed_anew_and_asked_again(tmp_path: Path, asked: bool) -> None:
+@in_town(world(*published("e1", "e2")), lambda asked: computed("mode: approve" if asked else ""))
+async def test_what_was_held_for_long_is_computed_anew_and_asked_again(here: Town, asked: bool) -> None:
     """The second write is held for a day; meanwhile its campaign was given another budget."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        if asked:
-            here.decide(approved)
-        await here.run(60)
-        first, second = here.writes()
-        assert (first.state, second.state, second.held_by) == ("confirmed", "planned", "spend"), here.story()
-        event = second.key.event
-        campaign = [{"tc": "rock", "tc_run_id": 1, "budget": 50}]
-        here.twin.change(EventChange(event=event, partner=PARTNER, campaigns=campaign), here.loop.time())
-        await here.clock.sleep(24 * 3600)
-        await here.run(150)
-        second = here.writes()[1]
-        if asked:
-            assert (second.state, second.reason, second.approved) == ("waiting", "spend", False), here.story()
-            here.decide(approved)
-            await here.run(60)
-            second = here.writes()[1]
-        assert second.state == "confirmed", here.story()
-        assert second.intent.params["budget"] == 60.0
-
-    rules = COMPUTED.replace("    MODE\n", "    mode: approve\n" if asked else "")
-    plays(script, tmp_path, world(*published("e1", "e2")), rules)
-
-
-def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(tmp_path: Path) -> None:
-    """Approved, held by ``spend`` for a day, and then by ``writes_per_hour``: the approval of yesterday is over."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
+    await here.run(30)
+    if asked:
+        here.decide(approved)
+    await here.run(60)
+    first, second = here.writes()
+    assert (first.state, second.state, second.held_by) == ("confirmed", "planned", "spend"), here.story()
+    event = second.key.event
+    campaign = [{"tc": "rock", "tc_run_id": 1, "budget": 50}]
+    here.change(event, campaigns=campaign)
+    await here.clock.sleep(24 * 3600)
+    await here.run(150)
+    second = here.writes()[1]
+    if asked:
+        assert (second.state, second.reason, second.approved) == ("waiting", "spend", False), here.story()
         here.decide(approved)
         await here.run(60)
-        await here.clock.sleep(3600)
-        await here.run(150)
         second = here.writes()[1]
-        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
-        await here.clock.sleep(23 * 3600 - 420)
-        here.set("e3", city="Berlin")
-        await here.run(360)
-        second = here.writes()[1]
-        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
-        assert "writes_per_hour: 1 writes in the last hour" in second.why
-        await here.clock.sleep(3600)
-        await here.run(150)
-        second = here.writes()[1]
-        assert (second.state, second.reason, second.attempt) == ("waiting", "spend", 0), here.story()
+    assert second.state == "confirmed", here.story()
+    assert second.intent.params["budget"] == 60.0
 
-    hourly = """  - id: other
-    when: event.city == 'Berlin'
-    do: [{optimisation: 'ON'}]
-"""
-    rules = COMPUTED.replace("    MODE\n", "    mode: approve\n") + hourly
-    other = happening("e3", campaign_optimisation_status="OFF")
-    limits, gap = replace(spending(), writes_per_hour=1), replace(QUICK.deciding, gap_then="act")
-    plays(script, tmp_path, world(*published("e1", "e2"), other), rules, limits=limits, deciding=gap)
+
+HOURLY = "  - {id: other, when: event.city == 'Berlin', do: [{optimisation: 'ON'}]}\n"
+
+
+@in_town(
+    world(*published("e1", "e2"), happening("e3", campaign_optimisation_status="OFF")),
+    computed("mode: approve") + HOURLY,
+    limits=replace(spending(), writes_per_hour=1),
+    deciding=replace(QUICK.deciding, gap_then="act"),
+)
+async def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(here: Town) -> None:
+    """Approved, held by ``spend`` for a day, and then by ``writes_per_hour``: the approval of yesterday is over."""
+    await here.run(30)
+    here.decide(approved)
+    await here.run(60)
+    await here.clock.sleep(3600)
+    await here.run(150)
+    second = here.writes()[1]
+    assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+    await here.clock.sleep(23 * 3600 - 420)
+    here.set("e3", city="Berlin")
+    await here.run(360)
+    second = here.writes()[1]
+    assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+    assert "writes_per_hour: 1 writes in the last hour" in second.why
+    await here.clock.sleep(3600)
+    await here.run(150)
+    second = here.writes()[1]
+    assert (second.state, second.reason, second.attempt) == ("waiting", "spend", 0), here.story()
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_what_cannot_be_computed_anew_is_held_and_goes_by_no_fact_of_yesterday(tmp_path: Path, asked: bool) -> None:
+@in_town(
+    world(*(replace(one, defaults={"total_budget": 500, "goal": "ROAS"}) for one in published("e1", "e2"))),
+    lambda asked: computed("mode: approve" if asked else "", "defaults.total_budget * 0.24"),
+)
+async def test_what_cannot_be_computed_anew_is_held_and_goes_by_no_fact_of_yesterday(here: Town, asked: bool) -> None:
     """The fact that the value is computed from stands in no condition, and cannot be read when the day is over."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        if asked:
-            here.decide(approved)
-        await here.run(60)
-        second = here.writes()[1]
-        assert (second.state, second.held_by) == ("planned", "spend"), here.story()
-        here.fault("answer_before", "GET", "/default_campaigns_parameters$", status=500, times=40)
-        await here.clock.sleep(24 * 3600)
-        await here.run(30)
-        second = here.writes()[1]
-        assert (second.state, second.held_by, second.attempt) == ("planned", "spend", 0), here.story()
-        assert "fact_unknown" in second.why
-        await here.until(lambda: here.writes()[1].state == ("waiting" if asked else "confirmed"), "read again")
-
-    rules = COMPUTED.replace("    MODE\n", "    mode: approve\n" if asked else "")
-    rules = rules.replace("campaigns[0]['budget'] * 1.2", "defaults.total_budget * 0.24")
-    events = [replace(one, defaults={"total_budget": 500, "goal": "ROAS"}) for one in published("e1", "e2")]
-    plays(script, tmp_path, world(*events), rules)
+    await here.run(30)
+    if asked:
+        here.decide(approved)
+    await here.run(60)
+    second = here.writes()[1]
+    assert (second.state, second.held_by) == ("planned", "spend"), here.story()
+    here.fault("answer_before", "GET", "/default_campaigns_parameters$", status=500, times=40)
+    await here.clock.sleep(24 * 3600)
+    await here.run(30)
+    second = here.writes()[1]
+    assert (second.state, second.held_by, second.attempt) == ("planned", "spend", 0), here.story()
+    assert "fact_unknown" in second.why
+    await here.until(lambda: here.writes()[1].state == ("waiting" if asked else "confirmed"), "read again")
 
 
-AGO = COMPUTED.replace("campaigns[0]['budget'] * 1.2", "ago(event.capacity, '10m') * 0.3").replace("    MODE\n", "")
-
-
-@in_town(world(*published("e1", "e2")), AGO)
+@in_town(world(*published("e1", "e2")), computed(budget="ago(event.capacity, '10m') * 0.3"))
 async def test_a_value_of_the_past_is_computed_anew_as_well(here: Town) -> None:
     await here.run(700)
     assert here.states() == ["confirmed", "planned"], here.story()
@@ -210,10 +191,7 @@ async def test_a_value_of_the_past_is_computed_anew_as_well(here: Town) -> None:
     assert here.states() == ["confirmed", "confirmed"], here.story()
 
 
-@in_town(
-    world(*published("e1", "e2")),
-    COMPUTED.replace("    MODE\n", "").replace("do: [", "do: [{optimisation: 'OFF'}, {wait: 30s}, "),
-)
+@in_town(world(*published("e1", "e2")), computed().replace("do: [", "do: [{optimisation: 'OFF'}, {wait: 30s}, "))
 async def test_a_step_after_a_wait_is_computed_anew_as_what_comes_after_it(here: Town) -> None:
     await here.run(180)
     states = [(one.intent.action, one.state) for one in here.writes()]
@@ -246,11 +224,7 @@ rules:
 """
 
 
-@in_town(
-    world(*(happening(f"e{number}") for number in range(1, 7))),
-    LIMITED,
-    deciding=replace(QUICK.deciding, gap_then="act"),
-)
+@in_town(world(*several(happening, 6)), LIMITED, deciding=replace(QUICK.deciding, gap_then="act"))
 async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -> None:
     """Of all its events, also those of one poll; over a restart; and the others are held, not lost."""
     await here.run(6)
@@ -260,9 +234,7 @@ async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -
     assert here.states() == ["confirmed"] * 3, here.story()
     held = [one for one in here.log("held") if one["reason"] == "limit"]
     assert {one["event"] for one in held} == {"e4", "e5"}
-    await here.kill()
-    await here.clock.sleep(23 * 3600)
-    here.start()
+    await here.restart(23 * 3600)
     here.set("e6", status="cancelled")
     await here.run(150)
     assert len(here.writes()) == 3
@@ -271,7 +243,7 @@ async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -
     assert here.states() == ["confirmed"] * 6
 
 
-@in_town(world(*(happening(f"e{number}") for number in range(1, 5))), LIMITED.replace("do:", "mode: approve\n    do:"))
+@in_town(world(*several(happening, 4)), LIMITED.replace("do:", "mode: approve\n    do:"))
 async def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(here: Town) -> None:
     await here.run(6)
     for number in (1, 2, 3, 4):

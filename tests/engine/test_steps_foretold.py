@@ -1,19 +1,17 @@
 """`plan`, `explain` and `backtest` of rules with `after`, `since`, `undo` and `wait`: they say what the worker does."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.calling import call, settle_in
+from tests.engine.test_backtest import told as backtested
 from tests.engine.test_plan import rows, stopped_and_rehearsed
-from tests.engine.test_waits import sleeps
 from tests.rehearsing import rehearsed
-from tests.worlds import Town, happening, in_town, plays, world
+from tests.worlds import HOUR, Town, happening, in_town, plays, world
 
-HOUR = 3600.0
 RULES = """
 rules:
   - id: rest
@@ -93,19 +91,16 @@ async def test_a_held_undo_is_told_with_what_it_would_put_back(here: Town) -> No
     )
 
 
-def test_what_another_rule_is_to_put_back_already_is_told_as_left_alone(tmp_path: Path) -> None:
-    both = RULES + SLOWLY[SLOWLY.index("  - id: roll-back") : SLOWLY.index("  - id: tell")].replace(
-        "roll-back", "slowly"
-    )
-
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.set("e1", capacity=400)
-        held = (await stopped_and_rehearsed(here)).rows[-1]
-        assert (held.write.key.rule, held.becomes, held.reason) == ("slowly", "held", "for")
-        assert "write 1 is left as it is" in held.write.why
-
-    plays(script, tmp_path, world(happening("e1"), happening("e2")), both)
+@in_town(
+    world(happening("e1"), happening("e2")),
+    (RULES + SLOWLY[SLOWLY.index("  - id: roll-back") : SLOWLY.index("  - id: tell")].replace("roll-back", "slowly")),
+)
+async def test_what_another_rule_is_to_put_back_already_is_told_as_left_alone(here: Town) -> None:
+    await rested(here)
+    here.set("e1", capacity=400)
+    held = (await stopped_and_rehearsed(here)).rows[-1]
+    assert (held.write.key.rule, held.becomes, held.reason) == ("slowly", "held", "for")
+    assert "write 1 is left as it is" in held.write.why
 
 
 # explain and backtest, on what a worker has left
@@ -122,7 +117,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         here.set("e1", capacity=400)
         await here.until(lambda: here.writes()[-1].undo and here.writes()[-1].state == "confirmed", "put back")
         await here.run(300)
-        await sleeps(here, HOUR)
+        await here.restart(HOUR)
         await here.run(90)
         assert [one.state for one in here.writes()] == ["confirmed"] * 4
         assert here.effects()[-1].after == "OFF"
@@ -172,31 +167,28 @@ def test_a_rule_that_comes_after_is_explained_by_the_write_that_stands(home: Pat
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("old", "new", "told"),
     [
-        (lambda text: text, {("same", *PAUSED), ("same", *RUNS), ("same", *OFF)}),
-        (
-            lambda text: text.replace("-10.0", "-200.0"),
+        pytest.param("", "", {("same", *PAUSED), ("same", *RUNS), ("same", *OFF)}, id="the same rules"),
+        pytest.param(
+            "-10.0",
+            "-200.0",
             {("same", *PAUSED), ("gone", *RUNS), ("same", *OFF), ("new", "e1", "notify")},
+            id="another threshold",
         ),
-        (
-            lambda text: text.replace("wait: 1h", "wait: 2m"),
+        pytest.param(
+            "wait: 1h",
+            "wait: 2m",
             {("same", *PAUSED), ("same", *RUNS), ("earlier", *OFF), ("new", "e1", "notify")},
+            id="a shorter wait",
         ),
-        (
-            lambda text: text.replace(
-                "after: rest\n    when: since(event.capacity) < -10.0", "when: event.capacity < 450.0"
-            ).replace("undo: after", "undo: rest"),
+        pytest.param(
+            "after: rest\n    when: since(event.capacity) < -10.0\n    do: [{undo: after}]",
+            "when: event.capacity < 450.0\n    do: [{undo: rest}]",
             {("same", *PAUSED), ("same", *RUNS), ("same", *OFF)},
+            id="an undo of a named rule",
         ),
     ],
-    ids=["the same rules", "another threshold", "a shorter wait", "an undo of a named rule"],
 )
-def test_backtest_replays_them(
-    home: Path, change: Callable[[str], str], told: set[tuple[str, str, str]], tmp_path: Path
-) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(change(RULES), encoding="utf-8")
-    called = call("backtest", "--rules", str(other), "--format", "json", config=home / "config.yaml")
-    found = [(one["kind"], one["event"], one["action"]) for one in json.loads(called.out)["writes"]]
-    assert {one for one in found if one[2] != "wait"} == told
+def test_backtest_replays_them(home: Path, old: str, new: str, told: set[tuple[str, str, str]]) -> None:
+    assert {one for one in backtested(home, RULES.replace(old, new)) if one[2] != "wait"} == told

@@ -2,36 +2,25 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import Town, draft, happening, in_town, paused_and_not_logged, plays, world
+from tests.calling import PAUSE
+from tests.worlds import CAMPAIGN, Town, draft, happening, in_town, paused_and_not_logged, several, world
 from worker.engine.operators import Word, approved, rejected, undo_of
 from worker.engine.views import DecidingSettings as Deciding
-from worker.engine.views import EngineSettings
 from worker.model.writes import Mode, Write
-from worker.rules.load import read_rules
 from worker.sandbox.faults import Kind
 from worker.sandbox.settings import TwinSettings, changed_settings
 from worker.writes.undo import Undo
 
-MINUTE = 60.0
-CAMPAIGN = "/client_campaign_status$"
-PAUSE = """
-rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
-"""
 HIDE = """
 rules:
   - id: hide-archived
     when: event.status == 'archived'
     do: [{frontend_status: HIDDEN}]
 """
-NO_RULES = read_rules({"rules.yaml": "rules: []"}).rules
 
 
 def undo(here: Town, *numbers: int, shadow: bool = False) -> Undo:
@@ -59,7 +48,7 @@ async def paused(here: Town, *events: str) -> None:
     await here.until(lambda: here.states() == ["confirmed"] * len(events or ("e1",)), "paused")
 
 
-@in_town(world(*(happening(f"e{number}") for number in range(1, 5))), PAUSE + "    priority: 100\n")
+@in_town(world(*several(happening, 4)), PAUSE + "    priority: 100\n")
 async def test_what_a_wrong_rule_paused_runs_again_once_and_the_rule_leaves_it_so(here: Town) -> None:
     """Whatever its priority: an undo bows to no wish of a rule that fires once."""
     await paused(here, "e1", "e2", "e3")
@@ -91,7 +80,7 @@ async def test_the_log_says_who_wanted_it_why_and_which_write_it_was_for(here: T
 @in_town(world(happening("e1")))
 async def test_an_undo_whose_answer_is_lost_takes_effect_once_though_its_rule_is_gone(here: Town, kind: Kind) -> None:
     await paused(here)
-    here.rules.current = NO_RULES
+    here.use("rules: []")
     here.fault(kind, "PUT", CAMPAIGN, **({"status": 429} if kind.startswith("answer") else {}))
     undo(here)
     await here.until(lambda: here.states() == ["confirmed"] * 2, "put back")
@@ -101,25 +90,22 @@ async def test_an_undo_whose_answer_is_lost_takes_effect_once_though_its_rule_is
 @in_town(world(happening("e1")))
 async def test_an_undo_outlives_an_edit_of_the_rule_a_restart_and_a_halt(here: Town) -> None:
     await paused(here)
-    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    here.halt()
     undo(here)
     await here.run(10)
     assert undos(here)[0].held_by == "halt"
-    here.rules.current = read_rules({"rules.yaml": PAUSE.replace("[pause]", "[{optimisation: OFF}]")}).rules
+    here.use(PAUSE.replace("[pause]", "[{optimisation: OFF}]"))
     await here.run(10)
-    await here.kill()
-    here.start()
+    await here.restart()
     await here.run(10)
     assert [write.state for write in undos(here)] == ["planned"], here.story()
-    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
 
 
 @in_town(world(happening("e1")), HIDE)
 async def test_what_another_hand_has_set_since_is_left_alone(here: Town) -> None:
-    await here.run(6)
-    here.set("e1", status="archived")
-    await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes")
+    await here.sees(*["confirmed"] * 2, status="archived")
     here.set("e1", by="person", frontend_status="FLAGGED")
     undo(here)
     await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
@@ -131,38 +117,16 @@ async def test_what_another_hand_has_set_since_is_left_alone(here: Town) -> None
     assert len(here.effects("set_frontend_status")) == 1
 
 
-@in_town(world(happening("e1")))
-async def test_a_value_that_somebody_has_put_back_already_is_not_set_again(here: Town) -> None:
-    await paused(here)
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    undo(here)
-    await here.until(lambda: here.states() == ["confirmed", "skipped"], "nothing to do")
-    assert undos(here)[0].reason == "already_so"
-
-
-@in_town(world(happening("e1")))
-async def test_a_person_who_went_back_and_forth_meanwhile_has_the_last_word(here: Town) -> None:
-    """The field reads as the rule left it, but it was a person who left it so."""
-    await paused(here)
-    for value in ("RUNNING", "PAUSED"):
-        here.set("e1", by="person", client_campaign_status=value)
-        await here.run(6)
-    found = undo(here)
-    assert found.plans == []
-    assert "somebody else has changed event.client_campaign_status since" in found.kept[0].why
-    assert not found.kept[0].cannot
-
-
 @in_town(world(happening("e1")), HIDE)
 async def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo_back(here: Town) -> None:
     """Only the read before the write had shown it, and no list came through until the write was confirmed."""
     await here.run(6)
-    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    here.halt()
     here.set("e1", status="archived")
     await here.until(lambda: here.states() == ["planned"] * 2, "held", 30)
     here.fault("answer_before", "GET", "/events/$", times=100, status=500)
     here.set("e1", by="person", frontend_status="FLAGGED")
-    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden, in two writes", 60)
     here.twin.faults.clear()
     await here.run(9)
@@ -180,16 +144,14 @@ async def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it
     """The pause was confirmed, and a process that died had not logged it. That pause was taken for the author of the
     person's own, two processes later."""
     await paused_and_not_logged(here)
-    await here.kill()
     here.set("e1", by="person", client_campaign_status="RUNNING")
-    here.start()
+    await here.restart()
     await here.run(40)
     for value in ("PAUSED", "RUNNING"):
         here.set("e1", by="person", client_campaign_status=value)
         await here.run(6)
-    await here.kill()
     here.set("e1", by="person", client_campaign_status="PAUSED")
-    here.start()
+    await here.restart()
     await here.run(9)
     found = undo(here)
     assert found.plans == [], here.story()
@@ -203,10 +165,10 @@ async def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it
 async def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(here: Town) -> None:
     """A person had run the campaigns again, and a rule paused them: the target reads as it was left, but by that."""
     await paused(here)
-    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    here.halt()
     undo(here)
     here.clock.skew = timedelta(hours=2)
-    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    here.resume()
     asked = [("waiting", "gap")]
     await here.until(
         lambda: [(one.state, one.reason) for one in undos(here)] == asked, "held for too long, it asks", 60
@@ -238,12 +200,12 @@ async def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile
 async def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_last_word(here: Town) -> None:
     """The undo was planned before; when it may be sent, the field reads as it was left, but a person left it so."""
     await paused(here)
-    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    here.halt()
     undo(here)
     for value in ("RUNNING", "PAUSED"):
         here.set("e1", by="person", client_campaign_status=value)
         await here.run(6)
-    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: undos(here)[0].final, "the undo has ended")
     assert undos(here)[0].reason == "changed_since", here.story()
     assert "somebody else has changed event.client_campaign_status since" in undos(here)[0].why
@@ -255,9 +217,7 @@ async def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_l
     HIDE + "  - id: cancel\n    when: event.status == 'cancelled'\n    do: [{frontend_status: CANCELLED}]\n",
 )
 async def test_several_writes_on_one_target_are_put_back_together_as_far_as_they_follow_each_other(here: Town) -> None:
-    await here.run(6)
-    here.set("e1", status="archived")
-    await here.until(lambda: here.states() == ["confirmed"] * 2, "hidden")
+    await here.sees(*["confirmed"] * 2, status="archived")
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["confirmed"] * 4, "cancelled")
     found = undo(here)
@@ -273,9 +233,7 @@ async def test_several_writes_on_one_target_are_put_back_together_as_far_as_they
 async def test_what_another_rule_has_set_since_is_left_alone(here: Town) -> None:
     await paused(here)
     here.set("e1", status="active")
-    await here.run(6)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states() == ["confirmed"] * 2, "running again by the other rule")
+    await here.sees(*["confirmed"] * 2, frontend_status="FLAGGED")
     found = undo(here, 1)
     assert found.plans == []
     assert [one.why for one in found.kept] == ["write 2 of rule run-flagged has set the target since"]
@@ -322,10 +280,8 @@ async def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts
 @in_town(world(happening("e1")))
 async def test_a_write_that_a_person_puts_back_is_not_sent_once_more(here: Town) -> None:
     """It was sent and proved absent, and went out again only to be undone after it."""
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    await here.cancelled("unknown")
     undo(here)
     await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
     await here.run(60)
@@ -339,10 +295,8 @@ async def test_a_write_that_a_person_puts_back_is_not_sent_once_more(here: Town)
 async def test_a_write_whose_undo_waits_for_a_person_is_held_meanwhile(here: Town, yes: bool) -> None:
     """The clock was set back, so that the undo seemed to have been held for long and waits for approval. The write
     went out again before that came."""
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    await here.cancelled("unknown")
     undo(here)
     await here.run(4)
     here.clock.skew = timedelta(hours=-2)
@@ -362,10 +316,8 @@ async def test_a_write_whose_undo_waits_for_a_person_is_held_meanwhile(here: Tow
 @in_town(world(happening("e1")))
 async def test_a_write_whose_attempt_never_left_stays_unsent_where_a_person_puts_it_back(here: Town) -> None:
     """It was being sent when the person undid it, and its credentials were refused, after which it is sent anew."""
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=401, delay_s=4.0)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["sending"], "on its way")
+    await here.cancelled("sending")
     undo(here)
     await here.until(lambda: here.states() == ["skipped", "skipped"], "both at an end")
     await here.run(60)
@@ -373,37 +325,32 @@ async def test_a_write_whose_attempt_never_left_stays_unsent_where_a_person_puts
     assert here.effects() == []
 
 
-def test_an_undo_of_two_of_which_one_proves_absent_puts_back_what_was_before_both(tmp_path: Path) -> None:
-    rules = (
+@in_town(
+    world(happening("e1")),
+    (
         HIDE
         + """
   - id: flag-cancelled
     when: event.status == 'cancelled'
     do: [{frontend_status: FLAGGED}]
 """
-    )
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="archived")
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "hidden")
-        here.fault("answer_before", "PUT", "/setup_frontend_status$", status=500)
-        here.set("e1", status="cancelled")
-        await here.until(lambda: here.states()[2:] == ["unknown", "planned"], "nobody knows")
-        undo(here, 1, 2, 3)
-        await here.until(lambda: {one.state for one in undos(here)} == {"confirmed"}, "put back")
-        assert (here.writes()[2].state, here.writes()[2].reason) == ("cancelled", "undo")
-        assert [one.after for one in here.effects() if one.target == "frontend_status"] == ["HIDDEN", "DEFAULT"]
-
-    plays(script, tmp_path, world(happening("e1")), rules)
+    ),
+)
+async def test_an_undo_of_two_of_which_one_proves_absent_puts_back_what_was_before_both(here: Town) -> None:
+    await here.sees("confirmed", "confirmed", status="archived")
+    here.fault("answer_before", "PUT", "/setup_frontend_status$", status=500)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states()[2:] == ["unknown", "planned"], "nobody knows")
+    undo(here, 1, 2, 3)
+    await here.until(lambda: {one.state for one in undos(here)} == {"confirmed"}, "put back")
+    assert (here.writes()[2].state, here.writes()[2].reason) == ("cancelled", "undo")
+    assert [one.after for one in here.effects() if one.target == "frontend_status"] == ["HIDDEN", "DEFAULT"]
 
 
 @in_town(world(happening("e1")), PAUSE.replace("[pause]", "[pause, {optimisation: 'OFF'}]"))
 async def test_the_steps_after_one_that_a_person_puts_back_go_on(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown", "planned"], "nobody knows")
+    await here.cancelled("unknown", "planned")
     undo(here, 1)
     await here.until(lambda: here.states() == ["cancelled", "confirmed", "skipped"], "all at an end")
     assert values(here) == ["OFF"]
@@ -411,33 +358,30 @@ async def test_the_steps_after_one_that_a_person_puts_back_go_on(here: Town) -> 
 
 @in_town(world(happening("e1")))
 async def test_what_a_halt_holds_is_not_given_up_for_an_undo_that_may_be_rejected_yet(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
-    here.ledger.append_halt(because="let me look", by="ann", at=here.clock.now())
+    await here.cancelled("unknown")
+    here.halt()
     undo(here)
     await here.run(60)
     assert here.states() == ["unknown", "planned"]
     here.decide(rejected, here.writes()[1])
-    here.ledger.resume_halts(because="seen enough", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: here.states() == ["confirmed", "cancelled"], "paused after all")
     assert values(here) == ["PAUSED"]
 
 
-def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(tmp_path: Path) -> None:
-    rules = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
+RULES = PAUSE + "    repeat: enforce\n    cooldown: 1m\n"
 
-    async def script(here: Town) -> None:
-        await paused(here)
-        undo(here)
-        await here.run(15)
-        assert (undos(here)[0].held_by, values(here)) == ("conflict", ["PAUSED"])
-        assert "pause-cancelled enforces the opposite" in undos(here)[0].why
-        here.rules.current = read_rules({"rules.yaml": rules + "    enabled: false\n"}).rules
-        await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
 
-    plays(script, tmp_path, world(happening("e1")), rules)
+@in_town(world(happening("e1")), RULES)
+async def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(here: Town) -> None:
+    await paused(here)
+    undo(here)
+    await here.run(15)
+    assert (undos(here)[0].held_by, values(here)) == ("conflict", ["PAUSED"])
+    assert "pause-cancelled enforces the opposite" in undos(here)[0].why
+    here.use(RULES + "    enabled: false\n")
+    await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
 
 
 @in_town(
@@ -446,13 +390,13 @@ def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled(tmp_p
 async def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(here: Town) -> None:
     """An undo is a person's: a rule that wishes the same plans a write of its own, and is told of in the log."""
     await paused(here)
-    here.ledger.append_halt(because="look first", by="ann", at=here.clock.now())
+    here.halt()
     undo(here)
     here.set("e1", status="active")
     await here.run(6)
     here.set("e1", frontend_status="FLAGGED")
     await here.until(lambda: len(here.writes()) == 3, "the rule plans its own")
-    here.ledger.resume_halts(because="go on", by="ann", at=here.clock.now())
+    here.resume()
     await here.until(lambda: all(write.final for write in here.writes()), "all has ended")
     assert sorted(here.states()[1:]) == ["confirmed", "skipped"]
     assert values(here) == ["PAUSED", "RUNNING"]
@@ -482,58 +426,47 @@ async def test_an_undo_is_held_in_shadow_mode_and_has_been_approved_by_who_undoe
     assert values(here) == (["PAUSED", "RUNNING"] if mode == "approve" else ["PAUSED"])
 
 
-def _in_mode(here: Town, mode: Mode) -> EngineSettings:
-    return replace(here.settings, deciding=Deciding(mode=mode))
-
-
-def test_a_draft_and_a_series_are_put_back_too(tmp_path: Path) -> None:
-    rules = """
+WRONG_2 = """
 rules:
   - id: wrong
     when: event.title == 'wrong'
     do: [{update_draft: {total_budget: 750}}, {series_add: [e2]}]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", title="wrong")
-        await here.until(lambda: here.states() == ["confirmed"] * 2, "changed")
-        undo(here)
-        await here.until(lambda: here.states() == ["confirmed"] * 4, "put back")
-        assert [(write.intent.action, write.intent.params) for write in undos(here)] == [
-            ("update_draft", {"total_budget": 500}),
-            ("series_remove", {"value": ["e2"]}),
-        ]
-        assert here.twin.books.summary()["repeated"] == 0
 
-    plays(script, tmp_path, world(draft("e1"), happening("e2")), rules)
+@in_town(world(draft("e1"), happening("e2")), WRONG_2)
+async def test_a_draft_and_a_series_are_put_back_too(here: Town) -> None:
+    await here.sees(*["confirmed"] * 2, title="wrong")
+    undo(here)
+    await here.until(lambda: here.states() == ["confirmed"] * 4, "put back")
+    assert [(write.intent.action, write.intent.params) for write in undos(here)] == [
+        ("update_draft", {"total_budget": 500}),
+        ("series_remove", {"value": ["e2"]}),
+    ]
+    assert here.twin.books.summary()["repeated"] == 0
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_an_undo_of_what_is_shown_rounded_as_it_was_before_is_sent_once_and_not_taken_for_done(
-    tmp_path: Path, lost: bool
-) -> None:
-    """A service that shows whole numbers shows 500.4 as 500. The undo ended as already so, with 500.4 in the draft
-    (found by the simulation, seed 20311682)."""
-    rules = """
+WRONG = """
 rules:
   - id: wrong
     when: event.title == 'wrong'
     do: [{update_draft: {total_budget: 500.4}}]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", title="wrong")
-        await here.until(lambda: here.states() == ["unconfirmed"], "no read can show it")
-        if lost:
-            here.fault("answer_after", "PUT", "/setup_processes/", status=429)
-        undo(here)
-        await here.until(lambda: here.states()[1] in ("unconfirmed", "needs_human"), "nor that it is back")
-        assert [one.intent.wanted for one in undos(here)] == [{"total_budget": 500.0}]
-        assert values(here)[-1]["total_budget"] == 500
-        assert len(here.effects()) == 2
-        assert here.twin.books.summary()["repeated"] == 0
 
-    rounding = changed_settings(TwinSettings(), {"numbers_shown": "whole"})
-    plays(script, tmp_path, world(draft("e1")), rules, twin=rounding)
+@pytest.mark.parametrize("lost", [False, True])
+@in_town(world(draft("e1")), WRONG, twin=changed_settings(TwinSettings(), {"numbers_shown": "whole"}))
+async def test_an_undo_of_what_is_shown_rounded_as_it_was_before_is_sent_once_and_not_taken_for_done(
+    here: Town, lost: bool
+) -> None:
+    """A service that shows whole numbers shows 500.4 as 500. The undo ended as already so, with 500.4 in the draft
+    (found by the simulation, seed 20311682)."""
+    await here.sees("unconfirmed", title="wrong")
+    if lost:
+        here.fault("answer_after", "PUT", "/setup_processes/", status=429)
+    undo(here)
+    await here.until(lambda: here.states()[1] in ("unconfirmed", "needs_human"), "nor that it is back")
+    assert [one.intent.wanted for one in undos(here)] == [{"total_budget": 500.0}]
+    assert values(here)[-1]["total_budget"] == 500
+    assert len(here.effects()) == 2
+    assert here.twin.books.summary()["repeated"] == 0

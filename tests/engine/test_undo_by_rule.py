@@ -1,14 +1,11 @@
 """`undo` as a step: what another rule did is put back by rule, once, and only where nobody has changed it since."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.calling import call, settle_in
 from tests.engine.test_each import BUDGETS, budgets, published
-from tests.engine.test_waits import sleeps
-from tests.worlds import Town, happening, in_town, plays, world
+from tests.worlds import CAMPAIGN, Town, happening, in_town, world
 from worker.engine.operators import Word, approved, undo_of
 from worker.guards import Limits
 from worker.model.rules import SpendLimits
@@ -54,7 +51,7 @@ async def test_what_made_it_worse_is_put_back_once(here: Town) -> None:
     (said,) = here.log("undone")
     assert (said["write"], said["reason"], said["by"], said["why"]) == (1, "undo", "worker", "rule put-back")
     await worse(here, 200)
-    await sleeps(here, 3600)
+    await here.restart(3600)
     await worse(here, 100)
     assert changes(here) == ["PAUSED", "RUNNING"]
 
@@ -63,13 +60,13 @@ async def test_what_made_it_worse_is_put_back_once(here: Town) -> None:
 @in_town(world(happening("e1")), REST)
 async def test_a_worker_that_is_killed_before_or_after_the_send_puts_back_once(here: Town, when: str) -> None:
     await rested(here)
-    here.fault("answer_after", "PUT", "/client_campaign_status$", status=429)
+    here.fault("answer_after", "PUT", CAMPAIGN, status=429)
     here.set("e1", capacity=300)
     if when == "before":
         await here.until(lambda: len(here.writes()) == 2, "planned")
     else:
         await here.until(lambda: len(changes(here)) == 2, "sent")
-    await sleeps(here, 5)
+    await here.restart(5)
     await here.run(300)
     assert changes(here) == ["PAUSED", "RUNNING"]
     assert by(here, "put-back") == [("run", "confirmed", "read")]
@@ -88,22 +85,20 @@ async def test_what_somebody_has_changed_since_is_left_alone_and_told(here: Town
     assert len(changes(here)) == 1
 
 
-def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rules(tmp_path: Path) -> None:
-    rules = REST.replace("do: [pause]", "priority: 5\n    do: [pause]") + (
-        "  - id: run-again\n    when: event.city == 'Oslo'\n    do: [run]\n"
-    )
-
-    async def script(here: Town) -> None:
-        await rested(here)
-        here.set("e1", city="Oslo")
-        await here.run(30)
-        assert by(here, "run-again") == []
-        assert [one["reason"] for one in here.log("held") if one["rule"] == "run-again"] == ["conflict"]
-        await worse(here)
-        assert by(here, "put-back") == [("run", "confirmed", "read")]
-        assert by(here, "run-again") == [("run", "skipped", "already_so")]
-
-    plays(script, tmp_path, world(happening("e1")), rules)
+@in_town(
+    world(happening("e1")),
+    REST.replace("do: [pause]", "priority: 5\n    do: [pause]")
+    + ("  - id: run-again\n    when: event.city == 'Oslo'\n    do: [run]\n"),
+)
+async def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rules(here: Town) -> None:
+    await rested(here)
+    here.set("e1", city="Oslo")
+    await here.run(30)
+    assert by(here, "run-again") == []
+    assert [one["reason"] for one in here.log("held") if one["rule"] == "run-again"] == ["conflict"]
+    await worse(here)
+    assert by(here, "put-back") == [("run", "confirmed", "read")]
+    assert by(here, "run-again") == [("run", "skipped", "already_so")]
 
 
 @in_town(
@@ -121,67 +116,62 @@ async def test_a_stronger_wish_of_a_third_rule_holds_an_undo(here: Town) -> None
     assert by(here, "put-back") == [("run", "confirmed", "read")]
 
 
-def test_an_action_of_two_requests_is_put_back_whole_and_the_steps_behind_it_follow(tmp_path: Path) -> None:
-    rules = REST.replace("[pause]", "[{frontend_status: HIDDEN}, {optimisation: 'OFF'}]").replace(
+@in_town(
+    world(happening("e1")),
+    REST.replace("[pause]", "[{frontend_status: HIDDEN}, {optimisation: 'OFF'}]").replace(
         "[{undo: after}]", "[{undo: after}, {notify: \"='less by ' + string(since(event.capacity))\"}]"
-    )
-
-    async def script(here: Town) -> None:
-        await rested(here)
-        await here.run(60)
-        await worse(here)
-        assert by(here, "put-back") == [
-            ("frontend_status", "confirmed", "read"),
-            ("optimisation", "confirmed", "read"),
-            ("frontend_status", "confirmed", "answer"),
-            ("notify", "confirmed", "answer"),
-        ]
-        assert [one.text for one in here.notebook.messages] == ["less by -100"]
-
-    plays(script, tmp_path, world(happening("e1")), rules)
+    ),
+)
+async def test_an_action_of_two_requests_is_put_back_whole_and_the_steps_behind_it_follow(here: Town) -> None:
+    await rested(here)
+    await here.run(60)
+    await worse(here)
+    assert by(here, "put-back") == [
+        ("frontend_status", "confirmed", "read"),
+        ("optimisation", "confirmed", "read"),
+        ("frontend_status", "confirmed", "answer"),
+        ("notify", "confirmed", "answer"),
+    ]
+    assert here.texts == ["less by -100"]
 
 
-def test_a_newer_firing_takes_the_place_of_an_undo_that_still_waits(tmp_path: Path) -> None:
-    rules = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]").replace(
+@in_town(
+    world(happening("e1")),
+    REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]").replace(
         "since(event.capacity) < -10.0", "event.capacity < 350.0"
-    )
-
-    async def script(here: Town) -> None:
-        await rested(here)
-        await worse(here)
-        assert by(here, "put-back") == [("run", "waiting", "mode")]
-        here.set("e1", category="awake", client_campaign_status="RUNNING")
-        await here.run(30)
-        here.set("e1", category="tired")
-        await here.run(60)
-        assert by(here, "put-back")[1:] == [("run", "waiting", "mode")]
-        assert by(here, "put-back")[0][1] == "skipped"
-        here.decide(approved)
-        await here.run(60)
-        assert by(here, "put-back")[1:] == [("run", "confirmed", "read")]
-
-    plays(script, tmp_path, world(happening("e1")), rules)
+    ),
+)
+async def test_a_newer_firing_takes_the_place_of_an_undo_that_still_waits(here: Town) -> None:
+    await rested(here)
+    await worse(here)
+    assert by(here, "put-back") == [("run", "waiting", "mode")]
+    here.set("e1", category="awake", client_campaign_status="RUNNING")
+    await here.run(30)
+    here.set("e1", category="tired")
+    await here.run(60)
+    assert by(here, "put-back")[1:] == [("run", "waiting", "mode")]
+    assert by(here, "put-back")[0][1] == "skipped"
+    here.decide(approved)
+    await here.run(60)
+    assert by(here, "put-back")[1:] == [("run", "confirmed", "read")]
 
 
-def test_by_its_name_a_rule_is_undone_by_what_may_have_had_an_effect_and_without_any_there_is_no_write(
-    tmp_path: Path,
-) -> None:
-    rules = """
+REST_2 = """
 rules:
   - {id: rest, when: event.category == 'tired', do: [pause]}
   - {id: put-back, when: event.capacity < 350.0, do: [{undo: rest}]}
 """
 
-    async def script(here: Town) -> None:
-        await worse(here)
-        assert here.writes() == []
-        assert [one["rule"] for one in here.log("fired")] == ["put-back"]
-        here.set("e1", capacity=400)
-        await rested(here)
-        await worse(here)
-        assert by(here, "put-back") == [("run", "confirmed", "read")]
 
-    plays(script, tmp_path, world(happening("e1")), rules)
+@in_town(world(happening("e1")), REST_2)
+async def test_by_its_name_a_rule_is_undone_by_what_may_have_had_an_effect_and_else_nothing_is(here: Town) -> None:
+    await worse(here)
+    assert here.writes() == []
+    assert [one["rule"] for one in here.log("fired")] == ["put-back"]
+    here.set("e1", capacity=400)
+    await rested(here)
+    await worse(here)
+    assert by(here, "put-back") == [("run", "confirmed", "read")]
 
 
 RAISE = """
@@ -227,13 +217,4 @@ async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_cha
     assert len(by(here, "put-back")) == 2
 
 
-def test_what_would_be_put_back_waits_for_a_yes_like_any_write(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await rested(here)
-        await worse(here)
-
-    rules = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]")
-    plays(script, tmp_path, world(happening("e1")), rules)
-    found = call("writes", "--state", "waiting", config=settle_in(tmp_path, rules=rules)).out
-    assert "put-back" in found
-    assert "run" in found
+RULES = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]")

@@ -1,14 +1,13 @@
 """What is sent is a value of its parameter, and what is money counts, whatever its key is called."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.builders import spending
 from tests.engine.test_again import again
-from tests.worlds import QUICK, Town, draft, happening, in_town, plays, world
+from tests.worlds import Town, draft, happening, in_town, world
 from worker.engine.views import DecidingSettings as Deciding
 from worker.messages import note_of
 from worker.model.writes import Mode
@@ -22,13 +21,28 @@ def rule(do: str, when: str = CANCELLED, head: str = "") -> str:
     return f'rules:\n  - id: r\n    when: "{when}"\n    {head}\n    do: {do}\n'
 
 
+def of(do: str) -> str:
+    """A rule of one action."""
+    return rule(f"[{{{do}}}]")
+
+
+def other(do: str) -> str:
+    """One more rule of one action."""
+    return f'  - {{id: other, when: "{CANCELLED}", do: [{{{do}}}]}}\n'
+
+
+NO_NUMBER = "update_draft: {total_budget: '=event.title'}"
+WANTED = "[{update_draft: {total_budget: \"=event['wanted']\"}}]"
+
+
 def published(**fields: Any) -> Happening:  # noqa: ANN401 - fields of the twin's event
     return replace(draft("e1", **fields), published=True, campaigns=({"tc": "a", "tc_run_id": 1, "budget": 10},))
 
 
-async def fires(here: Town) -> None:
+async def fires(here: Town, seconds: float = 30) -> None:
     await here.run(6)
     here.set("e1", status="cancelled")
+    await here.run(seconds)
 
 
 def kinds(here: Town) -> list[str]:
@@ -65,75 +79,57 @@ def kinds(here: Town) -> list[str]:
         ),
     ],
 )
-def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent(tmp_path: Path, do: str, said: str) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(120)
-        assert set(here.states()) == {"refused"}, here.story()
-        assert {one.reason for one in here.writes()} == {"bad_value"}
-        assert said in here.writes()[0].why
-        assert kinds(here)[:2] == ["fired", "refused"]
-        assert len(here.log("refused")) == len(here.writes()), "said once, and nothing is tried for ever"
-        told = note_of(here.log("refused")[0], frozenset({"refused"}))
-        assert told is not None, "whoever asked to be told of refusals is"
-        assert said in told.text
-        assert here.twin.books.writes_sent == 0
-        assert here.notebook.messages == []
-
-    plays(script, tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0))
+@in_town(world(published()), of, limits=spending(per_event=1000.0))
+async def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent(here: Town, said: str) -> None:
+    await fires(here, 120)
+    assert set(here.states()) == {"refused"}, here.story()
+    assert {one.reason for one in here.writes()} == {"bad_value"}
+    assert said in here.writes()[0].why
+    assert kinds(here)[:2] == ["fired", "refused"]
+    assert len(here.log("refused")) == len(here.writes()), "said once, and nothing is tried for ever"
+    told = note_of(here.log("refused")[0], frozenset({"refused"}))
+    assert told is not None, "whoever asked to be told of refusals is"
+    assert said in told.text
+    assert here.twin.books.writes_sent == 0
+    assert here.notebook.messages == []
 
 
 @pytest.mark.parametrize("mode", ["shadow", "approve", "live"])
-def test_a_value_is_judged_in_every_mode(tmp_path: Path, mode: Mode) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(30)
-        after = "skipped" if mode == "live" else "shadowed" if mode == "shadow" else "waiting"
-        assert here.states() == ["refused", after], "and what comes after it is not sent"
-        assert here.twin.books.writes_sent == 0
-
-    do = '[{create_draft: {goal: ROAS, total_budget: "=event.title"}}, boost]'
-    settings = replace(QUICK, deciding=Deciding(mode=mode))
-    plays(script, tmp_path, world(happening("e1")), rule(do), settings=settings)
-
-
-def test_a_refused_value_blocks_nobody_and_its_rule_fires_again_when_asked(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.until(lambda: "confirmed" in here.states(), "another rule's write on the same target goes out")
-        assert sorted(here.states()) == ["confirmed", "refused"]
-        here.set("e1", wanted=600)
-        await here.run(30)
-        assert sorted(here.states()) == ["confirmed", "refused"], "the episode counts as fired"
-        again(here)
-        await here.until(lambda: here.states().count("confirmed") == 2, "with the number that the field has now")
-        assert here.effects()[-1].after["total_budget"] == 600
-
-    both = rule("[{update_draft: {total_budget: \"=event['wanted']\"}}]") + (
-        f'  - {{id: other, when: "{CANCELLED}", do: [{{update_draft: {{goal: VISIBILITY}}}}]}}\n'
-    )
-    plays(script, tmp_path, world(draft("e1", wanted="much")), both)
-
-
-def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(30)
-        assert here.states() == ["refused", "refused"]
-        assert [one.rules for one in here.writes()] == [("other",), ("r",)]
-
-    bad = '[{update_draft: {total_budget: "=event.title"}}]'
-    both = rule(bad) + f'  - {{id: other, when: "{CANCELLED}", do: {bad}}}\n'
-    plays(script, tmp_path, world(draft("e1")), both)
-
-
 @in_town(
-    world(draft("e1", wanted="much")),
-    rule("[{update_draft: {total_budget: \"=event['wanted']\"}}]", head="repeat: enforce\n    cooldown: 1m"),
+    world(happening("e1")),
+    rule('[{create_draft: {goal: ROAS, total_budget: "=event.title"}}, boost]'),
+    deciding=lambda mode: Deciding(mode=mode),
 )
-async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
+async def test_a_value_is_judged_in_every_mode(here: Town, mode: Mode) -> None:
     await fires(here)
-    await here.run(300)
+    after = "skipped" if mode == "live" else "shadowed" if mode == "shadow" else "waiting"
+    assert here.states() == ["refused", after], "and what comes after it is not sent"
+    assert here.twin.books.writes_sent == 0
+
+
+@in_town(world(draft("e1", wanted="much")), rule(WANTED) + other("update_draft: {goal: VISIBILITY}"))
+async def test_a_refused_value_blocks_nobody_and_its_rule_fires_again_when_asked(here: Town) -> None:
+    await fires(here)
+    await here.until(lambda: "confirmed" in here.states(), "another rule's write on the same target goes out")
+    assert sorted(here.states()) == ["confirmed", "refused"]
+    here.set("e1", wanted=600)
+    await here.run(30)
+    assert sorted(here.states()) == ["confirmed", "refused"], "the episode counts as fired"
+    again(here)
+    await here.until(lambda: here.states().count("confirmed") == 2, "with the number that the field has now")
+    assert here.effects()[-1].after["total_budget"] == 600
+
+
+@in_town(world(draft("e1")), of(NO_NUMBER) + other(NO_NUMBER))
+async def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(here: Town) -> None:
+    await fires(here)
+    assert here.states() == ["refused", "refused"]
+    assert [one.rules for one in here.writes()] == [("other",), ("r",)]
+
+
+@in_town(world(draft("e1", wanted="much")), rule(WANTED, head="repeat: enforce\n    cooldown: 1m"))
+async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
+    await fires(here, 300)
     assert here.states() == ["refused"]
     here.set("e1", wanted=700)
     await here.run(300)
@@ -148,18 +144,15 @@ async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
         ("update_draft: {total_budget: '=event.capacity / (event.capacity - 400.0)'}", "divided by 0"),
     ],
 )
-def test_a_value_that_is_not_known_is_held_until_the_episode_closes(tmp_path: Path, do: str, why: str) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(60)
-        assert here.writes() == []
-        (held,) = here.log("held")
-        assert (held["reason"], why in held["why"]) == ("fact_unknown", True), held["why"]
-        here.set("e1", status="active")
-        await here.run(30)
-        assert here.twin.books.writes_sent == 0
-
-    plays(script, tmp_path, world(published()), rule(f"[{{{do}}}]"))
+@in_town(world(published()), of)
+async def test_a_value_that_is_not_known_is_held_until_the_episode_closes(here: Town, why: str) -> None:
+    await fires(here, 60)
+    assert here.writes() == []
+    (held,) = here.log("held")
+    assert (held["reason"], why in held["why"]) == ("fact_unknown", True), held["why"]
+    here.set("e1", status="active")
+    await here.run(30)
+    assert here.twin.books.writes_sent == 0
 
 
 @in_town(
@@ -189,59 +182,48 @@ async def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(here: T
         "write: {method: PUT, host: cr, path: '/events/{eid}', body: [{cost: {value: 99999}}]}",
     ],
 )
-def test_money_under_any_name_counts_for_the_limit(tmp_path: Path, do: str) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.run(30)
-        assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
-        assert here.twin.books.writes_sent == 0
-
-    plays(script, tmp_path, world(published()), rule(f"[{{{do}}}]"), limits=spending(per_event=1000.0))
+@in_town(world(published()), of, limits=spending(per_event=1000.0))
+async def test_money_under_any_name_counts_for_the_limit(here: Town) -> None:
+    await fires(here)
+    assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
+    assert here.twin.books.writes_sent == 0
 
 
-def test_a_draft_that_is_changed_spends_where_any_money_is_in_it(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.until(lambda: len(here.writes()) == 2, "both are planned")
-        assert {one.key.rule: one.intent.spends for one in here.writes()} == {"r": True, "other": False}
-
-    both = rule("[{update_draft: {extra: {pacing: {daily_cap: 50}}}}]") + (
-        f'  - {{id: other, when: "{CANCELLED}", do: [{{update_draft: {{extra: {{capacity: 50}}}}}}]}}\n'
-    )
-    plays(script, tmp_path, world(draft("e1")), both)
+@in_town(
+    world(draft("e1")),
+    of("update_draft: {extra: {pacing: {daily_cap: 50}}}") + other("update_draft: {extra: {capacity: 50}}"),
+)
+async def test_a_draft_that_is_changed_spends_where_any_money_is_in_it(here: Town) -> None:
+    await fires(here)
+    assert {one.key.rule: one.intent.spends for one in here.writes()} == {"r": True, "other": False}
 
 
-def test_what_stands_under_extra_is_sent_beside_the_others(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both are there")
-        bodies = [one["request"] for one in here.log("sending")]
-        assert bodies[0]["body"] == {"goal": "VISIBILITY", "note": {"by": "r"}, "bid_cap": 2}
-        assert "tc=b&tc_run_id=1&daily_budget=50" in bodies[1]["url"]
-
-    do = (
-        "[{update_draft: {goal: VISIBILITY, extra: {note: {by: r}, bid_cap: 2}}}, "
-        "{create_campaign: {tc: b, tc_run_id: 1, extra: {daily_budget: 50}}}]"
-    )
-    plays(script, tmp_path, world(draft("e1")), rule(do))
+@in_town(
+    world(draft("e1")),
+    rule(
+        "[{update_draft: {goal: VISIBILITY, extra: {note: {by: r}, bid_cap: 2}}},"
+        " {create_campaign: {tc: b, tc_run_id: 1, extra: {daily_budget: 50}}}]"
+    ),
+)
+async def test_what_stands_under_extra_is_sent_beside_the_others(here: Town) -> None:
+    await here.cancelled("confirmed", "confirmed")
+    bodies = [one["request"] for one in here.log("sending")]
+    assert bodies[0]["body"] == {"goal": "VISIBILITY", "note": {"by": "r"}, "bid_cap": 2}
+    assert "tc=b&tc_run_id=1&daily_budget=50" in bodies[1]["url"]
 
 
 @pytest.mark.parametrize(
     ("value", "sent"), [('"=1000.0 / 3.0"', 333.33), ('"=500.005"', 500.01), ("500.005", 500.01), ("600", 600.0)]
 )
-def test_a_budget_is_planned_in_whole_cents(tmp_path: Path, value: str, sent: float) -> None:
-    async def script(here: Town) -> None:
-        await fires(here)
-        await here.until(lambda: here.states() == ["confirmed"], "read back")
-        assert [one.after["total_budget"] for one in here.effects()] == [sent]
-
-    plays(script, tmp_path, world(draft("e1")), rule(f"[{{update_draft: {{total_budget: {value}}}}}]"))
+@in_town(world(draft("e1")), lambda value: of(f"update_draft: {{total_budget: {value}}}"))
+async def test_a_budget_is_planned_in_whole_cents(here: Town, sent: float) -> None:
+    await here.cancelled("confirmed")
+    assert [one.after["total_budget"] for one in here.effects()] == [sent]
 
 
 @in_town(world(draft("e1", total_budget=333.3300000001)), rule('[{update_draft: {total_budget: "=1000.0 / 3.0"}}]'))
 async def test_a_budget_that_differs_by_less_than_a_cent_is_so_already(here: Town) -> None:
-    await fires(here)
-    await here.until(lambda: here.states() == ["skipped"], "nothing to change")
+    await here.cancelled("skipped")
     assert here.only.reason == "already_so"
 
 
@@ -256,5 +238,4 @@ MORE_MONEY = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_b
 )
 async def test_money_that_an_assumption_adds_counts_for_the_limit(here: Town) -> None:
     await fires(here)
-    await here.run(30)
     assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()

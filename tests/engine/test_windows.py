@@ -1,12 +1,14 @@
-"""What was, in a worker beside the twin: over restarts, silences, and before a write is sent."""
+"""What was, and what the looks leave behind: over restarts, silences, and before a write is sent."""
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-from tests.worlds import PARTNER, Town, happening, in_town, world
-from worker.model.facts import EventId, FactKey, Known
-from worker.rules.load import read_rules
+from tests.worlds import BOOST, HOUR, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, world
+from worker.model.commits import OF_PARTNER
+from worker.model.facts import EventId, Fact, FactKey, Known
 
-HOUR, SLOW = 3600.0, timedelta(seconds=30)
+SLOW = timedelta(seconds=30)
 FALL = "rules:\n  - {id: fall, when: \"delta(event.capacity, '2h') <= -100.0\", do: [pause]}\n"
 
 
@@ -15,9 +17,7 @@ async def test_the_record_outlives_the_process(here: Town) -> None:
     await here.run(60)
     here.set("e1", capacity=300)
     await here.run(60)
-    await here.kill()
-    await here.clock.sleep(HOUR / 2)
-    here.start()
+    await here.restart(HOUR / 2)
     await here.run(1.4 * HOUR)
     assert here.writes() == [], "two hours ago nobody had looked yet"
     await here.run(0.2 * HOUR)
@@ -27,10 +27,8 @@ async def test_the_record_outlives_the_process(here: Town) -> None:
 @in_town(world(happening("e1")), FALL, interval=SLOW)
 async def test_in_a_long_silence_nothing_is_known(here: Town) -> None:
     await here.run(60)
-    await here.kill()
-    await here.clock.sleep(3 * HOUR)
     here.set("e1", capacity=300)
-    here.start()
+    await here.restart(3 * HOUR)
     await here.run(1.9 * HOUR)
     assert here.writes() == [], "what it was two hours ago lies in the silence"
     here.set("e1", capacity=150)
@@ -71,7 +69,93 @@ async def test_a_rule_that_asks_further_back_than_was_kept_is_unknown_until_it_i
     await here.run(3 * HOUR)
     here.set("e1", capacity=350)
     await here.run(60)
-    here.rules.current = read_rules({"r.yaml": FALL}).rules
+    here.use(FALL)
     here.set("e1", capacity=200)
     await here.run(60)
     assert here.writes() == []
+
+
+E1 = EventId("e1")
+
+
+def seen(fact: Fact) -> Any:  # noqa: ANN401 - whatever JSON the service gave
+    return fact.value if isinstance(fact, Known) else fact.code
+
+
+@in_town(world(happening("e1"), happening("e2")), PAUSE)
+async def test_facts_of_the_partner_silences_and_events_out_of_sight_are_kept_too(here: Town) -> None:
+    await here.run(7)
+    here.become(currency="SEK")
+    await here.run(70)
+    here.change("e1", remove=True)
+    await here.restart(500)
+    await here.run(15)
+
+    found: dict[str, list[Any]] = {}
+    for one in here.ledger.history(PARTNER).changes:
+        if one.event == OF_PARTNER:
+            found.setdefault(one.key.name, []).append(seen(one.fact))
+    assert [one["currency"] for one in found["partner"]] == ["EUR", "SEK"]
+    assert len(found["#silence"]) == 1
+    assert [list(one["gone"]) for one in found["#memory"]] == [[], ["e1"]]
+
+
+HOUSE = "rules: [{id: r, when: house.currency == 'SEK', do: [{notify: moved}]}]"
+
+
+@in_town(world(happening("e1")), HOUSE, facts={"house": "/partners/"})
+async def test_a_change_of_what_a_rule_names_is_told_also_where_it_is_the_whole_partners(here: Town) -> None:
+    await here.run(7)
+    here.become(currency="SEK")
+    await here.run(7)
+    assert [one["facts"] for one in here.log("observed")] == [{"house.currency": "SEK", "before": "EUR"}]
+
+
+@in_town(world(happening("e1")), settings=replace(QUICK, observations_kept=timedelta(minutes=10)))
+async def test_old_changes_are_dropped_after_their_time(here: Town) -> None:
+    async def becomes(category: str) -> None:
+        here.set("e1", category=category)
+        await here.run(3)
+        await here.clock.sleep(297)
+
+    await here.run(5)
+    for category in ("a", "b", "c"):
+        await becomes(category)
+    history = here.ledger.history(PARTNER)
+    assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["concert"]
+    assert [seen(one.fact)["category"] for one in history.changes if one.event == E1] == ["a", "b", "c"]
+    await becomes("d")
+    history = here.ledger.history(PARTNER)
+    assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["a"]
+
+
+@in_town(world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:"))
+async def test_a_watched_list_is_recorded_when_it_changes_also_over_reads_that_failed(here: Town) -> None:
+    await here.run(9)
+    here.fault("answer_before", "GET", "/suggested_tcs$", times=2, status=500)
+    here.suggest("e1", 3, 1)
+    await here.run(15)
+    here.suggest("e1", 1, 3)
+    await here.run(9)
+
+    (record,) = [one for one in here.log("observed") if "suggested_tcs" in one["facts"]]
+    assert record["event"] == "e1"
+    assert record["why"] == "suggested_tcs changed: gained [{'tc': 'cluster 3', 'tc_run_id': 3}], lost nothing"
+    assert [one["tc"] for one in record["facts"]["before"]] == ["cluster 1"]
+
+
+DAY = {"date": "2026-01-02", "tickets": 40, "revenue": 1400.0}
+
+
+@in_town(
+    world(replace(happening("e1"), sales=(DAY,))),
+    "rules: [{id: a, when: \"event.id == 'e1' && statistics.tickets > 99.0\", do: [pause]}]\n",
+)
+async def test_a_field_of_any_fact_that_a_condition_names_is_recorded_when_it_changes(here: Town) -> None:
+    await here.run(15)
+    more = ({**DAY, "tickets": 41},)
+    here.change("e1", sales=more)
+    await here.run(15)
+
+    (record,) = here.log("observed")
+    assert record["why"] == "statistics.tickets changed from 40.0 to 41.0, not by the worker"

@@ -66,7 +66,7 @@ def cause(box: Sandbox, chance: Random, event: str) -> str:
     if boost:
         box.post("change", {"event": event, "partner": FIRST, "setup": DRAFT, "set": {"title": "boost me"}})
         return "boost"
-    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
+    box.cancel(event)
     return "set_client_campaign_status"
 
 

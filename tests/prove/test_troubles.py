@@ -68,7 +68,7 @@ int clock_gettime(clockid_t which, struct timespec *at) {
 
 
 def cancelled(box: Sandbox, event: str) -> None:
-    box.post("change", {"event": event, "partner": FIRST, "set": {"status": "cancelled"}})
+    box.cancel(event)
 
 
 def states(where: Home) -> list[str]:
