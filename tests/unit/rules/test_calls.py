@@ -63,9 +63,6 @@ def test_confirm_stands_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("write", "'write' needs a value"),
-        ("write: {}", "'write' lacks 'method'"),
-        (call("GET", "/x"), "r.yaml:5:25: a GET writes nothing"),
         (call("FETCH", "/x"), "r.yaml:5:25: write.method is one of POST, PUT, PATCH, DELETE, not 'FETCH'"),
         (call("PUT", "x"), "r.yaml:5:37: write.path is a path that begins with /"),
         (call("PUT", "/x//y"), "r.yaml:5:39: write.path is a path without an empty part"),
@@ -81,7 +78,6 @@ def test_confirm_stands_in_one_place() -> None:
         (call("PUT", "/events/{eid}/series;x/y"), "write.path has ';' in it"),
         (call("PUT", "/x%00"), "write.path has '%00' in it"),
         (call("PUT", "/x", ", confirm: {get: '/a%2F..%2Fauth', when: response.ok}"), "confirm.get has '%2F' in it"),
-        (call("PUT", "/x?y=1"), "r.yaml:5:39: write.path has a query"),
         (call("PUT", "/x/{event}"), "r.yaml:5:40: write.path: nothing fills in {event}"),
         (call("PUT", "=event.city"), "r.yaml:5:36: write.path cannot be computed"),
         (call("'=x'", "/x"), "write.method cannot be computed"),
@@ -111,18 +107,11 @@ def test_confirm_stands_in_one_place() -> None:
         ),
         (call("PUT", "/x", ", confirm: {get: /x, when: [a]}"), "write.confirm.when must be a condition in one text"),
         (call("PUT", "/x", ", confirm: {get: /x, when: '1 +'}"), "r.yaml:5:"),
-        (call("PUT", "/x", ", confirm: {get: /x, when: event.status == 'x'}"), "unknown fact 'event'"),
-        (call("POST", "/auth"), "a rule does not sign in or out"),
         (call("POST", "/auth/x"), "a rule does not sign in or out"),
         (call("POST", "/%61uth"), "write.path has '%61' in it"),
         (call("PUT", "/partners/"), "PUT /partners/ is for administrators"),
         (call("POST", "/partners"), "POST /partners/ is for administrators"),
-        (call("PUT", "/rest_demo_data/x/y"), "PUT /rest_demo_data/{rest} is for administrators"),
         (call("POST", "/ingest/transaction_summary/from_excel"), "takes a file, which a rule cannot send"),
-        (
-            call("PUT", "/events/{eid}/client_campaign_status"),
-            "PUT /events/{eid}/client_campaign_status has an action of its own: 'pause' or 'run'",
-        ),
         (call("PUT", "/events/e1/client_campaign_status"), "has an action of its own: 'pause' or 'run'"),
         (call("PUT", "/events/{eid}/client_campaign_status/"), "has an action of its own: 'pause' or 'run'"),
         (call("PUT", "/events/{eid}/%63lient_campaign_status"), "write.path has '%63' in it"),
@@ -139,9 +128,7 @@ def test_confirm_stands_in_one_place() -> None:
         (call("POST", "/events/{eid}/series"), "has an action of its own: 'series_add'"),
         (call("DELETE", "/events/{eid}/series"), "has an action of its own: 'series_remove'"),
         ("write: {method: POST, path: [/x], spends: false}", "write.path must be a text"),
-        ("notify", "'notify' needs a value"),
         ("notify: ''", "notify must not be empty"),
-        ("notify: {words: x}", "unknown key 'words'"),
     ],
 )
 def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:

@@ -24,24 +24,9 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
 @pytest.mark.parametrize(
     ("condition", "column", "message"),
     [
-        ("even.status == 'x'", 1, "unknown fact 'even'; did you mean 'event'?"),
-        ("status == 'active'", 1, "unknown fact 'status'; did you mean 'event.status' or 'partner.status'?"),
-        (
-            "event.frontend_status == CANCELLED",
-            26,
-            (
-                "unknown fact 'CANCELLED'; a text stands in quotes, as in "
-                "event.status == 'cancelled' or event.frontend_status == 'CANCELLED'"
-            ),
-        ),
-        ("event.statsu == 'x'", 7, "event has no documented field 'statsu'; did you mean 'status'?"),
         ("setup.budgt > 1", 7, "setup has no documented field 'budgt'"),
         ("event.status.x == 1", 14, "event.status is a text and has no field 'x'"),
-        ("suggested_tcs.tc == 'a'", 15, "suggested_tcs is a list and has no field 'tc'"),
         ("event[1] == 'a'", 7, "event is a record and has no [a whole number]"),
-        ("foo(event.status)", 1, "unknown function 'foo'"),
-        ("event.status.startswith('a')", 14, "unknown function 'startswith'; did you mean 'startsWith'?"),
-        ("startsWith(event.status, 'a')", 1, "'startsWith' is not called so"),
         ("size(event.status, 1) > 0", 1, "'size' is not called so"),
         ("size(event.capacity) > 0", 6, "'size' does not take a number"),
         (
@@ -54,61 +39,27 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
             1,
             "event.status is documented: where it is missing it is unknown, and this would take it for false",
         ),
-        (
-            "event.capacity + 1 > 2.0",
-            18,
-            "arithmetic of a number from the service with a whole number: '+' takes two of a kind",
-        ),
-        (
-            "2 * event.capacity > 2.0",
-            1,
-            "arithmetic of a number from the service with a whole number: '*' takes two of a kind",
-        ),
-        (
-            "event['x'] * 2 > 2.0",
-            14,
-            "arithmetic of a number from the service with a whole number: '*' takes two of a kind",
-        ),
-        (
-            "event.capacity - size(clusters) > 2.0",
-            18,
-            "arithmetic of a number from the service with a whole number: '-' takes two of a kind",
-        ),
-        ("event.capacity % 2.0 == 0.0", 16, "'%' takes whole numbers only"),
         ("event.capacity == '5'", 16, "event.capacity (a number) and a text can never be equal"),
-        ("event.city == null", 12, "event.city (a text) and null can never be equal"),
-        ("event.start_date_time < '2026-01-01'", 23, "event.start_date_time (a time) and a text have no order"),
         ("event.city < null", 12, "event.city (a text) and null have no order"),
         ("now + 5 > now", 5, "now (a time) and a whole number cannot be combined by '+'"),
-        ("event.status in 'active'", 14, "'in' takes a list on its right, and this is a text"),
         ("event.capacity in ['a']", 16, "a number is never in a list of a text"),
-        ("now > now + duration('7 days')", 22, "'7 days' is not a duration"),
         ("now > now + duration(event.city)", 22, "duration takes a text in quotes"),
-        ("event.status", 1, "a condition is true or false, and this is a text"),
         ("event.status && true", 1, "&& takes true or false, and this is a text"),
         ("'x' || event.status == 'a'", 1, "|| takes true or false, and this is a text"),
         ("event.status ? true : false", 1, "'?' takes true or false, and this is a text"),
-        ("-event.status == 'a'", 1, "'-' takes a number, and this is a text"),
         ("event.city.exists(x, x == 'a')", 12, "'exists' goes over a list, and event.city is a text"),
         ("clusters.exists(c, c.lable == 'a')", 22, "c has no documented field 'lable'; did you mean 'label'?"),
         ("clusters.exists(c, c.label)", 20, "'exists' takes a condition, and this is a text"),
         ("clusters.all(c, true, false)", 10, "'all' takes a name and a condition"),
-        ("size(added) > 0", 6, "'added' exists only in a rule with on_change"),
-        ("event.status == ", 16, "the condition ends too early"),
-        ("event.status = 'a'", 14, "'=' is not expected here"),
         ("event.a == && 1", 12, "'&&' is not expected here"),
-        ("event.status == 'a' and true", 21, "'and' is not expected here"),
-        ("event.capacity / 0.0 > 4.0", 18, "what is divided by 0 is unknown"),
         ("int(event.capacity) % 0 == 1", 23, "what is divided by 0 is unknown"),
         ("event.start_date_time > timestamp('2026-02-01')", 35, "'2026-02-01' is no time"),
         ("event.title.matches('(')", 21, "this pattern is not one that RE2 knows: missing ): ("),
         ("event.title.matches('([^a]{100}){9}')", 21, "this pattern is too large"),
         ("now.getHours('Berlin') > 8", 14, "'Berlin' is no time zone"),
-        ("event.tags.contains('a')", 7, "event has no documented field 'tags'"),
         ("clusters.contains('a')", 1, "'contains' does not take a list"),
         ("type(event['x']) == 'string'", 1, "unknown function 'type'"),
         ("{1: 'a'}[1] == 'a'", 2, "a field of a record has a text for its name, and this is a whole number"),
-        ("24.indexOf('2') == 1", 4, "unknown function 'indexOf'"),
     ],
 )
 def test_a_wrong_condition_is_named_at_its_place(condition: str, column: int, message: str) -> None:
@@ -201,16 +152,7 @@ def test_the_place_is_right_in_every_way_to_write_a_text(style: str, line: int, 
 @pytest.mark.parametrize(
     ("condition", "warning"),
     [
-        (
-            "event.frontend_status == 'CANCELED'",
-            (
-                "event.frontend_status is never 'CANCELED'; did you mean 'CANCELLED'? "
-                "(it is one of DEFAULT, FLAGGED, HIDDEN, CANCELLED)"
-            ),
-        ),
-        ("event.status != 'Cancelled'", "event.status is not known to be 'Cancelled'; did you mean 'cancelled'?"),
         ("'ROSA' == setup.goal", "setup.goal is never 'ROSA'; did you mean 'ROAS'? "),
-        ("event.campaign_status in ['RUNING', 'OPEN']", "event.campaign_status is never 'RUNING'; did you mean"),
     ],
 )
 def test_a_value_outside_a_documented_set_is_a_warning_with_the_nearest(condition: str, warning: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.ruletest_bench import a_bench, passes
 from worker.model.errors import InputErrors
 from worker.model.facts import PartnerId
-from worker.model.rules import Computed, Rule, RuleSet, SpendLimits, Surge, Watch
+from worker.model.rules import Rule, RuleSet, SpendLimits, Surge, Watch
 from worker.rules import load as files
 from worker.rules.load import files_hash, load, load_rules, read_rules
 
@@ -33,16 +33,8 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- a", "r.yaml:1:1: a rule file begins with `rules:`"),
-        ("rule: []", "r.yaml:1:1: unknown key 'rule' in a rule file; did you mean 'rules'?"),
         ("rules: x", "r.yaml:1:8: rules must be a list"),
-        ("rules: [x]", "r.yaml:1:9: a rule is a mapping that begins with `id:`"),
-        ("rules: [{}]", "r.yaml:1:9: a rule needs `id`"),
-        ("rules: [{}]", "r.yaml:1:9: a rule needs `when`, `on_change` or both"),
-        ("rules: [{}]", "r.yaml:1:9: a rule needs `do`"),
-        ("rules: [{id: a b}]", "r.yaml:1:14: an id has no spaces and at most 100 characters"),
         ("rules: [{id: []}]", "r.yaml:1:14: id must be a text"),
-        ("rules: [{id: a, id: b}]", "r.yaml:1:17: 'id' is given twice; first on line 1"),
         ("rules: [{[a]: b}]", "r.yaml:1:10: a key must be a word"),
         ("rules: [{<<: x}]", "r.yaml:1:14: '<<' merges a mapping, or a list of mappings"),
         ("rules: [", "r.yaml:1:9: not valid YAML: the file ends inside of a bracket"),
@@ -50,97 +42,36 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         ("a: *b", "r.yaml:1:4: the alias *b names no anchor"),
         ("&a [*a]", "r.yaml:1:5: the alias *a stands inside of what it names"),
         ("[" * 3000, "r.yaml:1:52: not valid YAML: nested too deeply"),
-        (HEAD + "    cooldwn: 1h", "r.yaml:5:5: unknown key 'cooldwn' in a rule; did you mean 'cooldown'?"),
-        (
-            HEAD + "    cooldown: 10",
-            "r.yaml:5:15: cooldown: '10' is not a duration",
-        ),
         (HEAD + "    cooldown: [1h]", "r.yaml:5:15: cooldown must be a duration"),
         (HEAD + "    cooldown: 9999d", "r.yaml:5:15: cooldown: '9999d' is longer than ten years"),
         (HEAD + "    for: 0s", "r.yaml:5:10: for: '0s' is too short"),
-        (HEAD + "    repeat: twice", "r.yaml:5:13: repeat is one of once, enforce, not 'twice'"),
-        (
-            HEAD + "    repeat: enforce\n    cooldown: 30s",
-            "r.yaml:6:15: with repeat: enforce the cooldown is 1m or more",
-        ),
         (
             HEAD + "    repeat: enforce\n    on_change: clusters",
             "r.yaml:5:13: enforce goes with a condition, not with on_change",
         ),
-        (HEAD + "    limit: 3", "r.yaml:5:12: limit must be a mapping with per_event_per_day"),
-        (HEAD + "    limit: {}", "r.yaml:5:12: limit says nothing"),
         (HEAD + "    limit: {per_event_per_day: 0}", "r.yaml:5:32: limit.per_event_per_day must be 1 or more, not 0"),
-        (HEAD + "    priority: high", "r.yaml:5:15: priority must be a whole number"),
         (HEAD + "    partners: []", "r.yaml:5:15: partners must not be empty"),
         (HEAD + "    partners: [[]]", "r.yaml:5:16: an item of partners must be a text"),
-        (HEAD + "    enabled: maybe", "r.yaml:5:14: enabled must be true or false"),
-        (HEAD + '    enabled: "true"', "r.yaml:5:14: enabled must be true or false"),
-        (
-            HEAD + "    mode: approved",
-            "r.yaml:5:11: mode is one of shadow, approve, live, not 'approved'; did you mean 'app",
-        ),
         (HEAD + "    mode: []", "r.yaml:5:11: mode is one of shadow, approve, live, not a list or mapping"),
         (HEAD + "    surge: {events: 5}", "r.yaml:5:12: surge lacks 'within'"),
         (HEAD + "    on_unknown: no", "r.yaml:5:17: on_unknown is one of settle, ask, not 'no'"),
         (HEAD + "    with: {budget: -1}", "r.yaml:5:20: with.budget must be a number above 0"),
         (HEAD + "    with: {budget: lots}", "r.yaml:5:20: with.budget must be a number above 0"),
-        (
-            HEAD + "    with: {goal: revenue}",
-            "r.yaml:5:18: with.goal is one of UTILIZATION, ROAS, VISIBILITY, LINK_CLICKS",
-        ),
         (HEAD + "    with: {runtime_in_days: 0}", "r.yaml:5:29: with.runtime_in_days must be 1 or more, not 0"),
-        (HEAD + "    with: {gaol: ROAS}", "r.yaml:5:12: unknown key 'gaol' in with; did you mean 'goal'?"),
-        (HEAD + "    at: '0 0 30 2 *'", "r.yaml:5:9: month 2 never has a day 30"),
-        (
-            HEAD + "    at: '0 8 * * *'\n    repeat: enforce",
-            "r.yaml:6:13: enforce looks all the time, and `at`",
-        ),
-        (HEAD + "    at: '0 8 * *'", "r.yaml:5:9: a cron expression has five fields, and this has 4"),
-        (HEAD + "    at: []", "r.yaml:5:9: at must be one cron expression"),
-        (HEAD + "    timezone: Europe/Berlin", "r.yaml:5:15: timezone goes with `at`"),
-        (HEAD + "    timezone: Berlin", "r.yaml:5:15: timezone must be the name of a time zone, such as Europe/Berlin"),
         (HEAD + "    on_change: []", "r.yaml:5:16: on_change must not be empty"),
-        (
-            HEAD + "    on_change: cluster",
-            "r.yaml:5:16: 'cluster' is no fact that can be watched; did you mean 'clusters'?",
-        ),
         (HEAD + "    on_change: now", "r.yaml:5:16: 'now' is no fact that can be watched"),
-        (HEAD + "    on_change: event.status", "r.yaml:5:16: 'event.status' is no fact that can be watched"),
-        (HEAD + "    on_change: [clusters, clusters]", "r.yaml:5:27: 'clusters' is watched twice"),
         (HEAD + "    on_change: {by: [tc]}", "r.yaml:5:16: on_change lacks 'fact'"),
         (HEAD + "    on_change: {fact: [x]}", "r.yaml:5:23: on_change.fact must be a text"),
         (HEAD + "    on_change: [[x]]", "r.yaml:5:17: an item of on_change must be a mapping with fact, by"),
-        (
-            HEAD + "    on_change: {fact: event, by: [statsu]}",
-            "r.yaml:5:35: no documented field 'statsu'; did you mean 'status'?",
-        ),
         (HEAD + "    on_change: {fact: event, by: {status: x}}", "r.yaml:5:34: on_change.by must be a text"),
-        (HEAD + "    on_change: {fact: event, by: status, to: []}", "r.yaml:5:46: on_change.to must not be empty"),
         (HEAD + f"    description: {'x' * 10_001}", "r.yaml:5:18: description is longer than 10000 characters"),
-        (HEAD.replace("event.status == 'x'", "[a]"), "r.yaml:3:11: when must be a condition in one text"),
-        (HEAD.replace("[pause]", "pause"), "r.yaml:4:9: do must be a list"),
-        (HEAD.replace("[pause]", "{}"), "r.yaml:4:9: do must be a list"),
         (HEAD.replace("[pause]", "[]"), "r.yaml:4:9: do must not be empty"),
-        (HEAD.replace("[pause]", "[puase]"), "r.yaml:4:10: unknown action 'puase'; did you mean 'pause'?"),
-        (HEAD.replace("[pause]", "[[pause]]"), "r.yaml:4:10: an action is a word, or one key with its value"),
         (HEAD.replace("[pause]", "[puase: 1]"), "r.yaml:4:10: unknown action 'puase'; did you mean 'pause'?"),
-        (HEAD.replace("[pause]", "[pause: 1]"), "r.yaml:4:17: 'pause' takes nothing"),
-        (HEAD.replace("[pause]", "[optimisation]"), "r.yaml:4:10: 'optimisation' needs a value"),
         (HEAD.replace("[pause]", "[optimisation: false]"), "r.yaml:4:24: optimisation is one of ON, OFF, not 'false'"),
-        (
-            HEAD.replace("[pause]", "[optimisation: off]"),
-            "r.yaml:4:24: optimisation is one of ON, OFF, not 'off'; did you",
-        ),
-        (HEAD.replace("[pause]", "[frontend_status: GONE]"), "r.yaml:4:27: frontend_status is one of DEFAULT, FLAGGED"),
         (HEAD.replace("[pause]", "[create_draft: x]"), "r.yaml:4:24: 'create_draft' takes a mapping"),
-        (HEAD.replace("[pause]", "[create_draft: {goal: ROAS}]"), "r.yaml:4:24: 'create_draft' lacks 'total_budget'"),
         (
             HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: 0}]"),
             "r.yaml:4:51: create_draft.total_budget must be a number above 0",
-        ),
-        (
-            HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: '=defaults.x'}]"),
-            "r.yaml:4:62: defaults has no documented field 'x'",
         ),
         (HEAD + HEAD.removeprefix("rules:\n"), "r.yaml:5:9: the id 'a' is used already, in r.yaml:2"),
         (HEAD.replace("- id", "- &a\n    id") + "  - *a\n", "r.yaml:3:9: the id 'a' is used already, in r.yaml:3"),
@@ -206,18 +137,6 @@ def test_a_rule_has_all_it_was_given() -> None:
 
 def test_enforce_and_its_cooldown() -> None:
     assert one("    repeat: enforce\n    cooldown: 1m").repeat == "enforce"
-
-
-def test_what_begins_with_an_equals_sign_is_computed_and_the_rest_is_passed_on() -> None:
-    rule = one(
-        do="[{create_draft: {goal: ROAS, total_budget: '=defaults.total_budget * 1.2', extra: {note: {deep: [1, x]}}}}]"
-    )
-    params = rule.do[0].params
-    budget = params["total_budget"]
-    assert isinstance(budget, Computed)
-    assert budget.source == "defaults.total_budget * 1.2"
-    assert (params["goal"], params["note"]) == ("ROAS", {"deep": [1, "x"]})
-    assert rule.names == {"event", "defaults"}
 
 
 def test_a_change_alone_is_a_rule_and_its_condition_sees_the_change() -> None:
@@ -350,10 +269,3 @@ def test_the_limits_of_a_rule_are_what_its_file_says() -> None:
     (rule,) = read_rules({"r.yaml": text}).rules.rules
     assert (rule.per_event_per_day, rule.per_rule_per_day) == (2, 9)
     assert rule.spend == SpendLimits(per_event=300.0, per_week=2000.0)
-
-
-def test_texts_are_read_as_the_files_that_they_came_from() -> None:
-    text = "rules: [{id: pause, when: event.status == 'cancelled', do: [pause]}]\n"
-    assert [rule.id for rule in read_rules({"a/b.yaml": text}).rules.rules] == ["pause"]
-    with pytest.raises(InputErrors, match=r"b\.yaml:1:\d+"):
-        read_rules({"b.yaml": text.replace("status", "stats")})
