@@ -39,6 +39,11 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
             1,
             "event.status is documented: where it is missing it is unknown, and this would take it for false",
         ),
+        (
+            "event.capacity - size(clusters) > 2.0",
+            18,
+            "arithmetic of a number from the service with a whole number: '-' takes two of a kind",
+        ),
         ("event.capacity == '5'", 16, "event.capacity (a number) and a text can never be equal"),
         ("event.city < null", 12, "event.city (a text) and null have no order"),
         ("now + 5 > now", 5, "now (a time) and a whole number cannot be combined by '+'"),

@@ -52,6 +52,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         (HEAD + "    limit: {per_event_per_day: 0}", "r.yaml:5:32: limit.per_event_per_day must be 1 or more, not 0"),
         (HEAD + "    partners: []", "r.yaml:5:15: partners must not be empty"),
         (HEAD + "    partners: [[]]", "r.yaml:5:16: an item of partners must be a text"),
+        (HEAD + '    enabled: "true"', "r.yaml:5:14: enabled must be true or false"),
         (HEAD + "    mode: []", "r.yaml:5:11: mode is one of shadow, approve, live, not a list or mapping"),
         (HEAD + "    surge: {events: 5}", "r.yaml:5:12: surge lacks 'within'"),
         (HEAD + "    on_unknown: no", "r.yaml:5:17: on_unknown is one of settle, ask, not 'no'"),
