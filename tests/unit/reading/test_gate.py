@@ -72,6 +72,19 @@ def in_world(**keys: float) -> Callable[[Callable[..., Any]], Any]:
     return virtually(make)
 
 
+@in_world(slow_s=2.0)
+async def test_the_floor_counts_from_the_last_answer(world: World) -> None:
+    await world.ask()
+    await world.ask()
+    assert world.times() == [0.0, 5.0], "two seconds for the answer, three for the floor"
+
+
+@in_world()
+async def test_other_resources_and_other_partners_have_floors_of_their_own(world: World) -> None:
+    await asyncio.gather(world.ask("/events/e1"), world.ask("/events/e2"), world.ask("/events/e1", partner=CLUB))
+    assert world.times() == [0.0, 0.0, 0.0]
+
+
 @in_world(slow_s=1.0)
 async def test_who_comes_while_a_request_is_under_way_shares_its_answer(world: World) -> None:
     first = asyncio.ensure_future(world.ask())

@@ -303,6 +303,18 @@ async def test_kept_places_do_not_leave_against_a_429_that_came_meanwhile(clock:
 
 
 @with_pacer()
+async def test_someone_more_urgent_who_shares_a_place_brings_it_forward(clock: VirtualClock, pacer: Pacer) -> None:
+    order: list[str] = []
+    await used_up(clock, pacer)
+    first, second = pacer.queue(HALL, Urgency.FACT), pacer.queue(HALL, Urgency.FACT)
+    first.granted.add_done_callback(lambda _: order.append("first"))
+    second.granted.add_done_callback(lambda _: order.append("second"))
+    pacer.hurry(HALL, second, Urgency.EVIDENCE)
+    await asyncio.gather(pacer.granted(first), pacer.granted(second))
+    assert order == ["second", "first"]
+
+
+@with_pacer()
 async def test_a_back_off_that_begins_while_others_wait_holds_them_too(clock: VirtualClock, pacer: Pacer) -> None:
     await used_up(clock, pacer)
     waiting = asyncio.ensure_future(pacer.turn(HALL, Urgency.WRITE))

@@ -20,6 +20,16 @@ def without_setup(**settings: Any) -> Desk:  # noqa: ANN401  # the fields of Set
     return desk
 
 
+def test_a_pause_takes_effect_at_once_and_its_task_ends_later() -> None:
+    desk = Desk()
+
+    assert desk.pause("e1") == 204
+    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
+    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "PENDING"}}
+    desk.passes(3.0)
+    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "SUCCESS"}}
+
+
 # Status fields
 
 

@@ -9,7 +9,7 @@ from tests.builders import a_fact, a_rule, a_scope, unreadable
 from worker.model.facts import Fact, Json
 from worker.model.rules import RuleStep, Scope, Template
 from worker.rules.evaluate import expression
-from worker.writes.intents import NotComputable, computed_params, each_of, plan_steps, wishes_of
+from worker.writes.intents import NotComputable, computed_params, each_of, judged, plan_steps, wishes_of
 
 ROCK: dict[str, Json] = {"tc": "rock", "tc_run_id": 7}
 JAZZ: dict[str, Json] = {"tc": "jazz & soul", "tc_run_id": "8"}
@@ -54,6 +54,18 @@ def test_what_is_computed_stands_where_it_was_written() -> None:
         computed_params("p", step, a_scope())
     with pytest.raises(NotComputable, match=r"p\.x\.y\[0\] = item\.tc is null, which is not known"):
         computed_params("p", step, replace(a_scope(), extra={"each": {"tc": None}}))
+
+
+def test_only_what_was_computed_is_judged_and_what_is_wrong_is_left_out() -> None:
+    bid: list[Template] = [OfItem(name="b")]
+    step = RuleStep(action="edit_cluster", params={"tc": 5, "budget": OfItem(name="a"), "bid": bid, "x": 1})
+    fit, fault = judged("p", step, {"tc": 5, "budget": "9999", "bid": [float("inf")], "x": 1, "tc_run_id": 7})
+    assert fit == {"tc": 5, "x": 1, "tc_run_id": 7}
+    assert fault == "p.budget is the text '9999', and must be a number; p.bid is [inf], which is not finite"
+    assert judged("p", step, {"tc": 5, "budget": 50, "bid": [1], "x": 1}) == (
+        {"tc": 5, "budget": 50, "bid": [1], "x": 1},
+        "",
+    )
 
 
 def test_a_write_with_a_fault_wants_nothing_that_it_may_not_send() -> None:

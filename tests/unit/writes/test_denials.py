@@ -1,5 +1,6 @@
 """Refusals of the credentials in a row: whose they are, and what ends the row."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTI
 from worker.model.commits import PartnerMemory
 from worker.model.exchange import NotSent, Outcome
 from worker.model.writes import Write
-from worker.writes.life import CREDENTIALS_HOLD, Attempted, after_outcome
+from worker.writes.life import CREDENTIALS_HOLD, Attempted, after_outcome, in_a_row
 
 NEW = PartnerMemory(partner=PARTNER)
 
@@ -55,6 +56,10 @@ def test_a_row_of_refusals(
     memory = after(*attempts)
     assert memory.denied_at == (None if since is None else minute(since)), reason
     assert memory.denied_until == (None if until is None else minute(until) + CREDENTIALS_HOLD), reason
+
+
+def test_a_write_that_was_never_sent_is_second_to_nothing() -> None:
+    assert not in_a_row(replace(NEW, denied_at=NOW), a_write())
 
 
 def test_the_second_refusal_in_a_row_of_the_partner_holds_a_write_that_was_refused_once() -> None:

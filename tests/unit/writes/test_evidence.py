@@ -17,6 +17,13 @@ from worker.model.commits import Says
 from worker.model.facts import Fact, Json
 from worker.writes.evidence import judge
 
+
+def test_a_field_that_reads_as_neither_is_for_a_person() -> None:
+    evidence = judge(a_write("pause", "unknown", before="RUNNING"), event_fact({"client_campaign_status": "FLAGGED"}))
+    assert (evidence.says, evidence.value, evidence.third) == ("cannot_tell", "FLAGGED", "third_value")
+    assert "'RUNNING'" in evidence.why
+
+
 # --- the setup -----------------------------------------------------------------------------------------------------
 
 NO_SETUP: Mapping[str, Json] = {"state": "NONE"}

@@ -239,6 +239,13 @@ def test_a_failed_task_proves_nothing_where_there_was_no_2xx(state: State) -> No
     assert (step.move, step.then) == (None, "read")
 
 
+def test_absence_never_makes_a_write_sendable_that_is_before_a_person() -> None:
+    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0))
+    for _ in range(20):
+        course.after(3.0).look("not_there")
+        assert (course.state(), course.follows()) == ("needs_human", "read")
+
+
 # --- for a person, and still watched -------------------------------------------------------------------------------
 
 
