@@ -87,7 +87,8 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             return any(_ended_otherwise(rows) for rows in told)
         case "undo":
             planned = (one for one, told, of in case.lines if of == life and told[0]["seq"] < row["seq"])
-            return any(row["write"] in one.undoes for one in planned)
+            before = {one.rows[0]["write"] for one in mates(case, deed) if same_target(one, deed)}
+            return any({row["write"], *before} & {*one.undoes} for one in planned)  # what undoes a step ends later ones
         case "conflict":
             return any(rival(one, deed) for one in case.deeds.values())
         case _:
