@@ -137,6 +137,20 @@ def test_a_running_replica_sends_no_more_from_a_ledger_that_forgot_and_goes_on_o
         assert call("ledger", "accept-restore", config=config).code == 1, "there is nothing amiss"
 
 
+def test_a_replica_that_was_cut_off_while_the_ledger_was_upgraded_sends_and_stores_nothing(
+    url: str, tmp_path: Path
+) -> None:
+    with replica(url, tmp_path) as ledger:
+        (write,) = planned(ledger)
+        with SqlLedger.open(url, clock_now=lambda: NOW) as other, other._store.writing() as connection:
+            connection.execute(update(revision_table).values(version_num="one of later"))
+        with pytest.raises(LedgerUnwritable, match="upgraded meanwhile: it has revision one of later"):
+            sent(ledger, write, after(1))
+        ledger._store.close()
+        with pytest.raises(LedgerUnwritable, match="upgraded meanwhile"):
+            planned(ledger, plan(key(2)))
+
+
 @pytest.mark.parametrize("what", ["system", "timeline"])
 def test_another_server_or_timeline_is_another_ledger(what: str, url: str, tmp_path: Path) -> None:
     with replica(url, tmp_path) as ledger:

@@ -33,7 +33,7 @@ from worker.ledger.database import Store
 from worker.ledger.log import GENESIS, Head
 from worker.ledger.places import LedgerPlace, sync
 from worker.ledger.rows import living
-from worker.ledger.tables import action_log, attempts, damaged, meta, rule_memory, writes
+from worker.ledger.tables import REVISION, action_log, attempts, damaged, meta, revision_table, rule_memory, writes
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
 
 ACCEPT_HINT = (
@@ -272,7 +272,8 @@ _SERVER = text(
     "SELECT system_identifier || ', timeline ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) "
     "FROM pg_control_system()"
 )
-_META = select(meta.c.ledger_id, meta.c.superseded, meta.c.refused)
+_REVISION = select(revision_table.c.version_num).scalar_subquery().label("revision")
+_META = select(meta.c.ledger_id, meta.c.superseded, meta.c.refused, _REVISION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +304,7 @@ class Identity:
     def require(self, connection: Connection) -> None:
         """Raises `LedgerUnwritable` where nothing may be sent, within the transaction of a sending."""
         found = connection.execute(_META).one()
-        if self._kept is None or self._kept.ledger_id != found.ledger_id:
+        if self._kept is None or self._kept.ledger_id != found.ledger_id or found.revision != REVISION:
             self._compare(connection)
             found = connection.execute(_META).one()
         if found.refused is not None:
@@ -338,6 +339,9 @@ class Identity:
         self._left = {}
         found, server = connection.execute(_META).one(), str(connection.execute(_SERVER).scalar_one())
         kept = self._kept
+        if found.revision != REVISION:
+            said = f"the ledger was upgraded meanwhile: it has revision {found.revision}, this program needs {REVISION}"
+            raise LedgerUnwritable(said, hint="nothing is sent; put the program that upgraded it in this one's place")
         if kept is None:
             self._require_company(connection)
         if kept is None or kept.ledger_id in (found.superseded or ()):
