@@ -42,7 +42,8 @@ def halt_of(write: Write, halts: Iterable[Halt]) -> Halt | None:
     """The halt of everything, the partner or the rule that stops it. A write that several rules want goes on for those
     of them that are not halted."""
     of_partner = [halt for halt in halts if halt.partner in (None, write.key.partner)]
-    found = [_of_rule(of_partner, rule) for rule in write.rules or (write.key.rule,)]
+    rules = write.rules or (write.key.rule,)
+    found = [next((halt for halt in of_partner if halt.rule in (None, rule)), None) for rule in rules]
     return None if None in found else found[0]
 
 
@@ -51,10 +52,6 @@ def as_of_now(write: Write, halts: Sequence[Halt]) -> Write:
     if write.held_by != "halt" or halt_of(write, halts) is not None:
         return write
     return replace(write, held_by=None, held_until=None, why="no longer halted: the next poll judges it anew")
-
-
-def _of_rule(halts: Iterable[Halt], rule: RuleId) -> Halt | None:
-    return next((halt for halt in halts if halt.rule in (None, rule)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +211,7 @@ def seen_after_all(situation: Situation) -> No | None:
 
 def others_unsettled(situation: Situation) -> bool:
     """Whether another write on the target may still have an effect."""
-    return any(
-        other.id != situation.write.id and not (other.state == "needs_human" and other.absent_proved)
-        for other in situation.on_target
-    )
+    return any(not (other.state == "needs_human" and other.absent_proved) for other in situation.on_target)
 
 
 def setup_state(situation: Situation) -> No | None:
@@ -458,7 +452,7 @@ def target_free(situation: Situation) -> No | None:
     if not situation.write.intent.target:
         return None
     for other in situation.on_target:
-        if other.id != situation.write.id and not _may_overtake(situation.write, other):
+        if not _may_overtake(situation.write, other):
             why = f"write {other.id} ({other.intent.action}) is {other.state}, and may change the same"
             return No(reason="target_busy", why=why)
     return None

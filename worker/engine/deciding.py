@@ -21,7 +21,6 @@ from worker.engine.planning import asked_anew, edits_of, in_one, reopened_by
 from worker.engine.ports import Parts, ReadableLedger
 from worker.engine.state import PartnerState
 from worker.engine.views import (
-    DAY,
     ENFORCE_COOLDOWN,
     PollView,
     active_rules,
@@ -30,6 +29,7 @@ from worker.engine.views import (
     sendings_reach,
     stamped_by,
 )
+from worker.guards import DAY
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record, RuleMemory
 from worker.model.errors import LedgerUnwritable, WorkerError
 from worker.model.facts import EventId, FactKey, Observation, RuleId, parse_time, record_of

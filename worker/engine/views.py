@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from worker.guards import Limits
+from worker.guards import DAY, Limits
 from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Hold, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Fact, Json, Observation, PartnerId, RuleId, Unknown, record_of
@@ -21,7 +21,6 @@ from worker.writes.intents import Planned, reads_back
 from worker.writes.life import Policy
 from worker.writes.undo import Undo
 
-DAY = timedelta(hours=24)
 ASKED = frozenset({"gap", "reset", "restored"})
 """Why a firing, or a write that was held for too long, waits for an operator; an edit of its rule does not lift
 that."""

@@ -192,11 +192,6 @@ def test_a_write_before_a_person_frees_its_target_once_proved_absent(
     assert said(target_free(situation)) == (None if free else ("hold", "target_busy")), reason
 
 
-def test_a_write_does_not_stand_in_its_own_way() -> None:
-    write = a_write("run", "unknown")
-    assert target_free(a_situation(write, on_target=(write,))) is None
-
-
 # --- after reading -------------------------------------------------------------------------------------------------
 
 
@@ -274,8 +269,6 @@ def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> Non
     so = {"event": event_fact(client_campaign_status="PAUSED")}
     situation = a_situation(a_write("pause"), facts=so, on_target=(another("run", "unknown"),))
     assert said(target_says(situation)) == ("hold", "target_busy")
-    alone = a_situation(a_write("pause"), facts=so, on_target=(a_write("pause"),))
-    assert said(target_says(alone)) == ("skip", "already_so"), "the write itself is not another"
 
 
 def test_nothing_to_pause_is_not_said_while_the_target_is_unsettled() -> None:
