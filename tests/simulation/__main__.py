@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scene")
     parser.add_argument("--harm", action="append")
     parser.add_argument("--digest", action="store_true", help="only a hash of each world's trace: the same everywhere")
-    parser.add_argument("--mutant", choices=sorted(MUTANTS))
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), metavar="NAME")
     parser.add_argument(
         "--stop-after", type=float, default=float("inf"), help="seconds; for a campaign of a known length"
     )
