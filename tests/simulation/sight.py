@@ -19,6 +19,8 @@ from tests.simulation.case import (
 from tests.simulation.history import Read, Version, Wish
 from tests.simulation.lost import SETUPS, as_wanted, rival
 
+AGE_S = 1.0
+"""So much older than it is an answer may say that it is: an ``Age`` has whole seconds."""
 LOOKS_BETWEEN = 5
 """So many whole looks in a row may pass between two reads of a fact that a rule leans on."""
 
@@ -116,9 +118,10 @@ def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) ->
 
 def what_was_seen_is_not_sent_again(case: Case) -> Iterator[str]:
     """Before another attempt at what is unknown, no whole read by the process that sends met the wanted value in the
-    service, once the attempt before was on record as unknown: presence is a proof, whatever a later read shows. Not
-    asked for where reads answered as of the past; forgiven, and counted: a person's word in between, and a write for
-    the same target by another rule, which may have been overtaken and land still: presence is no proof then."""
+    service, once the attempt before was on record as unknown, also by its ``Age``: presence is a proof, whatever a
+    later read shows. Not asked for where reads answered as of the past; forgiven, and counted: a person's word in
+    between, and a write for the same target by another rule, which may have been overtaken and land still: presence is
+    no proof then."""
     if case.history.stale:
         return
     for deed in case.deeds.values():
@@ -154,7 +157,8 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
         if one.whole
         and one.owner == after.wire[0].owner
         and one.path in paths
-        and known_s + TICK_S < one.shows_s <= one.at_s < after.at_s - UNDER_WAY_S
+        and known_s + TICK_S < one.shows_s - (AGE_S if one.told else 0.0)
+        and one.at_s < after.at_s - UNDER_WAY_S
         and all(_is_so(case, deed, at_s) for at_s in (one.shows_s - TICK_S, one.shows_s + TICK_S))
     ]
 

@@ -336,6 +336,13 @@ FOUND = (
         Try(scene="dear event", named=(("read", 8, "a cache for 30 s that tells its Age"),)),
         "what a rule leans on is known by the moment that an answer shows",
     ),
+    (
+        Try(
+            scene="enforce",
+            named=(("write", 0, "killed in the answer"), ("read", 6, "a cache for 30 s that tells its Age")),
+        ),
+        "an answer that says that it is older than it is shows nothing of a later moment",
+    ),
     (Try(seed=20_209_688), "what a ledger that was put back beneath the worker forgot was ended as not wanted"),
     (Try(seed=20_301_048), "and what was recorded in it between two losses was nobody's"),
     (Try(seed=20_311_682), "an undo was taken for done by what it undoes, shown rounded"),
