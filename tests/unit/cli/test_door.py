@@ -28,10 +28,10 @@ def ended(*arguments: str) -> int | str | None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("log", "--format", "xml"), "'--format': Value error, 'xml' is not one of 'table', 'json', 'jsonl', 'csv'."),
-        (("approve", "abc"), "'ids': Input should be a valid integer"),
-        (("log", "--write", "1.5"), "'--write': Input should be a valid integer"),
-        (("sandbox", "--port", "99999"), "'--port': Input should be less than or equal to 65535"),
+        (("log", "--format", "xml"), "'--format': 'xml' is not one of 'table', 'json', 'jsonl', 'csv'."),
+        (("approve", "abc"), "'ids': it must be a whole number\n"),
+        (("log", "--write", "1.5"), "'--write': it must be a whole number\n"),
+        (("sandbox", "--port", "99999"), "'--port': it must be less than or equal to 65535"),
     ],
 )
 def test_a_wrong_argument_is_told_in_words_for_a_person(arguments: tuple[str, ...], said: str) -> None:
