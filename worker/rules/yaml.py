@@ -267,8 +267,9 @@ class _ValueReader:
     def _of_kind(self, node: yaml.Node, start: int) -> Value:
         if isinstance(node, yaml.ScalarNode):
             end = node.end_mark.index
-            if _HALF.search(node.value):
-                self._complain(start, "\\ud800 to \\udfff are halves of a character", "write the character itself")
+            if _NO_CHARACTER.search(node.value):  # no file has it in its name, and no database in a text
+                hint = "write the character itself, or leave it out"
+                self._complain(start, "\\0, and \\ud800 to \\udfff, are no characters of a text", hint)
             return Scalar(document=self._document, text=node.value, plain=not node.style, start=start, end=end)
         if isinstance(node, yaml.SequenceNode):
             items = tuple(self.value(one) for one in node.value)
@@ -311,7 +312,7 @@ class _ValueReader:
         self.problems.append(self._document.problem(index, message, hint=hint, code="yaml"))
 
 
-_HALF = re.compile("[\ud800-\udfff]")
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _CLOSING: Mapping[str, str] = {"[": "]", "{": "}"}
 _QUOTE = "put the whole value in double quotes, or write it on the next line after `|`"
 
