@@ -61,7 +61,7 @@ TEST_KEYS: Final[Mapping[str, str]] = {
     "steps.approve": "rules whose waiting writes somebody lets go right before this look",
     "steps.reject": "rules whose waiting writes somebody drops right before this look",
     "steps.expect": "exactly what fired since the step before: `rule`, `action`, and `event` or `params` where they "
-    "matter; without `params` it stands for all the writes of an action with `each`",
+    "matter; without `params` it stands for all the writes of an action with `each`, or of an `undo`",
     "steps.held": "rules that are held back now: `rule`, `reason`, and `event` where it matters",
     "steps.states": "writes and the state they are in now: `action`, `state`, and `rule` or `event` where they matter",
     "steps.sent": "how many attempts have been sent so far",

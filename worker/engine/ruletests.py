@@ -53,7 +53,7 @@ _Both = tuple[Sequence[object], Sequence[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """One action of one firing. ``each``: it is one of several, one for each item."""
+    """One action of one firing. ``each``: it is one of several, one for each item or for each write that is undone."""
 
     rule: RuleId
     action: str
@@ -378,7 +378,7 @@ class _Run(Play):
             place = (record.event, rule.id, position)
             for key, one, _ in planned if step.action == UNDO else ():
                 if (key.event, key.rule, key.position) == place:
-                    yield Fired(rule=rule.id, action=one.action, event=key.event, at=at, params=one.params)
+                    yield Fired(rule=rule.id, action=one.action, event=key.event, at=at, params=one.params, each=True)
             if step.action == UNDO:
                 continue
             of_step = [one for one in written if one[0].event == record.event and one[1].action == step.action]
@@ -408,8 +408,8 @@ class _Run(Play):
 
     def _unmet(self, step: StepOfTest) -> Iterator[tuple[str, _Both, _Both]]:
         """Each claim that does not hold: what it expects and what happened, each with what of it has no match. A firing
-        that is expected without ``params`` stands for all the writes of an action with ``each``; with an empty list
-        nothing is held now, and there are no writes at all."""
+        that is expected without ``params`` stands for all the writes of an action with ``each``, or of an ``undo``;
+        with an empty list nothing is held now, and there are no writes at all."""
         if step.expect is not None:
             missing, surplus = _paired(step.expect, self._since, lambda claim, one: one.meets(claim))
             whole = [claim for claim in step.expect if not claim.params]

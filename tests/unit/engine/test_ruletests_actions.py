@@ -121,6 +121,25 @@ steps:
     assert any("+ happened r: edit_cluster" in word and "tc: c" in word for word in words)
 
 
+RAISED = """
+given:
+  event: {id: e1, capacity: 9}
+  setup: {state: PUBLISHED}
+  campaigns: [{tc: a, tc_run_id: 1, budget: 10}, {tc: b, tc_run_id: 1, budget: 20}]
+steps:
+  - {at: 0s, expect: [{rule: r, action: edit_cluster}]}
+  - {at: 1m, set: {event: {capacity: 3}}, expect: [CLAIM]}
+"""
+
+
+def test_a_claim_without_values_stands_for_all_that_an_undo_puts_back() -> None:
+    raising = rule("[{edit_cluster: {each: campaigns, budget: 50}}]", when="setup.state == 'PUBLISHED'")
+    bench = a_bench(raising, '{id: back, after: r, when: "event.capacity < 5.0", do: [{undo: after}]}')
+    passes(bench, RAISED.replace("CLAIM", "{rule: back, action: edit_cluster}"))
+    said = failing(bench, RAISED.replace("CLAIM", "{rule: back, action: edit_cluster, params: {tc: a, budget: 10}}"))
+    assert any("budget: 20" in line for line in said), said
+
+
 def test_a_change_that_adds_nothing_fires_no_write() -> None:
     passes(
         a_bench(EDIT),
