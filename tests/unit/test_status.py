@@ -115,3 +115,13 @@ def test_of_a_daemon_that_says_nothing_of_its_config_nothing_is_made_up(tmp_path
     config = settle_in(tmp_path)
     with SenderLock.acquire(place_of("sqlite:///worker.db", tmp_path), now=utc_now()):
         assert told(config) == ("", {"mode": None, "service": None, "changed": None})
+
+
+def test_a_short_quota_of_requests_is_not_called_a_budget_which_is_money(tmp_path: Path) -> None:
+    config, now = settle_in(tmp_path), utc_now()
+    said: Json = {"last_ok_at": now.isoformat(), "seen_after_s": {"list": 1.5, "facts": 4.0}, "short": True}
+    with open_ledger(tmp_path, now) as ledger:
+        ledger.save_status(DaemonStatus(pid=1, since=now, seen_at=now, body={"partners": {"partner-id-a": said}}))
+    shown = call("status", config=config).out
+    assert "1.5 s, 4 s for facts of single events; the request quota is short" in " ".join(shown.split())
+    assert "budget" not in shown

@@ -26,7 +26,7 @@ NO_RULES: Mapping[str, Json] = {**dict.fromkeys(("hash", "files_hash", "loaded_a
 GONE = "gone"
 """The state of a replica that was not heard of for longer than a lease."""
 MS = timedelta(milliseconds=1)
-PARTNER_COLUMNS = ("partner", "last complete poll", "changes seen after", "requests a minute", "budget", "last error")
+PARTNER_COLUMNS = ("partner", "last complete poll", "changes seen after", "requests a minute", "quota", "last error")
 HALT_COLUMNS = ("partner", "rule", "until", "because", "by")
 
 
@@ -246,7 +246,7 @@ def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
     seen_after = None
     if after:  # how soon a change is seen, on average, at the pace of now
         facts = f", {after['facts']:.0f} s for facts of single events" if after.get("facts") else ""
-        seen_after = f"{after['list']:.1f} s{facts}{'; the budget is short' if said.get('short') else ''}"
+        seen_after = f"{after['list']:.1f} s{facts}{'; the request quota is short' if said.get('short') else ''}"
     return [
         _ago(last, now, "") if last else _none_yet(said),
         seen_after,

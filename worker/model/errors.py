@@ -64,7 +64,7 @@ CODES: Mapping[Code, str] = {
     "conflict": "two rules that can want opposite things of one target",
     "ping_pong": "two rules that watch what the other writes, and may start each other without end",
     "cost": "a fact that costs a request for every event, with nothing to narrow it",
-    "budget": "the rules need more requests than the budget gives in good time",
+    "budget": "the rules need more requests than the request quota gives in good time",
     "parameter": "a parameter that no fact of the rule takes",
     "untested": "a rule that no rule test reaches",
     "ending": "a file that is not read for its name's ending",
