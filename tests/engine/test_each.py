@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.rehearsing import rehearsed
 from tests.worlds import QUICK, Town, happening, in_town, world
 from worker.engine.operators import approved
 from worker.model.rules import Surge
@@ -68,6 +69,17 @@ async def test_an_item_of_which_nothing_can_be_told_holds_the_firing(here: Town)
     await here.run(60)
     assert here.writes() == []
     assert "each.where" in here.log("held")[-1]["why"]
+
+
+@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.share > 0.5}"))
+async def test_a_plan_says_nothing_of_what_is_there_before_for_items_that_cannot_be_told(here: Town) -> None:
+    """It said that the campaign does not exist."""
+    await here.kill()
+    found = await rehearsed(here)
+    here.start()
+    row = next(one for one in found.rows if one.write.intent.action == "edit_cluster")
+    assert (row.becomes, row.reason) == ("held", "fact_unknown")
+    assert (row.before_known, row.before) == (False, None)
 
 
 @in_town(world(published("e1", BUDGETS)), rule().replace("cooldown: 1d", "cooldown: 1d\n    mode: approve"))
