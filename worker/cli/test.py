@@ -207,7 +207,7 @@ def _rules_for(path: Path, config: Config) -> Path:
 
 
 def _add_unseen(unseen: Mapping[str, list[str]], rules: RuleSet, done: Sequence[Ran]) -> None:
-    """The enabled rules that no test saw fire, or saw hold back."""
+    """The enabled rules that no test saw fire, or saw leave an event alone."""
     fired: set[RuleId] = set().union(*(one.fired for one in done))
     held_back: set[RuleId] = set().union(*(one.held_back for one in done))
     for rule in rules.rules:
@@ -224,7 +224,7 @@ def _print(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> None:
         for failure in one.failures:
             for line in failure.lines:
                 print(printable(f"    {line}"))
-    for words, names in (("fire", unseen["fire"]), ("hold back", unseen["hold_back"])):
+    for words, names in (("fire", unseen["fire"]), ("leave an event alone", unseen["hold_back"])):
         if names:
             print(f"no test saw these rules {words}: {', '.join(names)}")
 
