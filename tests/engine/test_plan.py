@@ -276,6 +276,13 @@ def test_where_one_event_is_read_it_is_said_what_is_not_known_for_it(tmp_path: P
     assert "only e1 is read: what counts for all events together is not known" in called.err
 
 
+def test_of_an_event_that_the_service_does_not_have_it_is_said_what_the_ledger_knows(tmp_path: Path) -> None:
+    """It said that there was no event yet, while the service had some."""
+    called = call("plan", "--event", "zz", config=settle_in(tmp_path, rules=PAUSE))
+    assert called.code == 1
+    assert "nothing is known of event 'zz'; there is no event in the ledger yet" in called.err
+
+
 @in_town(world(happening("e1")))
 async def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_either(
     here: Town, tmp_path: Path

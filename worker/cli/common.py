@@ -332,7 +332,7 @@ def strangers(ledger: "LedgerReader", config: Config, asked: Mapping[str, object
         name = asked.get(field)
         known = known_names(field, ledger, config) if name is not None else ()
         if isinstance(name, str) and name not in known:
-            some = f"is no {field} yet"
+            some = f"is no {field} in the ledger yet"
             if known:
                 some = f"{'is' if len(known) == 1 else 'are'} {counted(len(known), field)}, such as "
                 some += ", ".join(known[:SHOWN_MAX])

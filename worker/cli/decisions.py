@@ -312,7 +312,7 @@ def undo(
     by_number, by_rule = ids and not rule and since is None, not ids and rule and since is not None
     if not by_number and not by_rule:
         why = "name writes by number, or all that a rule sent with --rule and --since, and not both"
-        raise UsageError(why, hint=LOOK)
+        raise UsageError(why, hint=f"{LOOK}; of a rule say since when: --rule {rule or 'ID'} --since 30m")
     with operators_ledger(config) as ledger:
         if rule and sent_since is not None:
             writes = _sent_by(ledger, config, rule, sent_since)

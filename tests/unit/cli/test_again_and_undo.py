@@ -93,7 +93,7 @@ def everything(config: Path) -> tuple[object, ...]:
         (("again", "--rule", "boost-now", "--event", "e5", *WHY), 1, "rule 'boost-now' has nothing for event 'e5'"),
         (("undo", *WHY), 2, "name writes by number, or all that a rule sent with --rule and --since"),
         (("undo", "1", "--since", "1h", *WHY), 2, "name writes by number"),
-        (("undo", "--rule", "pause-cancelled", *WHY), 2, "name writes by number"),
+        (("undo", "--rule", "pause-cancelled", *WHY), 2, "say since when: --rule pause-cancelled --since 30m"),
         (("undo", "1", "99", *WHY), 1, "there is no write 99; nothing was changed"),
         (("undo", "1", "5", *WHY), 1, "write 5 is rejected and had no effect; nothing was changed"),
         (("undo", "1", "7", *WHY), 1, "write 7 is waiting: there is nothing to put back yet; nothing was changed"),
