@@ -7,6 +7,7 @@ own (API section 3.2): it has its own life, its own outcome, and cannot be read 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import takewhile
 from typing import Final, assert_never, cast
 from urllib.parse import unquote
@@ -417,7 +418,7 @@ def wanted(intent: Intent, item: str, before: Json, currency: str = "") -> Wante
 def _changes(intent: Intent, before: Json) -> tuple[tuple[str, str, str], ...]:
     """Field by field what is there, empty where that is not known, and what shall be; of a boost all of the draft."""
     row = ACTIONS[intent.action]
-    named = {name: value for name, value in intent.params.items() if name not in {*UNSAID, "value", "text"}}
+    named = {name: value for name, value in _said(intent).items() if name not in ("value", "text")}
     sets = {**intent.wanted, **named}
     sets.pop("exists", None)
     if not isinstance(before, Mapping):
@@ -441,9 +442,18 @@ def in_all(together: Iterable[Wanted]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def _said(intent: Intent) -> dict[str, Json]:
+    """The parameters that say what is sent, and how long something takes in words."""
+    said = {name: value for name, value in intent.params.items() if name not in UNSAID}
+    for name, param in ACTIONS[intent.action].params.items():
+        if param.type == "duration" and (seconds := number_of(said.get(name))) is not None:
+            said[name] = str(timedelta(seconds=seconds))
+    return said
+
+
 def _sets(intent: Intent) -> str:
     """The value that is set, or the parameters by name."""
-    params = {name: value for name, value in intent.params.items() if name not in UNSAID}
+    params = _said(intent)
     if set(params) in ({"value"}, {"text"}):
         return _spelled(*params.values())
     return _named(params) if params else ", ".join(map(_spelled, intent.wanted.values()))

@@ -56,6 +56,8 @@ JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
         ("create_campaign", JAZZ, {"exists": False}, f"tc jazz, tc_run_id 1; {NO_BUDGET}"),
         ("series_add", {"value": ["e2", "e3"]}, ["e2"], "e2, e3"),
         ("reset_setup", {}, None, NO_BUDGET),
+        ("wait", {"value": 172800.0}, None, "2 days, 0:00:00"),
+        ("notify", {"text": "look", "remind": 5400}, None, "text look, remind 1:30:00"),
         (
             "write",
             {"host": "cr", "method": "PUT", "path": "/events/{eid}", "query": {"a": 1}, "spends": False},
