@@ -179,12 +179,6 @@ def _root(
 
 LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
-WORDS: Mapping[str, str] = {
-    "Value error, ": "",
-    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
-    "Input should be": "it must be",
-}
-"""What a library says of a wrong argument, and what is said."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -214,8 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         show = getattr(error, "show", None)
         if show is None:
             raise
-        for library, ours in WORDS.items() if isinstance(error, typer.BadParameter) else ():
-            error.message = error.message.replace(library, ours)
+        if isinstance(error, typer.BadParameter):  # in a library's words
+            said = error.message.removeprefix("Value error, ").replace("Input should be", "it must be")
+            error.message = said.partition(", unable to parse")[0]
         show()
         code = getattr(error, "exit_code", USAGE)
     finally:

@@ -26,7 +26,7 @@ from worker.engine.ruletests import Ran, run_test
 from worker.ledger.sql import ScratchLedger
 from worker.model.errors import InputErrors, Problem, UsageError, WorkerError, printable
 from worker.model.exchange import Answered, Outcome, WriteRequest
-from worker.model.facts import EventId, Json, PartnerId, RuleId
+from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
 from worker.rules.load import TESTS, load_rules, read_files, tests_below
@@ -37,6 +37,8 @@ from worker.system import SystemClock
 app = typer.Typer()
 
 
+FIRE, ALONE = "fire", "leave an event alone"
+"""What no test may have seen a rule do."""
 LARGE = 100_000
 """Files of tests that are longer together than this are read and run by several processes side by side."""
 
@@ -59,7 +61,7 @@ def rule_tests(
     Example: campaign-worker test rules/tests/pause-cancelled.yaml
     """
     config = config_for(context, paths)
-    unseen: dict[str, list[str]] = {"fire": [], "hold_back": []}
+    unseen: dict[str, list[str]] = {FIRE: [], ALONE: []}
     done: list[Ran] = []
     groups, problems = _groups(config, paths)
     for rules, texts in [] if problems else groups:
@@ -208,13 +210,10 @@ def _rules_for(path: Path, config: Config) -> Path:
 
 def _add_unseen(unseen: Mapping[str, list[str]], rules: RuleSet, done: Sequence[Ran]) -> None:
     """The enabled rules that no test saw fire, or saw leave an event alone."""
-    fired: set[RuleId] = set().union(*(one.fired for one in done))
-    held_back: set[RuleId] = set().union(*(one.held_back for one in done))
-    for rule in rules.rules:
-        if rule.enabled and rule.id not in fired:
-            unseen["fire"].append(rule.id)
-        if rule.enabled and rule.id not in held_back:
-            unseen["hold_back"].append(rule.id)
+    fired = {rule for one in done for rule in one.fired}
+    held_back = {rule for one in done for rule in one.held_back}
+    for words, seen in ((FIRE, fired), (ALONE, held_back)):
+        unseen[words] += [rule.id for rule in rules.rules if rule.enabled and rule.id not in seen]
 
 
 def _print(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> None:
@@ -224,7 +223,7 @@ def _print(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> None:
         for failure in one.failures:
             for line in failure.lines:
                 print(printable(f"    {line}"))
-    for words, names in (("fire", unseen["fire"]), ("leave an event alone", unseen["hold_back"])):
+    for words, names in unseen.items():
         if names:
             print(f"no test saw these rules {words}: {', '.join(names)}")
 
@@ -235,8 +234,8 @@ def _as_json(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> dict[s
         "passed": len(done) - failed,
         "failed": failed,
         "tests": [_test_json(one) for one in done],
-        "never_fired": list(unseen["fire"]),
-        "never_held_back": list(unseen["hold_back"]),
+        "never_fired": list(unseen[FIRE]),
+        "never_held_back": list(unseen[ALONE]),
     }
 
 

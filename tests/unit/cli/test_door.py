@@ -29,8 +29,8 @@ def ended(*arguments: str) -> int | str | None:
     ("arguments", "said"),
     [
         (("log", "--format", "xml"), "'--format': 'xml' is not one of 'table', 'json', 'jsonl', 'csv'."),
-        (("approve", "abc"), "'ids': it must be a whole number\n"),
-        (("log", "--write", "1.5"), "'--write': it must be a whole number\n"),
+        (("approve", "abc"), "'ids': it must be a valid integer\n"),
+        (("log", "--write", "1.5"), "'--write': it must be a valid integer\n"),
         (("sandbox", "--port", "99999"), "'--port': it must be less than or equal to 65535"),
     ],
 )
