@@ -119,6 +119,7 @@ def test_each_write_stands_beside_the_one_that_was_made(home: Path) -> None:
     table = backtest(home, RULES.replace("for: 30s", "for: 45s")).out
     assert "later" in table
     assert "write 2" in table
+    assert '"HIDDEN"' not in table, "what it does is said as plan says it"
     assert "e1" not in table, "an event of which nothing would be otherwise is not shown"
 
 
@@ -138,6 +139,13 @@ def test_since_shows_less_and_what_went_before_is_counted(home: Path) -> None:
     assert whole["partners"][PARTNER]["shown_from"] > "2026-03-01T11", (
         "nothing is claimed of what lies before the record"
     )
+
+
+def test_of_a_time_in_which_nothing_was_observed_nothing_is_said_to_be_the_same(home: Path) -> None:
+    """It told of a time that ends before it begins, and that the same writes would be made."""
+    called = backtest(home, RULES, "--since", "2026-03-02T12:00:00Z")
+    assert (called.code, called.out) == (1, "")
+    assert "error: no observations are recorded since 2026-03-02 12:00:00 UTC" in called.err
 
 
 SLOW_DOWN = """

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 import typer
 
 from worker.cli.common import config_of, moment, reader_of
-from worker.cli.explain import in_force, shown
+from worker.cli.explain import in_force
 from worker.cli.output import Format, going_on, print_json, print_table, say
 from worker.cli.plan import after_of
 from worker.cli.test import bench_of
@@ -31,6 +31,7 @@ from worker.rules.load import load_rules
 from worker.rules.spelling import counted
 from worker.system import utc_now
 from worker.web.views import writes_json
+from worker.writes.intents import wanted
 
 app = typer.Typer()
 
@@ -74,7 +75,8 @@ def backtest(
         tested = [_tested(ledger, config, bench, partner, start) for partner in _partners(ledger, config)]
     if all(one.begins is None for one in tested):
         hint = "`run` records them; see observations.keep in the config"
-        raise NotFound("no observations are recorded yet", hint=hint)
+        when = "yet" if start is None else f"since {start:%Y-%m-%d %H:%M:%S} UTC"
+        raise NotFound(f"no observations are recorded {when}", hint=hint)
     for one in tested:
         _say(one)
     if output == "json":
@@ -102,6 +104,8 @@ def _tested(ledger: LedgerReader, config: Config, bench: Bench, partner: Partner
         return Tested(partner=partner, until=utc_now())
     known = [last_poll(ledger, partner), begins, *(one.planned_at for one in made)]
     until = max(at for at in known if at is not None)
+    if shown_from > until:
+        return Tested(partner=partner, until=until)
     tolerance = max(2 * config.poll.interval, timedelta(seconds=10))
     recording = Recording(
         partner=partner,
@@ -195,7 +199,7 @@ def _for_operator(partner: PartnerId, found: Difference) -> dict[str, Json]:
         "partner": partner,
         "event": key.event,
         "action": intent.action + (f" ({key.item})" if key.item else ""),
-        "after": shown(after_of(intent)),
+        "after": wanted(intent, key.item, None).does,
         "made": "" if found.made is None else f"{_place(found.made)}, write {found.made.id}",
         "would": "" if found.would is None else _place(found.would),
         "why": (found.would or found.write).why,
