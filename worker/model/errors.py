@@ -57,7 +57,7 @@ CODES: Mapping[Code, str] = {
     "constant": "a condition that is always or never true",
     "drift": "a condition that asks how large a change is, and compares with the poll before only",
     "zone": "an hour or a day of the week without its time zone",
-    "hours": "hours of a rule that may be taken for those in which something runs",
+    "hours": "hours of a rule that may be taken for those in which something runs, or into which no time of it falls",
     "days": "a time of `at` on a day of the month or of the week, where both may be meant",
     "own_write": "a condition that looks at what its own rule writes",
     "zero": "a division by what may be 0",

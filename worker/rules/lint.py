@@ -7,6 +7,7 @@ cost together, is found by `worker.engine.checking`. Reading the names in the ru
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from math import inf, nextafter
 from pathlib import Path
 from typing import TypeAlias
@@ -30,6 +31,9 @@ _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
 _SHARES = frozenset({"event.predicted_sales_share"})
 _RUNS = frozenset({("run", None), ("optimisation", "ON"), ("ad_optimisation", "ON")})
 PERCENT = 100
+OPENINGS = 400
+"""So many times of the hours, more than a year of days, are looked at."""
+_WAITED_FOR = timedelta(minutes=5)
 UNTESTED_SHOWN = 10
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
 
@@ -43,6 +47,7 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
             _percents,
             _sizes,
             _by_day_only,
+            _never_within,
             _zones,
             _either_day,
             _own_writes,
@@ -119,6 +124,21 @@ def _by_day_only(written: Written, _registry: Registry) -> Iterator[Problem]:
                 "now.getHours('Europe/Berlin') >= 9, and let another rule pause it where that is false"
             )
             yield _warning(written, message, code="hours", key="between", hint=hint)
+
+
+def _never_within(written: Written, _registry: Registry) -> Iterator[Problem]:
+    """Times of `at` of which none falls into the hours, nor so shortly before them that it is waited for."""
+    at, between = written.rule.at, written.rule.between
+    if at is None or between is None:
+        return
+    time = at.next(datetime(2026, 1, 1, tzinfo=UTC))
+    for _ in range(OPENINGS):
+        opens = between.opens(time) if time is not None else None
+        if time is None or opens is None or opens - time <= _WAITED_FOR:
+            return
+        time = at.next(opens - timedelta(minutes=1))
+    message = f"rule '{written.rule.id}': no time of at falls into the hours of between, so each of them is missed"
+    yield _warning(written, message, code="hours", key="between", hint="move one of the two, or leave `between` out")
 
 
 def _zones(written: Written, _registry: Registry) -> Iterator[Problem]:

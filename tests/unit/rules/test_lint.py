@@ -111,6 +111,26 @@ def test_a_condition_without_a_fact_is_told() -> None:
     assert warnings(when("size([1, 2]) > 1")) == ["rule 'a': this condition names no fact"]
 
 
+@pytest.mark.parametrize(
+    ("at", "between", "missed"),
+    [
+        ("0 8 * * *", 'hours: "09:00-18:00"', True),
+        ("0 8 * * *", 'hours: "08:00-18:00"', False),
+        ("55 8 * * *", 'hours: "09:00-18:00"', False),
+        ("54 8 * * *", 'hours: "09:00-18:00"', True),
+        ("*/30 0-8 * * *", 'hours: "22:00-06:00"', False),
+        ("0 8 1 1 *", 'hours: "09:00-18:00"', True),
+        ("0 12 * * *", 'hours: "09:00-18:00", days: sun', False),
+        ("0 12 * * mon", 'hours: "09:00-18:00", days: sun', True),
+    ],
+)
+def test_times_that_never_fall_into_the_hours_are_told(at: str, between: str, missed: bool) -> None:
+    """Such a rule never acted, and nothing said so. What is held for five minutes at the most acts later."""
+    condition = "event.capacity > 5.0"
+    found = warnings(f"{{id: a, do: [pause], when: {condition}, at: '{at}', between: {{{between}, timezone: UTC}}}}")
+    assert any("each of them is missed" in one for one in found) == missed, found
+
+
 def test_looking_at_what_the_rule_itself_writes_is_told() -> None:
     own = "rule 'a' looks at event.client_campaign_status, which its own 'pause' writes"
     assert own in warnings(when("event.client_campaign_status == 'RUNNING'"))
