@@ -225,7 +225,7 @@ async def test_in_process_nobody_answers_elsewhere() -> None:
 
 async def test_a_port_that_is_taken_is_named() -> None:
     async with serving(Twin(demo_world()), clock=time.monotonic, sleep=anyio.sleep) as address:
-        with pytest.raises(SandboxError, match=rf"port {address.port} cannot be used \(Address already in use\)"):
+        with pytest.raises(SandboxError, match=f"port {address.port} cannot be used"):
             async with serving(Twin(demo_world()), clock=time.monotonic, sleep=anyio.sleep, port=address.port):
                 pass
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import socket
 import struct
@@ -323,8 +322,7 @@ def _listening(port: int) -> socket.socket:
         # It listens from here on, so that connections wait in line and nobody has to wait until the server is up.
         return socket.create_server((HOST, port))
     except OSError as wrong:
-        why = os.strerror(wrong.errno or 0)
-        raise SandboxError(f"port {port} cannot be used ({why}): name another one, or 0") from None
+        raise SandboxError(f"port {port} cannot be used ({wrong.strerror}): name another one, or 0") from None
 
 
 async def serve(service: Twin, *, clock: Clock, sleep: Sleep, port: int = DEFAULT_PORT) -> None:
