@@ -17,6 +17,7 @@ from pydantic import AfterValidator, with_config
 
 from worker.sandbox.settings import KNOWN_KEYS_ONLY, Cut, Delivery, Host, Json, TwinAnswer, TwinRequest, nearest
 
+METHODS = ("WRITE", "GET", "POST", "PUT", "PATCH", "DELETE")
 Kind = Literal[
     "answer_before",
     "answer_after",
@@ -66,6 +67,12 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _known_method(text: str) -> str:
+    if text not in METHODS:
+        raise ValueError(f"is one of {', '.join(METHODS)}, not {text!r}; a path has a / in it, or begins with ^")
+    return text
+
+
 def _known_params(params: Mapping[str, Json]) -> Mapping[str, Json]:
     for name in params:
         if name not in PARAMS:
@@ -79,7 +86,7 @@ class Match:
     """Which requests. `method` may be WRITE for anything but a read; `path` is a regular expression searched for in
     the raw path; what is None does not matter."""
 
-    method: str | None = None
+    method: Annotated[str, AfterValidator(_known_method)] | None = None
     path: Annotated[str, AfterValidator(_pattern)] | None = None
     partner: str | None = None
     host: Host | None = None
