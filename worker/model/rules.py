@@ -51,24 +51,25 @@ class Scope:
         return replace(self, observation=replace(self.observation, facts=facts), extra={})
 
 
-class Condition(Protocol):
-    """A compiled ``when``. ``names`` are the facts that it mentions."""
+class Formula(Protocol):
+    """CEL, compiled. ``names`` are the facts that it mentions."""
 
     @property
     def source(self) -> str: ...
     @property
     def names(self) -> frozenset[str]: ...
+
+
+class Condition(Formula, Protocol):
+    """A compiled ``when``."""
+
     def judge(self, scope: Scope) -> Judgement: ...
 
 
 @runtime_checkable
-class Computed(Protocol):
+class Computed(Formula, Protocol):
     """A value in ``do`` that begins with ``=``: computed when the rule fires. Raises `ValueError` with the reason."""
 
-    @property
-    def source(self) -> str: ...
-    @property
-    def names(self) -> frozenset[str]: ...
     def value(self, scope: Scope) -> Json: ...
 
 

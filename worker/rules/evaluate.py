@@ -149,12 +149,12 @@ def _field(record: Value, name: str) -> Value:
         raise CannotEvaluate(f"there is no field '{name}'") from None
 
 
-def place_of_field(node: Node, bound: Bound = NOTHING_BOUND) -> tuple[str, str] | None:
+def place_of_field(node: Node) -> tuple[str, str] | None:
     """The fact and the field, where a part is one of the other, as it is."""
-    path = path_of(node, frozenset(bound))
+    path = path_of(node)
     if path is None or len(path.fields) != 1 or path.name == "now":
         return None
-    json = _json(node, bound)
+    json = _json(node, NOTHING_BOUND)
     return None if json is None or json[1].kind == "timestamp" else (path.name, path.fields[0])
 
 
@@ -280,15 +280,13 @@ def _compare(node: Node, bound: Bound) -> Closure:
     left, right = (compiled(child, bound) for child in node.children)
     name = node.text
     if name == "in":
-        return _member(node, bound)
+        return _member(node.children[1], left, right)
     if name in ("==", "!="):
         return lambda run: run.equal(left(run), right(run)) is (name == "==")
     return lambda run: compare(name, left(run), right(run))
 
 
-def _member(node: Node, bound: Bound) -> Closure:
-    item, container = (compiled(child, bound) for child in node.children)
-    listed = node.children[1]
+def _member(listed: Node, item: Closure, container: Closure) -> Closure:
     if listed.kind != "list" or any(one.literal != "string" for one in listed.children):
         return lambda run: member(run, item(run), container(run))
     texts = frozenset(one.value for one in listed.children)
