@@ -44,7 +44,7 @@ def test_a_number_of_events_that_no_partner_has_is_wrong_usage(tmp_path: Path, e
     done = call("check", "--events", events, config=settle_in(tmp_path))
 
     assert (done.code, done.out) == (2, "")
-    assert f"Invalid value for '--events': Input should be {bound}\n" in done.err
+    assert f"Invalid value for '--events': it must be {bound}\n" in done.err
     assert call("check", "--events", "100000000", config=tmp_path / "config.yaml").code == 0
 
 
