@@ -86,7 +86,7 @@ def test_what_no_test_saw_is_told_at_the_end(home: Path) -> None:
     assert done.out.splitlines() == [
         "ok      a cancelled event is paused <once>",
         "no test saw these rules fire: run-again",
-        "no test saw these rules leave an event alone: run-again",
+        "no test saw these rules hold back: run-again",
     ]
     assert "1 test, 0 failed" in done.err
 

@@ -37,7 +37,7 @@ from worker.system import SystemClock
 app = typer.Typer()
 
 
-FIRE, ALONE = "fire", "leave an event alone"
+FIRE, HOLD_BACK = "fire", "hold back"
 """What no test may have seen a rule do."""
 LARGE = 100_000
 """Files of tests that are longer together than this are read and run by several processes side by side."""
@@ -61,7 +61,7 @@ def rule_tests(
     Example: campaign-worker test rules/tests/pause-cancelled.yaml
     """
     config = config_for(context, paths)
-    unseen: dict[str, list[str]] = {FIRE: [], ALONE: []}
+    unseen: dict[str, list[str]] = {FIRE: [], HOLD_BACK: []}
     done: list[Ran] = []
     groups, problems = _groups(config, paths)
     for rules, texts in [] if problems else groups:
@@ -209,10 +209,10 @@ def _rules_for(path: Path, config: Config) -> Path:
 
 
 def _add_unseen(unseen: Mapping[str, list[str]], rules: RuleSet, done: Sequence[Ran]) -> None:
-    """The enabled rules that no test saw fire, or saw leave an event alone."""
+    """The enabled rules that no test saw fire, or saw hold back."""
     fired = {rule for one in done for rule in one.fired}
     held_back = {rule for one in done for rule in one.held_back}
-    for words, seen in ((FIRE, fired), (ALONE, held_back)):
+    for words, seen in ((FIRE, fired), (HOLD_BACK, held_back)):
         unseen[words] += [rule.id for rule in rules.rules if rule.enabled and rule.id not in seen]
 
 
@@ -235,7 +235,7 @@ def _as_json(done: Sequence[Ran], unseen: Mapping[str, Sequence[str]]) -> dict[s
         "failed": failed,
         "tests": [_test_json(one) for one in done],
         "never_fired": list(unseen[FIRE]),
-        "never_held_back": list(unseen[ALONE]),
+        "never_held_back": list(unseen[HOLD_BACK]),
     }
 
 

@@ -308,6 +308,7 @@ class _Run(Play):
         failures = list(self._failures(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
+        self._held_back.update(claim.rule for claim in step.held or ())
         self._since.clear()
         self._seq = self._ledger.last_seq() if self._claims_holds else 0
         return failures

@@ -254,13 +254,14 @@ steps:
 """,
     )
     make = "{id: r, when: \"event.status == 'x'\", do: [{create_draft: {goal: ROAS, total_budget: 60}}]}"
-    passes(
+    done = passes(
         a_bench(make, limits=spending(per_day=100.0)),
         """
 given: {event: [{id: a, status: x}, {id: b, status: x}]}
 steps: [{at: 0s, sent: 1, held: [{rule: r, reason: spend}]}]
 """,
     )
+    assert done.held_back == {"r"}, "the test saw it hold back"
 
 
 def test_a_pause_overtakes_a_run_and_is_settled_after_it() -> None:
