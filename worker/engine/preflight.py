@@ -413,5 +413,5 @@ class Preflight(Stage):
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})
         if not derives(rules):
             return seen
-        then = state.stored.past_asked(rules, now, self._settings.deciding.gap)
+        then = state.past_asked(rules, now, self._settings.deciding.gap)
         return derived({event: seen}, self._ledger, then)[event]
