@@ -17,7 +17,7 @@ from worker.engine.episodes import momentary
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import reopened_after, wait_before
 from worker.engine.ports import Parts, Stage
-from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, met_429, sending
+from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, met_429, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.views import policy_for, unconfirmed_for
@@ -32,6 +32,7 @@ from worker.guards import (
     added_by,
     as_no,
     credentials,
+    earlier_in_do,
     first_no,
     held_in_transaction,
     out_of_date,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
 from worker.engine.views import ASKED, Candidate, DecidingSettings, PollView, RuleView, approval, mode_of, reset_before
-from worker.guards import No, waits_from
+from worker.guards import No, earlier_in_do, waits_from
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
@@ -359,8 +359,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
     the wait was over long ago, and nobody could look. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
-    earlier = (one for one in view.episode_writes(wait.key.episode) if one.intent.order < wait.intent.order)
-    _, over_at = waits_from(wait, earlier)
+    _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     scope = replace(view.scope, extra={**view.scope.extra, **context})
     context = {**context, AFTER_WAIT: True}
@@ -493,8 +492,8 @@ class Planner:
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:
         for write in self._writes.values():
-            unsent = write.state == "planned" and not (write.sent or write.approved or write.message)
-            if unsent and write.key.rule in surging:
+            unsent = write.state == "planned" and not (write.sent or write.approved)
+            if unsent and write.intent.target and write.key.rule in surging:
                 self._change(move(write, "waiting", at=self._poll.now, reason="surge", why=surging[write.key.rule]))
 
     def _change(self, change: Move) -> None:

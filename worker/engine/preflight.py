@@ -22,7 +22,7 @@ from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.engine.views import held_by_hours, mode_of, off_fact
-from worker.guards import No, Situation, out_of_date
+from worker.guards import No, Situation, earlier_in_do, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, RuleId, Unknown
@@ -146,11 +146,6 @@ class WhoAsks(Stage):
 # What an attempt begins with, and whether what it stands for still holds. Pure.
 
 Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
-
-
-def earlier_in_do(write: Write, episode: Iterable[Write]) -> tuple[Write, ...]:
-    """Of an episode's writes, those of the actions before this one."""
-    return tuple(one for one in episode if one.intent.order < write.intent.order)
 
 
 def sending(write: Write, fact: Fact | None, now: datetime, why: str) -> Move:
