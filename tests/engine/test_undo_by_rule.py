@@ -217,4 +217,15 @@ async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_cha
     assert len(by(here, "put-back")) == 2
 
 
-RULES = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]")
+@in_town(
+    world(happening("e1")),
+    REST.replace("< -10.0", "< -10.0 && event.client_campaign_status == 'PAUSED'").replace(
+        "[{undo: after}]", "[{wait: 1m}, {undo: after}, {optimisation: 'OFF'}]"
+    ),
+)
+async def test_an_undo_after_a_wait_leaves_the_condition_of_the_steps_behind_it_as_it_was(here: Town) -> None:
+    """Of what it had put back nothing was known, and the next step was held for ever."""
+    await rested(here)
+    await worse(here)
+    await here.run(60)
+    assert by(here, "put-back")[1:] == [("run", "confirmed", "read"), ("optimisation", "confirmed", "read")]

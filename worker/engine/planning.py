@@ -331,21 +331,26 @@ def computed(candidate: Candidate) -> Candidate:
 
     ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
     """
-    rule, scope = candidate.view.rule, candidate.view.scope
-    written = written_values(rule, scope)
-    context: dict[str, Json] = {**candidate.extra, "written": written}
+    written: Json = written_values(candidate.view.rule, candidate.view.scope)
+    context = {**candidate.extra, "written": written}
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before
-    undone, records = undo_steps(rule, candidate.view.undo, context)
+    return _with_steps(candidate, context)
+
+
+def _with_steps(candidate: Candidate, context: Mapping[str, Json], after: int = -1) -> Candidate:
+    """The candidate with what its steps become: what they write counts as it was at the firing, and what an undo
+    writes, as it is now. ``after``: those after the wait at this position. Raises `NotComputable`."""
+    rule, scope, written = candidate.view.rule, candidate.view.scope, context.get("written")
+    values = dict(written) if isinstance(written, dict) else {}
+    context = {**context, "written": values}
+    undone, records = undo_steps(rule, candidate.view.undo, context, after)
     if undone:
         fields = [pair for one in undone for pair in ACTIONS[one.intent.action].written(one.intent.params)]
-        written |= values_at(scope, [*fields, (WRITE, "")])
-    return replace(candidate, steps=_in_order(*plan_steps(rule, scope, context), *undone), undone=records)
-
-
-def _in_order(*steps: Planned) -> tuple[Planned, ...]:
-    return tuple(sorted(steps, key=lambda one: one.intent.order))
+        values |= {**values_at(scope, [*fields, (WRITE, "")]), **values}
+    steps = [*plan_steps(rule, scope, context, after), *undone]
+    return replace(candidate, steps=tuple(sorted(steps, key=lambda one: one.intent.order)), undone=records)
 
 
 def wait_over(view: RuleView) -> Write | None:
@@ -361,26 +366,17 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
-    scope = replace(view.scope, extra={**view.scope.extra, **context})
-    context = {**context, AFTER_WAIT: True}
-    undone, records = undo_steps(view.rule, view.undo, context, wait.key.position)
-    return Candidate(
-        view=view,
+    candidate = Candidate(
+        view=replace(view, scope=replace(view.scope, extra={**view.scope.extra, **context})),
         episode=wait.key.episode,
         reason="wait",
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
         fired=memory,
         dropped=memory,
         forced=approval("gap" if view.now - over_at > view.settings.gap else None, view.settings),
-        steps=_in_order(*plan_steps(view.rule, scope, context, wait.key.position), *undone),
-        undone=records,
         wait=wait,
     )
-
-
-def wait_before(rule: Rule, position: int) -> int:
-    """Where the wait stands after which the step at this position is planned; -1 where there is none."""
-    return max((turn for turn, step in enumerate(rule.do[:position]) if step.action == WAIT), default=-1)
+    return _with_steps(candidate, {**context, AFTER_WAIT: True}, wait.key.position)
 
 
 def later_messages(view: RuleView, memory: RuleMemory) -> Iterator[Plan]:
