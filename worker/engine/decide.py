@@ -35,7 +35,6 @@ from worker.engine.planning import (
     precedence,
     standing_wishes,
     wait_over,
-    wishes_in_force,
 )
 from worker.engine.views import (
     Candidate,
@@ -326,7 +325,7 @@ class _Pass:
         for write in writes:
             wanting = _wanting(write, memories)
             behind = [rule for rule in rules if rule.id in wanting]
-            whys = [overruled(wishes_in_force(rule, self._settings), standing, ended) for rule in behind]
+            whys = [overruled([one for one in standing if one.rule is rule], standing, ended) for rule in behind]
             if write.state not in UNSENT or write.sent or not whys or None in whys:
                 continue
             self._end(End(write=write, reason="conflict", why=str(whys[0])))

@@ -12,7 +12,7 @@ from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
-from worker.model.writes import ENDED, UNDOES, UNSENT, Mode, Plan, Write, WriteKey
+from worker.model.writes import ENDED, UNDOES, UNSENT, Intent, Mode, Plan, Write, WriteKey
 from worker.rules.cel import WRITE
 from worker.rules.spelling import duration_text
 from worker.writes.evidence import Wish, wish_of
@@ -75,7 +75,7 @@ def _leaves(rules: RuleSet, rule_id: RuleId, write: Write, memories: Pairs) -> t
         return None if owner else ("rule_edited", f"rule {rule_id} was disabled before this was sent")
     if rule.do_hash == wanted_by(rule_id, write, memories):
         return None
-    return "rule_edited", f"rule {rule_id} was edited before this was sent; it is planned anew"
+    return "rule_edited", f"rule {rule_id} was edited before this was sent; planned anew if it holds"
 
 
 def wanted_by(rule: RuleId, write: Write, memories: Pairs) -> str:
@@ -244,10 +244,17 @@ def standing_wishes(
         if rule.id in wanted if brief else memory is not None and memory.open:
             episode = memory.episode if memory is not None else 0
             found.extend(replace(one, episode=episode) for one in wishes_in_force(rule, settings))
-        own = [one.intent for one in writes if rule.id in one.rules and one.intent.target]
-        items = (wish_of(one.action, one.params) for one in own if one.context.keys() & _OF_EVENT)
-        found.extend(wishes_in_force(rule, settings, items))
+        found.extend(wishes_of_event(rule, (one.intent for one in writes if rule.id in one.rules), settings))
     return found
+
+
+def wishes_of_event(rule: Rule, intents: Iterable[Intent], settings: DecidingSettings) -> Iterator[Standing]:
+    """Of what a rule is to write, the wishes that its text does not tell."""
+    for one in intents:
+        if one.target and one.context.keys() & _OF_EVENT:
+            undoes = frozenset(undone_by(rule) if UNDOES in one.context else ())
+            wish = wish_of(one.action, one.params)
+            yield from (replace(found, undoes=undoes) for found in wishes_in_force(rule, settings, [wish]))
 
 
 def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
@@ -256,11 +263,7 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
     for candidate in candidates:
         rule, settings = candidate.view.rule, candidate.view.settings
         found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
-        made = [step for step in candidate.steps if step.intent.target and not step.fault]
-        items = [step for step in made if step.intent.context.keys() & _OF_EVENT]
-        for step, one in zip(items, wishes_in_force(rule, settings, (step.wish for step in items)), strict=True):
-            undoes = UNDOES in step.intent.context
-            found.append(replace(one, undoes=frozenset(undone_by(rule))) if undoes else one)
+        found.extend(wishes_of_event(rule, (step.intent for step in candidate.steps if not step.fault), settings))
     return found
 
 
@@ -296,11 +299,11 @@ def overruled(
 ) -> str | None:
     """Why a firing that already has unsent writes must not be sent after all: a stronger opposite wish has come.
 
-    A tie that neither wins stops no write that was there first.
+    A tie that neither wins stops no write that was there first. What is undone ends as put back, and is not fired anew.
     """
     for other in standing:
         for one in mine:
-            if loses(one, other) and not loses(other, one) and not ended(other):
+            if one.rule.id not in other.undoes and loses(one, other) and not loses(other, one) and not ended(other):
                 return _spelled(other)
     return None
 
@@ -314,6 +317,8 @@ def loses(mine: Standing, other: Standing) -> bool:
     """Whether a wish may not be acted on while the other stands."""
     if other.rule.id == mine.rule.id or other.rule.id in mine.undoes:
         return False
+    if mine.undoes & other.undoes and other.wish == mine.wish:
+        return precedence(other.rule) < precedence(mine.rule)
     if not other.wish.opposes(mine.wish) or (other.shadow and not mine.shadow):
         return False
     if other.rule.priority != mine.rule.priority:

@@ -17,7 +17,15 @@ from typing import Literal
 
 from worker.engine.changes import fields_of, left_so, undone_by_now, with_fields
 from worker.engine.derived import EVENTS, derived
-from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
+from worker.engine.planning import (
+    Standing,
+    overruled,
+    reset_objection,
+    standing_wishes,
+    wanted_by,
+    wishes_in_force,
+    wishes_of_event,
+)
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
@@ -113,7 +121,9 @@ class WhoAsks(Stage):
             return self._enforced_against(state, write)
         if write.state != "unknown" and not write.sent:
             return None
-        mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._settings.deciding)]
+        rules, settings = self.rules(state, write), self._settings.deciding
+        text = [one for rule in rules for one in wishes_in_force(rule, settings)]
+        mine = [*text, *(one for rule in rules for one in wishes_of_event(rule, [write.intent], settings))]
         why = overruled(mine, self._standing(state, write), self._ended(write))
         if why is None:
             return None
