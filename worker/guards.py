@@ -481,7 +481,7 @@ def put_back(situation: Situation) -> No | None:
     if undo.state == "waiting":
         return No(reason="undo", why=f"write {undo.id} is to put it back, and waits for approval")
     way: Literal["drop", "skip"] = "drop" if situation.write.state == "unknown" else "skip"
-    return No(way=way, reason="undo", why=f"an operator has it put back, by write {undo.id}")
+    return No(way=way, reason="undo", why=f"write {undo.id} puts it back")
 
 
 def product_on(situation: Situation) -> No | None:

@@ -269,3 +269,14 @@ async def test_what_is_put_back_while_its_rule_waits_is_not_made_anew(here: Town
     await here.run(150)
     assert [one.after["budget"] for one in here.effects("edit_cluster")] == [70.0, 100.0], here.story()
     assert by(here, "rest")[1:] == [("wait", "confirmed", "wait"), ("edit_cluster", "skipped", "undo")]
+
+
+@in_town(world(published("e1", BUDGETS)), LATER.replace("put-back, when", "put-back, mode: approve, when"))
+async def test_an_undo_that_its_rule_has_given_up_keeps_no_later_step_back(here: Town) -> None:
+    await rested(here)
+    await worse(here)
+    assert by(here, "put-back") == [("edit_cluster", "waiting", "mode")]
+    await worse(here, 400)
+    await here.run(30)
+    assert by(here, "put-back") == [("edit_cluster", "skipped", "no_longer_holds")]
+    assert budgets(here)["jazz"] == 50.0, here.story()
