@@ -475,7 +475,7 @@ def put_back(situation: Situation) -> No | None:
     if undo.state == "waiting":
         return No(reason="undo", why=f"write {undo.id} is to put it back, and waits for approval")
     way: Literal["drop", "skip"] = "drop" if situation.write.state == "unknown" else "skip"
-    return No(way=way, reason="undo", why=f"an operator has it put back, by write {undo.id}")
+    return No(way=way, reason="undo", why=f"write {undo.id} puts it back")
 
 
 def product_on(situation: Situation) -> No | None:
@@ -536,7 +536,7 @@ def too_old(situation: Situation, no: No) -> No:
     anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold.
     """
     write = situation.write
-    unasked = write.message or no.reason in HELD_UNASKED or out_of_date(situation) is not None
+    unasked = not write.intent.target or no.reason in HELD_UNASKED or out_of_date(situation) is not None
     if no.way != "hold" or write.state != "planned" or unasked or not _held_long(situation):
         return no
     why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"
@@ -561,6 +561,11 @@ def waited(situation: Situation) -> No:
     """What ends a wait is the next poll (`worker.engine.planning`)."""
     began, until = waits_from(situation.write, situation.earlier)
     return No(reason="wait", why=f"it waits since {began:%Y-%m-%dT%H:%M:%S}Z", until=until)
+
+
+def earlier_in_do(write: Write, episode: Iterable[Write]) -> tuple[Write, ...]:
+    """Of an episode's writes, those of the steps before this one's."""
+    return tuple(one for one in episode if one.step and one.intent.order < write.intent.order)
 
 
 def waits_from(wait: Write, earlier: Iterable[Write]) -> tuple[datetime, datetime]:

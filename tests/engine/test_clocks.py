@@ -147,6 +147,28 @@ async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: T
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
+BY_THE_RECORD = """
+rules:
+  - {id: rest, when: event.category == 'tired', do: [pause]}
+  - {id: after-it, after: rest, when: event.capacity > 0.0, do: [{notify: rested}]}
+  - {id: by-hand, when: set_by.frontend_status == 'external', do: [{notify: by hand}]}
+"""
+
+
+@in_town(world(happening("e1")), BY_THE_RECORD)
+async def test_what_was_done_before_the_clock_was_set_back_has_been_done(here: Town) -> None:
+    """Until the clock had caught up it counted for nothing; then the rules fired once more for it."""
+    here.clock.skew = timedelta(minutes=1)
+    await here.run(6)
+    here.set("e1", by="person", category="tired", frontend_status="FLAGGED")
+    await here.run(30)
+    here.clock.skew = timedelta(0)
+    for capacity in (410, 420):
+        here.set("e1", capacity=capacity)
+        await here.run(60)
+    assert sorted(here.texts) == ["by hand", "rested"]
+
+
 @in_town(world(happening("e1")), PAUSE + "    for: 10m\n")
 async def test_a_clock_that_was_set_back_by_less_than_a_gap_delays_no_for(here: Town) -> None:
     """Of a quiet event it was noted when it is due again, by the clock that was ahead."""

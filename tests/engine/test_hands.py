@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.test_each import BUDGETS, budgets, published
 from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, world
 from worker.engine.operators import rejected
 from worker.model.facts import RuleId
@@ -318,3 +319,35 @@ async def test_a_halt_of_one_rule_holds_a_shared_write_only_if_the_others_are_ha
     await here.run(60)
     assert here.only.rules == ("wind-down", "pause-cancelled")
     assert here.only.state == ("planned" if both else "confirmed"), here.story()
+
+
+HELD = {
+    "after a wait": ("{id: held, when: event.category == 'tired', do: [pause, {wait: 1m}, run]}",),
+    "an undo": (
+        "{id: rest, when: event.category == 'tired', do: [pause]}",
+        "{id: held, when: event.capacity < 350.0, do: [{undo: rest}]}",
+    ),
+    "of each": ("{id: held, when: event.capacity < 350.0, do: [{edit_cluster: {each: campaigns, budget: 50}}]}",),
+}
+JAZZ = "[{edit_cluster: {tc: jazz, tc_run_id: 1, budget: 1}}]"
+CHEAP = "{id: cheap, priority: 1, when: event.status == 'cancelled', do: " + JAZZ + "}"
+
+
+@pytest.mark.parametrize("kind", HELD)
+@in_town(world(published("e1", BUDGETS)), lambda kind: rules(STOP % ", priority: 1", CHEAP, *HELD[kind]))
+async def test_what_was_held_goes_out_against_no_stronger_wish_that_came_meanwhile(here: Town) -> None:
+    """What only the event tells of a rule's wishes counted for none: when the halt was over, the campaigns ran."""
+    await here.run(6)
+    here.set("e1", category="tired")
+    await here.run(30)
+    here.halt(rule="held")
+    here.set("e1", capacity=300)
+    await here.run(60)
+    held = [one.id for one in here.writes() if one.held_by == "halt"]
+    here.set("e1", status="cancelled")
+    await here.run(30)
+    here.resume(rule="held")
+    await here.run(60)
+    assert {(one.state, one.reason) for one in here.writes() if one.id in held} == {("skipped", "conflict")}
+    assert here.event().record[STATUS] == "PAUSED"
+    assert budgets(here)["jazz"] == 1.0

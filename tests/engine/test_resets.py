@@ -96,3 +96,33 @@ async def test_an_unknown_write_of_before_a_reset_is_read_for_and_sent_again_onl
     here.resolve(here.writes()[0], applied=False)
     await here.until(lambda: here.writes()[0].state == "confirmed", "the person's word lets it go")
     assert (len(here.effects()), here.writes()[0].attempt) == (1, 2)
+
+
+REMEMBERS = """
+rules:
+  - {id: rest, when: event.category == 'tired', do: [pause]}
+  - {id: put-back, when: event.city == 'Oslo', do: [{undo: rest}]}
+  - {id: go-on, after: rest, when: event.city == 'Oslo', do: [{optimisation: "OFF"}]}
+  - {id: shrunk, when: "delta(event.capacity, '1m') < -10.0 && event.city == 'Oslo'", do: [{ad_optimisation: "OFF"}]}
+"""
+
+
+@in_town(world(*EVENTS), REMEMBERS)
+async def test_what_another_event_was_and_what_was_done_to_it_is_no_ground_for_anything(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", category="tired", capacity=500)
+    await here.run(60)
+    await become_others(here, at_once=False)
+    here.set("e1", client_campaign_status="PAUSED")
+    await here.run(12)
+    here.set("e1", city="Oslo")
+    await here.run(30)
+    assert here.campaigns() == ["PAUSED"], here.story()
+    assert [one.operation for one in here.effects()] == ["set_client_campaign_status"], here.story()
+    await here.run(60)
+    here.set("e1", category="tired", client_campaign_status="RUNNING")
+    await here.run(30)
+    assert {one.operation for one in here.effects()} == {
+        "set_client_campaign_status",
+        "set_campaign_optimisation_status",
+    }, "what is done to the new one counts"

@@ -286,7 +286,7 @@ async def test_a_write_that_a_person_puts_back_is_not_sent_once_more(here: Town)
     await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
     await here.run(60)
     assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
-    assert here.writes()[0].why == "proved absent, and an operator has it put back, by write 2"
+    assert here.writes()[0].why == "proved absent, and write 2 puts it back"
     assert here.effects() == []
 
 

@@ -217,4 +217,66 @@ async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_cha
     assert len(by(here, "put-back")) == 2
 
 
-RULES = REST.replace("do: [{undo: after}]", "mode: approve\n    do: [{undo: after}]")
+@in_town(
+    world(happening("e1")),
+    REST.replace("< -10.0", "< -10.0 && event.client_campaign_status == 'PAUSED'").replace(
+        "[{undo: after}]", "[{wait: 1m}, {undo: after}, {optimisation: 'OFF'}]"
+    ),
+)
+async def test_an_undo_after_a_wait_leaves_the_condition_of_the_steps_behind_it_as_it_was(here: Town) -> None:
+    """Of what it had put back nothing was known, and the next step was held for ever."""
+    await rested(here)
+    await worse(here)
+    await here.run(60)
+    assert by(here, "put-back")[1:] == [("run", "confirmed", "read"), ("optimisation", "confirmed", "read")]
+
+
+@in_town(
+    world(happening("e1")),
+    REST_2.replace("[pause]", "[{frontend_status: HIDDEN}]")
+    + "  - {id: put-back-too, when: event.capacity < 350.0, do: [{undo: rest}]}\n",
+)
+async def test_two_rules_that_fire_at_once_put_back_once(here: Town) -> None:
+    """The second request of the pair, which no read shows, was made by both."""
+    await rested(here)
+    await worse(here)
+    assert len([one for one in here.effects() if one.operation == "last_updated_on_fe"]) == 2, here.story()
+    assert len(here.log("undone")) == 1
+    assert by(here, "put-back-too") == [("undo", "refused", "no_undo")]
+
+
+LATER = """
+rules:
+  - id: rest
+    when: event.category == 'tired'
+    do:
+      - edit_cluster: {tc: jazz, tc_run_id: 1, budget: 70}
+      - wait: 2m
+      - edit_cluster: {tc: jazz, tc_run_id: 1, budget: 50}
+  - {id: put-back, when: event.capacity < 350.0, do: [{undo: rest}]}
+"""
+
+
+@pytest.mark.parametrize("priority", [0, 5])
+@in_town(
+    world(published("e1", BUDGETS)),
+    lambda priority: LATER.replace("put-back, when", f"put-back, priority: {priority}, when"),
+)
+async def test_what_is_put_back_while_its_rule_waits_is_not_made_anew(here: Town) -> None:
+    """The wait ended for the undo, as for a stronger wish, and the rule began once more when that was done."""
+    await rested(here)
+    await worse(here)
+    await here.run(150)
+    assert [one.after["budget"] for one in here.effects("edit_cluster")] == [70.0, 100.0], here.story()
+    assert by(here, "rest")[1:] == [("wait", "confirmed", "wait"), ("edit_cluster", "skipped", "undo")]
+
+
+@in_town(world(published("e1", BUDGETS)), LATER.replace("put-back, when", "put-back, mode: approve, when"))
+async def test_an_undo_that_its_rule_has_given_up_keeps_no_later_step_back(here: Town) -> None:
+    await rested(here)
+    await worse(here)
+    assert by(here, "put-back") == [("edit_cluster", "waiting", "mode")]
+    await worse(here, 400)
+    await here.run(30)
+    assert by(here, "put-back") == [("edit_cluster", "skipped", "no_longer_holds")]
+    assert budgets(here)["jazz"] == 50.0, here.story()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
-from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, rule_set, world
+from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, rule_set, several, world
 from worker.engine.operators import approved
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
@@ -120,7 +120,10 @@ async def test_what_the_rule_has_set_counts_as_at_the_firing_while_it_stands(
 @in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"))
 async def test_an_approval_is_for_what_is_planned_and_the_wait_asks_nobody(here: Town) -> None:
     await here.run(9)
-    assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "waiting"), ("wait", "planned")]
+    for _ in range(2):
+        assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "waiting"), ("wait", "planned")]
+        await here.clock.sleep(2 * HOUR)
+        await here.run(9)
     here.decide(approved)
     await here.run(60)
     await sleeps(here, 2 * DAY)
@@ -277,6 +280,36 @@ async def test_steps_after_waits_that_end_together_are_counted_for_a_surge(here:
     runs = [one for one in here.writes() if one.intent.action == "run"]
     assert sum(one.sent for one in runs) <= 4, here.story()
     assert {(one.state, one.reason) for one in runs if not one.sent} == {("waiting", "surge")}
+
+
+@in_town(world(*several(happening, 8)), REST + "    surge: {events: 3, within: 30m}\n")
+async def test_in_a_surge_a_wait_of_before_asks_nobody(here: Town) -> None:
+    for number in range(1, 9):
+        here.set(f"e{number}", category="tired")
+        await here.run(30 if number == 1 else 0)
+    await here.run(9)
+    assert {one.state for one in here.writes() if one.intent.action == "wait"} == {"planned"}
+    assert [one.state for one in here.writes() if one.intent.action == "pause"] == ["confirmed", *["waiting"] * 7]
+
+
+ESCALATE = """
+rules:
+  - id: escalate
+    when: event.client_campaign_status == 'RUNNING' && event.category == 'hidden'
+    do: [{notify: {text: it is hidden, remind: 1m}}, pause, {wait: 3m}, run]
+"""
+
+
+@pytest.mark.parametrize("fails", [0, 40])
+@in_town(world(happening("e1")), ESCALATE)
+async def test_a_message_that_is_said_again_is_no_step_that_others_wait_for(here: Town, fails: int) -> None:
+    """The wait began anew with each. While one was not taken, the condition was judged as if nothing had been sent."""
+    await here.run(6)
+    here.set("e1", category="hidden")
+    await here.run(30)
+    here.notebook.fails = fails
+    await here.run(240)
+    assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
 
 
 LAUNCH = """

@@ -35,7 +35,6 @@ from worker.engine.planning import (
     precedence,
     standing_wishes,
     wait_over,
-    wishes_in_force,
 )
 from worker.engine.views import (
     Candidate,
@@ -270,7 +269,7 @@ class _Pass:
         known = known and stamped_right(rule, as_after_gap(poll.memory, known), poll.now)
         memory = known or RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
-        running = [write for write in own if write.key.episode == memory.episode] if memory.open else []
+        running = [one for one in own if one.key.episode == memory.episode and one.step] if memory.open else []
         seen = poll.observations[event]
         observation = seen
         if running:
@@ -326,7 +325,7 @@ class _Pass:
         for write in writes:
             wanting = _wanting(write, memories)
             behind = [rule for rule in rules if rule.id in wanting]
-            whys = [overruled(wishes_in_force(rule, self._settings), standing, ended) for rule in behind]
+            whys = [overruled([one for one in standing if one.rule is rule], standing, ended) for rule in behind]
             if write.state not in UNSENT or write.sent or not whys or None in whys:
                 continue
             self._end(End(write=write, reason="conflict", why=str(whys[0])))

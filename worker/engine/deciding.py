@@ -175,7 +175,7 @@ class Decider(EventByEvent):
             episode_writes=lambda event, rule, episode: self._ledger.episode_writes(partner, event, rule, episode),
             target_writes=lambda event, target: self._ledger.target_writes(partner, event, target),
             rule_writes=lambda event, rule: self._ledger.writes(event=event, partner=partner, rule=rule),
-            undo=lambda event, rule, undone: undo_by_rule(self._ledger, (partner, event), rule, undone, now),
+            undo=lambda event, rule, undone: undo_by_rule(self._ledger, memory, event, rule, undone, now),
         )
 
     def _note_due(
@@ -215,7 +215,7 @@ def observed(
     how long a silence is a gap."""
     rules, now, gap = asked
     observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in events}
-    return derived(observations, ledger, state.stored.past_asked(rules, now, gap)) if derives(rules) else observations
+    return derived(observations, ledger, state.past_asked(rules, now, gap)) if derives(rules) else observations
 
 
 def _take(state: PartnerState, memories: Iterable[RuleMemory]) -> None:

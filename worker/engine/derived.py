@@ -9,9 +9,10 @@ rule that comes after another one, by the writes.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from worker.engine.ports import ReadableLedger
+from worker.engine.views import of_another, reset_before
 from worker.model.actions import ACTIONS
 from worker.model.commits import KEPT, OF_PARTNER, SILENCE, Doing, Observed, PartnerMemory, memory_of
 from worker.model.facts import (
@@ -242,22 +243,28 @@ def makes(write: Write, change: FieldChange) -> bool:
 # What facts were some time ago, and what another rule wrote.
 
 EVENT, EVENTS, SET_BY = (FactKey(name=name) for name in ("event", "events", "set_by"))
-_EVER = datetime.min.replace(tzinfo=UTC)
+_EVER, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 SILENT = "nobody looked then"
 NOT_KEPT = "changes were not kept for so long then"
+ANOTHER = "another event may have had its id then"
+Blind: TypeAlias = tuple[datetime, datetime, str]
 NAMED_MOST = 1_000
 """So many events are asked for by name; of more, all that the partner has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAsked:
-    """What rules ask at a moment. ``gap``: a silence so long is a time of which nothing is known. ``listed_at``: when
-    the list was had last before; ``changing``: events of which something is learnt that the ledger does not have yet;
-    ``unstored``: the records of it."""
+    """What rules ask at a moment. ``gap``: a silence so long is a time of which nothing is known. ``until``: of an
+    earlier moment, what the ledger tells of later is not known then; of this one it tells nothing later, whatever a
+    clock says that was set back since. ``listed_at``: when the list was had last before; ``changing``: events of which
+    something is learnt that the ledger does not have yet; ``unstored``: the records of it. ``memory``: that of the
+    partner, which tells of resets."""
 
+    memory: PartnerMemory
     rules: Sequence[Rule]
     now: datetime
     gap: timedelta
+    until: datetime = _NEVER
     listed_at: datetime | None = None
     changing: Collection[EventId] = ()
     unstored: Callable[[EventId], Sequence[Doing]] = lambda _event: ()
@@ -267,7 +274,7 @@ def derived(
     seen: Mapping[EventId, Observation], ledger: ReadableLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:
     """The observations with what their facts were, and until when they are that; and with who set their fields."""
-    found = with_writes(_with_past(seen, ledger, asked), ledger, asked.rules, asked.now)
+    found = with_writes(_with_past(seen, ledger, asked), ledger, asked)
     rules = [rule for rule in asked.rules if SET_BY.name in rule.names]
     return {event: _with_who(one, rules, ledger, asked) for event, one in found.items()} if rules else found
 
@@ -278,7 +285,7 @@ def _with_who(seen: Observation, rules: Sequence[Rule], ledger: ReadableLedger, 
     matters = any(rule.may_hold(scope_of(rule, seen, asked.now)) for rule in rules)
     if not matters or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return seen
-    doings = [one for one in ledger.doings(seen.partner, seen.event) if one.at <= asked.now]
+    doings = [one for one in ledger.doings(seen.partner, seen.event) if one.at <= asked.until]
     writes = ledger.writes(event=seen.event, partner=seen.partner)
     value: Json = who_set([*doings, *asked.unstored(seen.event)], writes, fact.value)
     return replace(seen, facts={**seen.facts, SET_BY: Known(value=value, read_at=fact.read_at)})
@@ -288,17 +295,17 @@ def _with_who(seen: Observation, rules: Sequence[Rule], ledger: ReadableLedger, 
 
 
 def with_writes(
-    seen: Mapping[EventId, Observation], ledger: ReadableLedger, rules: Sequence[Rule], now: datetime
+    seen: Mapping[EventId, Observation], ledger: ReadableLedger, asked: PastAsked
 ) -> Mapping[EventId, Observation]:
     """The observations with ``write``, for each rule that comes after another one."""
-    following = [rule for rule in rules if rule.after is not None]
+    following, now = [rule for rule in asked.rules if rule.after is not None], asked.now
     if not following or not seen:
         return seen
     partner, events = next(iter(seen.values())).partner, list(seen)
     made: dict[EventId, list[Write]] = {}
     for first in range(0, len(events), NAMED_MOST):
         for write in ledger.confirmed(partner, events[first : first + NAMED_MOST]):
-            if write.changed_at <= now:
+            if write.changed_at <= asked.until and not of_another(asked.memory, write):
                 made.setdefault(write.key.event, []).append(write)
     found: dict[EventId, Observation] = {}
     for event, one in seen.items():
@@ -380,7 +387,7 @@ class _Record:
 
     asked: PastAsked
     facts: dict[EventId, dict[FactKey, list[Observed]]] = field(default_factory=dict)
-    blind: list[tuple[datetime, datetime, str]] = field(default_factory=list)
+    blind: list[Blind] = field(default_factory=list)
     kept: timedelta | None = None
 
     def take(self, one: Observed) -> None:
@@ -405,24 +412,26 @@ class _Record:
     def past(self, event: EventId, windows: Mapping[str, timedelta]) -> tuple[dict[FactKey, Fact], list[datetime]]:
         """The event's facts as they were, and when they will be others."""
         facts, turns = dict[FactKey, Fact](), list[datetime]()
+        came = reset_before(self.asked.memory, event)
+        blind = self.blind if came is None else [*self.blind, (_EVER, came, ANOTHER)]
         known = {**self.facts.get(OF_PARTNER, {}), **self.facts.get(event, {})}
         for name, window in windows.items():
             fact, at = name.partition(THEN)[0], self.asked.now - window
             for key, states in known.items():
                 if key.name == fact:
-                    facts[replace(key, name=name)] = self._at(states, at, window)
+                    facts[replace(key, name=name)] = self._at(states, blind, at, window)
                     turns += [one.at + window for one in states if one.at > at]
             facts.setdefault(FactKey(name=name), _nothing(self.asked.now, window))
-            turns += [end + window for begun, end, _ in self.blind if end > at]
-            turns += [begun + window for begun, _, _ in self.blind if begun > at]
+            turns += [end + window for begun, end, _ in blind if end > at]
+            turns += [begun + window for begun, _, _ in blind if begun > at]
         return facts, turns
 
-    def _at(self, states: Sequence[Observed], at: datetime, window: timedelta) -> Fact:
+    def _at(self, states: Sequence[Observed], blind: Sequence[Blind], at: datetime, window: timedelta) -> Fact:
         found = next((one for one in reversed(states) if one.at <= at), None)
         if found is None:
             first = next((one.at for one in states if isinstance(one.fact, Known)), None)
             return _nothing(first or self.asked.now, window)
-        ends = [(end, why) for begun, end, why in self.blind if begun < at < end]
+        ends = [(end, why) for begun, end, why in blind if begun < at < end]
         if ends:
             end, why = max(ends)
             return Unknown(code="unread", why=f"{why}; it can be known from {_minute(end + window)} on")

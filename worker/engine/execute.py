@@ -15,9 +15,9 @@ from functools import partial
 
 from worker.engine.episodes import momentary
 from worker.engine.operators import touched_meanwhile
-from worker.engine.planning import reopened_after, wait_before
+from worker.engine.planning import reopened_after
 from worker.engine.ports import Parts, Stage
-from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, earlier_in_do, met_429, sending
+from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, met_429, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.views import policy_for, unconfirmed_for
@@ -32,6 +32,7 @@ from worker.guards import (
     added_by,
     as_no,
     credentials,
+    earlier_in_do,
     first_no,
     held_in_transaction,
     out_of_date,
@@ -48,7 +49,7 @@ from worker.model.writes import State, Write
 from worker.rules.cel import SINCE
 from worker.rules.facts import scope_of
 from worker.writes.evidence import fact_key, fact_name, text_of_message
-from worker.writes.intents import NotComputable, holds_back, plan_steps
+from worker.writes.intents import NotComputable, holds_back, plan_steps, wait_before
 from worker.writes.life import Attempted, Settling, Unwanted, advance, after_outcome, hold, in_a_row, move, note
 from worker.writes.undo import left_now, put_back_by, undone_by
 

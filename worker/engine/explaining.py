@@ -280,7 +280,7 @@ def _judged(
     if any(EVENTS.name in rule.names for rule in rules.rules):
         listed = {one.event: one.fact for one in ledger.history(partner, until).start if one.key == EVENT}
         facts[EVENTS] = of_all({one: fact for one, fact in listed.items() if one not in poll.memory.gone}, poll.now)
-    then = PastAsked(rules=rules.rules, now=until, gap=asked.settings.gap)
+    then = PastAsked(rules=rules.rules, now=until, until=until, gap=asked.settings.gap, memory=poll.memory)
     poll = replace(
         poll,
         observations=derived({event: Observation(partner=partner, event=event, facts=facts)}, ledger, then),

@@ -280,7 +280,8 @@ class Reader(EventByEvent):
         now, stored = self._clock.now(), state.stored
         asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
         found = {event: state.observation(event) for event in events}
-        for event, seen in with_writes(found, self._ledger, asking, now).items():
+        asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
+        for event, seen in with_writes(found, self._ledger, asked_of).items():
             asked = [rule for rule in asking if may_ask(rule, state.memories.get((event, rule.id)), now)]
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}

@@ -11,9 +11,9 @@ from functools import partial
 from worker.engine.derived import attributed
 from worker.engine.planning import begun, reopened, with_remembered
 from worker.engine.ports import ReadableLedger
-from worker.engine.views import EngineSettings, policy_for
+from worker.engine.views import EngineSettings, of_another, policy_for
 from worker.model.actions import AFTER
-from worker.model.commits import WORKER, MemoryChange, Move, Record, RuleMemory, of_write
+from worker.model.commits import WORKER, MemoryChange, Move, PartnerMemory, Record, RuleMemory, of_write
 from worker.model.errors import NotFound, WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
 from worker.model.rules import Rule, Scope
@@ -141,13 +141,12 @@ def _reopened(memory: RuleMemory, write: Write, asked: str | None) -> RuleMemory
 
 
 def undo_by_rule(
-    history: ReadableLedger, place: tuple[PartnerId, EventId], rule: Rule, undone: str, now: datetime
+    history: ReadableLedger, memory: PartnerMemory, event: EventId, rule: Rule, undone: str, now: datetime
 ) -> Undo:
     """What the step ``undo`` of a rule becomes: of the last firing of another one, or of that which the rule comes
-    after, which is one of the confirmed."""
-    partner, event = place
-    every = history.writes(event=event, partner=partner)
-    writes = [one for one in every if one.intent.target and may_have_effect(one)]
+    after, which is one of the confirmed. ``memory``: that of the partner, which tells of resets."""
+    every = history.writes(event=event, partner=memory.partner)
+    writes = [one for one in every if one.intent.target and may_have_effect(one) and not of_another(memory, one)]
     ground = [one for one in writes if one.state == "confirmed"] if undone == AFTER else writes
     found = last_firing(ground, str(rule.after) if undone == AFTER else undone)
     of = {(one.key.rule, one.key.episode) for one in found.standing}

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
 from worker.engine.views import ASKED, Candidate, DecidingSettings, PollView, RuleView, approval, mode_of, reset_before
-from worker.guards import No, waits_from
+from worker.guards import No, earlier_in_do, waits_from
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
 from worker.model.facts import EventId, Json, Known, RuleId, WriteId, spelled
 from worker.model.rules import Rule, RuleSet, RuleStep, Truth
-from worker.model.writes import ENDED, UNDOES, UNSENT, Mode, Plan, Write, WriteKey
+from worker.model.writes import ENDED, UNDOES, UNSENT, Intent, Mode, Plan, Write, WriteKey
 from worker.rules.cel import WRITE
 from worker.rules.spelling import duration_text
 from worker.writes.evidence import Wish, wish_of
@@ -75,7 +75,7 @@ def _leaves(rules: RuleSet, rule_id: RuleId, write: Write, memories: Pairs) -> t
         return None if owner else ("rule_edited", f"rule {rule_id} was disabled before this was sent")
     if rule.do_hash == wanted_by(rule_id, write, memories):
         return None
-    return "rule_edited", f"rule {rule_id} was edited before this was sent; it is planned anew"
+    return "rule_edited", f"rule {rule_id} was edited before this was sent; planned anew if it holds"
 
 
 def wanted_by(rule: RuleId, write: Write, memories: Pairs) -> str:
@@ -244,10 +244,17 @@ def standing_wishes(
         if rule.id in wanted if brief else memory is not None and memory.open:
             episode = memory.episode if memory is not None else 0
             found.extend(replace(one, episode=episode) for one in wishes_in_force(rule, settings))
-        own = [one.intent for one in writes if rule.id in one.rules and one.intent.target]
-        items = (wish_of(one.action, one.params) for one in own if one.context.keys() & _OF_EVENT)
-        found.extend(wishes_in_force(rule, settings, items))
+        found.extend(wishes_of_event(rule, (one.intent for one in writes if rule.id in one.rules), settings))
     return found
+
+
+def wishes_of_event(rule: Rule, intents: Iterable[Intent], settings: DecidingSettings) -> Iterator[Standing]:
+    """Of what a rule is to write, the wishes that its text does not tell."""
+    for one in intents:
+        if one.target and one.context.keys() & _OF_EVENT:
+            undoes = frozenset(undone_by(rule) if UNDOES in one.context else ())
+            wish = wish_of(one.action, one.params)
+            yield from (replace(found, undoes=undoes) for found in wishes_in_force(rule, settings, [wish]))
 
 
 def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
@@ -256,11 +263,7 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
     for candidate in candidates:
         rule, settings = candidate.view.rule, candidate.view.settings
         found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
-        made = [step for step in candidate.steps if step.intent.target and not step.fault]
-        items = [step for step in made if step.intent.context.keys() & _OF_EVENT]
-        for step, one in zip(items, wishes_in_force(rule, settings, (step.wish for step in items)), strict=True):
-            undoes = UNDOES in step.intent.context
-            found.append(replace(one, undoes=frozenset(undone_by(rule))) if undoes else one)
+        found.extend(wishes_of_event(rule, (step.intent for step in candidate.steps if not step.fault), settings))
     return found
 
 
@@ -296,11 +299,11 @@ def overruled(
 ) -> str | None:
     """Why a firing that already has unsent writes must not be sent after all: a stronger opposite wish has come.
 
-    A tie that neither wins stops no write that was there first.
+    A tie that neither wins stops no write that was there first. What is undone ends as put back, and is not fired anew.
     """
     for other in standing:
         for one in mine:
-            if loses(one, other) and not loses(other, one) and not ended(other):
+            if one.rule.id not in other.undoes and loses(one, other) and not loses(other, one) and not ended(other):
                 return _spelled(other)
     return None
 
@@ -314,6 +317,8 @@ def loses(mine: Standing, other: Standing) -> bool:
     """Whether a wish may not be acted on while the other stands."""
     if other.rule.id == mine.rule.id or other.rule.id in mine.undoes:
         return False
+    if mine.undoes & other.undoes and other.wish == mine.wish:
+        return precedence(other.rule) < precedence(mine.rule)
     if not other.wish.opposes(mine.wish) or (other.shadow and not mine.shadow):
         return False
     if other.rule.priority != mine.rule.priority:
@@ -331,21 +336,26 @@ def computed(candidate: Candidate) -> Candidate:
 
     ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
     """
-    rule, scope = candidate.view.rule, candidate.view.scope
-    written = written_values(rule, scope)
-    context: dict[str, Json] = {**candidate.extra, "written": written}
+    written: Json = written_values(candidate.view.rule, candidate.view.scope)
+    context = {**candidate.extra, "written": written}
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before
-    undone, records = undo_steps(rule, candidate.view.undo, context)
+    return _with_steps(candidate, context)
+
+
+def _with_steps(candidate: Candidate, context: Mapping[str, Json], after: int = -1) -> Candidate:
+    """The candidate with what its steps become: what they write counts as it was at the firing, and what an undo
+    writes, as it is now. ``after``: those after the wait at this position. Raises `NotComputable`."""
+    rule, scope, written = candidate.view.rule, candidate.view.scope, context.get("written")
+    values = dict(written) if isinstance(written, dict) else {}
+    context = {**context, "written": values}
+    undone, records = undo_steps(rule, candidate.view.undo, context, after)
     if undone:
         fields = [pair for one in undone for pair in ACTIONS[one.intent.action].written(one.intent.params)]
-        written |= values_at(scope, [*fields, (WRITE, "")])
-    return replace(candidate, steps=_in_order(*plan_steps(rule, scope, context), *undone), undone=records)
-
-
-def _in_order(*steps: Planned) -> tuple[Planned, ...]:
-    return tuple(sorted(steps, key=lambda one: one.intent.order))
+        values |= {**values_at(scope, [*fields, (WRITE, "")]), **values}
+    steps = [*plan_steps(rule, scope, context, after), *undone]
+    return replace(candidate, steps=tuple(sorted(steps, key=lambda one: one.intent.order)), undone=records)
 
 
 def wait_over(view: RuleView) -> Write | None:
@@ -359,29 +369,19 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
     the wait was over long ago, and nobody could look. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
-    earlier = (one for one in view.episode_writes(wait.key.episode) if one.intent.order < wait.intent.order)
-    _, over_at = waits_from(wait, earlier)
+    _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
-    scope = replace(view.scope, extra={**view.scope.extra, **context})
-    context = {**context, AFTER_WAIT: True}
-    undone, records = undo_steps(view.rule, view.undo, context, wait.key.position)
-    return Candidate(
-        view=view,
+    candidate = Candidate(
+        view=replace(view, scope=replace(view.scope, extra={**view.scope.extra, **context})),
         episode=wait.key.episode,
         reason="wait",
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
         fired=memory,
         dropped=memory,
         forced=approval("gap" if view.now - over_at > view.settings.gap else None, view.settings),
-        steps=_in_order(*plan_steps(view.rule, scope, context, wait.key.position), *undone),
-        undone=records,
         wait=wait,
     )
-
-
-def wait_before(rule: Rule, position: int) -> int:
-    """Where the wait stands after which the step at this position is planned; -1 where there is none."""
-    return max((turn for turn, step in enumerate(rule.do[:position]) if step.action == WAIT), default=-1)
+    return _with_steps(candidate, {**context, AFTER_WAIT: True}, wait.key.position)
 
 
 def later_messages(view: RuleView, memory: RuleMemory) -> Iterator[Plan]:
@@ -493,8 +493,8 @@ class Planner:
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:
         for write in self._writes.values():
-            unsent = write.state == "planned" and not (write.sent or write.approved or write.message)
-            if unsent and write.key.rule in surging:
+            unsent = write.state == "planned" and not (write.sent or write.approved)
+            if unsent and write.intent.target and write.key.rule in surging:
                 self._change(move(write, "waiting", at=self._poll.now, reason="surge", why=surging[write.key.rule]))
 
     def _change(self, change: Move) -> None:

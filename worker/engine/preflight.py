@@ -17,12 +17,20 @@ from typing import Literal
 
 from worker.engine.changes import fields_of, left_so, undone_by_now, with_fields
 from worker.engine.derived import EVENTS, derived
-from worker.engine.planning import Standing, overruled, reset_objection, standing_wishes, wanted_by, wishes_in_force
+from worker.engine.planning import (
+    Standing,
+    overruled,
+    reset_objection,
+    standing_wishes,
+    wanted_by,
+    wishes_in_force,
+    wishes_of_event,
+)
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
 from worker.engine.views import held_by_hours, mode_of, off_fact
-from worker.guards import No, Situation, out_of_date
+from worker.guards import No, Situation, earlier_in_do, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, RuleId, Unknown
@@ -113,7 +121,9 @@ class WhoAsks(Stage):
             return self._enforced_against(state, write)
         if write.state != "unknown" and not write.sent:
             return None
-        mine = [one for rule in self.rules(state, write) for one in wishes_in_force(rule, self._settings.deciding)]
+        rules, settings = self.rules(state, write), self._settings.deciding
+        text = [one for rule in rules for one in wishes_in_force(rule, settings)]
+        mine = [*text, *(one for rule in rules for one in wishes_of_event(rule, [write.intent], settings))]
         why = overruled(mine, self._standing(state, write), self._ended(write))
         if why is None:
             return None
@@ -146,11 +156,6 @@ class WhoAsks(Stage):
 # What an attempt begins with, and whether what it stands for still holds. Pure.
 
 Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
-
-
-def earlier_in_do(write: Write, episode: Iterable[Write]) -> tuple[Write, ...]:
-    """Of an episode's writes, those of the actions before this one."""
-    return tuple(one for one in episode if one.intent.order < write.intent.order)
 
 
 def sending(write: Write, fact: Fact | None, now: datetime, why: str) -> Move:
@@ -413,5 +418,5 @@ class Preflight(Stage):
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})
         if not derives(rules):
             return seen
-        then = state.stored.past_asked(rules, now, self._settings.deciding.gap)
+        then = state.past_asked(rules, now, self._settings.deciding.gap)
         return derived({event: seen}, self._ledger, then)[event]

@@ -310,7 +310,7 @@ class Rehearsal(StagedCycle):
         self._planned.update(plan.key for plan in decision.commit.plans)
 
     def _undo(self, event: EventId, rule: Rule, undone: str) -> Undo:
-        return undo_by_rule(self._ledger, (self.partner, event), rule, undone, self._clock.now())
+        return undo_by_rule(self._ledger, self.state.memory, event, rule, undone, self._clock.now())
 
     def _unsure(self) -> tuple[Unsure, ...]:
         """The rules with unknown conditions."""

@@ -276,6 +276,13 @@ class PartnerState:
         """The event's facts over the partner's."""
         return {**self.shared, **self.facts.get(event, {})}
 
+    def past_asked(self, rules: Sequence[Rule], now: datetime, gap: timedelta) -> PastAsked:
+        """What the rules ask of the record, which lacks what was seen since."""
+        told = self.stored
+        unstored = partial(told.unstored, now=now)
+        known = PastAsked(memory=self.memory, rules=rules, now=now, gap=gap, listed_at=told.listed_at)
+        return replace(known, changing=told.seen, unstored=unstored)
+
 
 def _older(new: Fact, old: Fact) -> bool:
     """Whether what was read before says nothing against what was read after it: a value, or that there is none."""
@@ -439,11 +446,6 @@ class Stored:
         """How long changes are kept: as the config says, or as long as a rule asks for."""
         asked = windows_of(self.rules.rules if self.rules is not None else ()).values()
         return max([self.keep, *(window + KEPT_LONGER for window in asked)])
-
-    def past_asked(self, rules: Sequence[Rule], now: datetime, gap: timedelta) -> PastAsked:
-        """What the rules ask of the record, which lacks what was seen since."""
-        unstored = partial(self.unstored, now=now)
-        return PastAsked(rules=rules, now=now, gap=gap, listed_at=self.listed_at, changing=self.seen, unstored=unstored)
 
     def unstored(self, event: EventId, now: datetime) -> list[Doing]:
         """The changes of an event's fields that will be recorded with the next commit, as if they were."""

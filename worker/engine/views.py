@@ -359,6 +359,12 @@ def reset_before(memory: PartnerMemory, event: EventId) -> datetime | None:
     return returned if returned is not None and memory.reset_at is not None and returned >= memory.reset_at else None
 
 
+def of_another(memory: PartnerMemory, write: Write) -> bool:
+    """Whether the write went to the event that had the id before a reset, or may have."""
+    returned = reset_before(memory, write.key.event)
+    return returned is not None and (write.last_sent_at or write.planned_at) < returned
+
+
 # What a partner's product flags keep from happening (API sections 1 and 2.2). Pure.
 #
 # Two flags on the partner's record say which area of the service is enabled. A rule that needs an area which is off

@@ -188,6 +188,11 @@ class Write:
         return self.intent.action == WAIT
 
     @property
+    def step(self) -> bool:
+        """It is of a step of its ``do``, and no message that is said again or at the end."""
+        return not (self.message and self.key.item)
+
+    @property
     def undoes(self) -> tuple[Json, ...]:
         """Of an undo, the numbers of the writes that it puts back."""
         numbers = self.intent.context.get(UNDOES)

@@ -17,13 +17,16 @@ from worker.model.commits import Commit, Record
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.model.writes import UNSENT, InOrder, Intent, Plan, State, Write
-from worker.writes.evidence import members, wish_of
+from worker.writes.evidence import members, same_field, wish_of
 from worker.writes.intents import COMPUTED_FROM, Planned, reads_back, steps_after
 
 SENT_IN: frozenset[State] = frozenset(
     {"sending", "applied", "unknown", "needs_human", "confirmed", "unconfirmed", "cancelled"}
 )
 """States in which a write that was sent may have had an effect; in any other it had none, or was never sent."""
+
+WITHDRAWN = frozenset({"no_longer_holds", "superseded", "conflict", "sequence"})
+"""Why the undo of a rule ends that was not sent, or came to nothing: its rule does not ask for it any more."""
 
 _SETTERS: Mapping[tuple[str, str], RuleStep] = {
     ("client_campaign_status", "RUNNING"): RuleStep(action="run"),
@@ -164,14 +167,15 @@ def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign)
 
 def put_back_by(write: Write, history: Sequence[Write]) -> Write | None:
     """The undo that is about to put a write back, or waits for approval; or, of a write of which no attempt counts, one
-    that was to, and was not rejected. An undo of what earlier steps of its firing wrote there is one of it, too.
+    that was to, and was neither rejected nor given up by its rule. An undo of what earlier steps of its firing wrote
+    there is one of it, too.
 
     ``history``: every write of the target.
     """
     own = {one.id for one in history if _step(one)[:2] == _step(write)[:2] and one.key.position <= write.key.position}
     undos = [one for one in history if not own.isdisjoint(one.undoes)]
-    ended = [] if write.sent else [one for one in undos if one.final and one.state != "cancelled"]
-    return next((one for one in undos if one.state in UNSENT or one in ended), None)
+    ended = [one for one in undos if one.final and one.state != "cancelled" and one.reason not in WITHDRAWN]
+    return next((one for one in undos if one.state in UNSENT or (one in ended and not write.sent)), None)
 
 
 def undone_by(undo: Write, history: Iterable[Write]) -> list[Write]:
@@ -273,7 +277,9 @@ class _Chain:
         if follower is None:
             return self._foreign(write)
         found = _changed(follower)
-        if isinstance(found, str) or all(found[name][0] == changed[name][1] for name in found.keys() & changed.keys()):
+        if isinstance(found, str) or all(
+            same_field(name, found[name][0], changed[name][1]) for name in found.keys() & changed.keys()
+        ):
             return None
         return f"the target was changed between it and write {follower.id}, and that is what is put back"
 

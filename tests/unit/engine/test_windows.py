@@ -11,13 +11,14 @@ from tests.polls import E1, HOUR, MINUTE, PARTNER, START, a_rule
 from tests.unit.engine.ruletest_bench import a_bench, failing, passes
 from worker.engine.derived import NAMED_MOST, PastAsked, derived
 from worker.engine.ports import ReadableLedger
-from worker.model.commits import KEPT, OF_PARTNER, SILENCE, History, Observed
+from worker.model.commits import KEPT, OF_PARTNER, SILENCE, History, Observed, PartnerMemory
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, spelled
 from worker.rules.evaluate import expression
 
 EVENT = FactKey(name="event")
 THEN = FactKey(name="event@2h")
 DAY = 24 * HOUR
+NEW = PartnerMemory(partner=PARTNER)
 
 
 AS_LONG_AS_ASKED = (-99999, KEPT, Known(value={"seconds": 9e7, "config": 9e7}, read_at=START))
@@ -54,7 +55,7 @@ def then(past: Past, minute: int, *texts: str, changing: tuple[EventId, ...] = (
     """What the event was two hours before that minute, and what else is asked for."""
     rules = [a_rule(str(number), text) for number, text in enumerate(texts or ("ago(event.x, '2h') == 1.0",))]
     seen = {E1: Observation(partner=PARTNER, event=E1, facts={EVENT: Known(value={"x": 9}, read_at=START)})}
-    asked = PastAsked(rules=rules, now=START + minute * MINUTE, gap=HOUR, changing=changing)
+    asked = PastAsked(memory=NEW, rules=rules, now=START + minute * MINUTE, gap=HOUR, changing=changing)
     return was(seen, past, asked)[E1]
 
 
@@ -131,8 +132,8 @@ def test_many_events_are_looked_up_at_once_and_none_where_no_rule_asks() -> None
         for one in range(NAMED_MOST + 1)
     }
     past = Past((0, EVENT, {"x": 1}))
-    asks = PastAsked(rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
-    asks_not = PastAsked(rules=[a_rule("r", "event.x == 1.0")], now=START, gap=HOUR)
+    asks = PastAsked(memory=NEW, rules=[a_rule("r", "ago(event.x, '2h') == 1.0")], now=START, gap=HOUR)
+    asks_not = PastAsked(memory=NEW, rules=[a_rule("r", "event.x == 1.0")], now=START, gap=HOUR)
     assert len(was(seen, past, asks)) == len(seen)
     assert past.asked == [None]
     was(dict([*seen.items()][:2]), past, asks)

@@ -189,6 +189,14 @@ def test_the_second_half_of_a_pair_goes_with_the_first_and_never_alone() -> None
     assert [one[:2] for one in said(alone)] == [(2, True)]
 
 
+def test_what_is_shown_as_a_text_is_followed_as_the_number_that_it_spells() -> None:
+    one = budget(1, 500.0, 300.0)
+    shown: Json = {"state": "DRAFT", "total_budget": "500.00"}
+    found = of([one, sent(2, "update_draft", shown, params={"total_budget": 700.0})])
+    assert found.put_back is not None
+    assert (found.put_back.back, found.kept) == ({"total_budget": 300.0}, ())
+
+
 @pytest.mark.parametrize(
     ("before", "between", "why"),
     [
