@@ -518,7 +518,7 @@ def held_over(situation: Situation) -> No | None:
     return no if no.way == "ask" else None
 
 
-HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between", "wait"})
+HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between"})
 """What may hold a write for as long as it likes: nobody is asked to let it go."""
 
 
@@ -542,7 +542,7 @@ def too_old(situation: Situation, no: No) -> No:
     anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold.
     """
     write = situation.write
-    unasked = write.message or no.reason in HELD_UNASKED or out_of_date(situation) is not None
+    unasked = not write.intent.target or no.reason in HELD_UNASKED or out_of_date(situation) is not None
     if no.way != "hold" or write.state != "planned" or unasked or not _held_long(situation):
         return no
     why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
-from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, rule_set, world
-from worker.engine.operators import approved
+from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, rule_set, several, world
+from worker.engine.operators import approved, rejected
 from worker.model.rules import Surge
 from worker.sandbox.changes import EventChange
 
@@ -277,6 +277,37 @@ async def test_steps_after_waits_that_end_together_are_counted_for_a_surge(here:
     runs = [one for one in here.writes() if one.intent.action == "run"]
     assert sum(one.sent for one in runs) <= 4, here.story()
     assert {(one.state, one.reason) for one in runs if not one.sent} == {("waiting", "surge")}
+
+
+@in_town(
+    world(*several(happening, 4)),
+    REST,
+    deciding=replace(QUICK.deciding, surge=Surge(events=2, within=timedelta(minutes=30))),
+)
+async def test_a_later_burst_leaves_the_wait_of_an_earlier_firing_alone(here: Town) -> None:
+    """It waited for approval with the burst, and whoever rejected that dropped what was to come after it."""
+    here.set("e1", category="tired")
+    await here.run(HOUR)
+    for event in ("e2", "e3", "e4"):
+        here.set(event, category="tired")
+    await here.run(9)
+    assert {one.key.event for one in here.writes() if one.state == "waiting"} == {"e2", "e3", "e4"}, here.story()
+    here.decide(rejected)
+    await sleeps(here, 2 * DAY - HOUR)
+    await here.run(150)
+    assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
+
+
+@in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"))
+async def test_a_wait_behind_a_step_that_waited_long_for_approval_begins_by_itself(here: Town) -> None:
+    """It waited for an approval of its own (`gap`), and what comes after it never came."""
+    await here.run(2 * HOUR)
+    here.decide(approved, here.writes()[0])
+    await here.run(60)
+    assert [(one.intent.action, one.state, one.held_by) for one in here.writes()] == [
+        ("pause", "confirmed", None),
+        ("wait", "planned", "wait"),
+    ]
 
 
 LAUNCH = """

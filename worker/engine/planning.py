@@ -493,7 +493,7 @@ class Planner:
 
     def _hold_unsent(self, surging: Mapping[RuleId, str]) -> None:
         for write in self._writes.values():
-            unsent = write.state == "planned" and not (write.sent or write.approved or write.message)
+            unsent = write.state == "planned" and write.intent.target and not (write.sent or write.approved)
             if unsent and write.key.rule in surging:
                 self._change(move(write, "waiting", at=self._poll.now, reason="surge", why=surging[write.key.rule]))
 
