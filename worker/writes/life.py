@@ -318,9 +318,7 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
         taken = move(write, "applied", at=now, reason="accepted", why=f"{said}; the next reads must show it", denied=0)
         return Next(move=taken, settling=Settling(ended=monotonic), then="read")
     if isinstance(outcome, Refused):
-        said = f": {outcome.why}" if outcome.why else ""
-        why = f"the service answered {outcome.answer.status}: nothing happened{said}"
-        done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
+        done = move(write, "rejected", at=now, reason="refused_by_service", why=outcome.why)
         return Next(move=done, settling=None, then="rest")
     if isinstance(outcome, NotSent) and _may_have_landed(outcome, policy):
         why = f"{outcome.why}; the effect may be there all the same"
