@@ -409,7 +409,7 @@ def sequence(situation: Situation) -> No | None:
     operator has it put back, and this one is about something else."""
     for write in situation.earlier:
         if not write.final:
-            return No(reason="sequence", why=f"write {write.id} before it is {write.state}")
+            return No(reason="sequence", why=f"write {write.id} comes before it")
         if write.state != "confirmed" and not _goes_on(write, situation.write):
             why = f"write {write.id} before it ended as {write.state}, which stops the sequence"
             return No(way="skip", reason="sequence", why=why)

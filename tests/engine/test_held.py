@@ -231,3 +231,16 @@ async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
     told = [one for one in here.log("evidence") if one["reason"] == "takeover"]
     assert [(one["attempt"], one["response"]["status"]) for one in told] == [(1, 204)], here.story()
     assert [one.after for one in here.effects()] == ["PAUSED"]
+
+
+@in_town(world(happening("e1")))
+async def test_what_is_held_says_what_holds_it_now(here: Town) -> None:
+    """A halt that had been resumed stood there for ever, with who had set it, beside the one that was in force."""
+    here.halt(rule="pause-cancelled", because="the import was wrong")
+    await here.cancelled("planned")
+    assert here.only.why == "halted by ann: the import was wrong"
+    here.halt(because="the service is being moved")
+    here.resume(rule="pause-cancelled")
+    await here.run(2 * MINUTE)
+    assert here.only.why == "halted by ann: the service is being moved"
+    assert len(here.log("held")) == 1, "logged when the reason changes"

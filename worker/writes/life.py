@@ -133,7 +133,7 @@ def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime |
 
     A record is made only when the reason changes, so that a long hold does not fill the log.
     """
-    if write.held_by == reason and write.held_until == until:
+    if (write.held_by, write.held_until, write.why) == (reason, until, why):
         return None
     records: tuple[Record, ...] = ()
     if write.held_by != reason:
