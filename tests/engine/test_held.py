@@ -244,3 +244,14 @@ async def test_what_is_held_says_what_holds_it_now(here: Town) -> None:
     await here.run(2 * MINUTE)
     assert here.only.why == "halted by ann: the service is being moved"
     assert len(here.log("held")) == 1, "logged when the reason changes"
+
+
+@in_town(world(happening("e1")))
+async def test_what_is_proved_absent_and_was_held_too_long_is_not_told_as_unsettled(here: Town) -> None:
+    """An operator was told that reads could not settle it, of a write that they had settled minutes ago."""
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    await here.cancelled("unknown")
+    here.halt()
+    await here.until(lambda: here.states() == ["needs_human"], "held too long", 20 * MINUTE)
+    assert here.only.reason == "no_evidence"
+    assert "reads prove it absent, and it was not sent again" in here.only.why

@@ -466,8 +466,7 @@ def _still_unknown(
     given_up = _given_up(write, settling, read, policy, at)
     if given_up is not None:
         code, why = given_up
-        proved = _proved_absent(settling, policy)
-        up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=proved)
+        up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=_proved_absent(settling, policy))
         return Next(move=up, settling=settling, then="read")
     young = now - (write.unknown_since or now) < policy.evidence_within
     then: Then = "send" if young and may_resend(write, settling, policy, monotonic) else "read"
@@ -484,11 +483,12 @@ def _given_up(
     if asked is not None:
         code, words = asked
         return code, f"whether it took effect is not known, {words}"
-    if _proved_absent(settling, policy) and not attempts_left(write, policy):
+    proved = _proved_absent(settling, policy)
+    if proved and not attempts_left(write, policy):
         return "attempts", f"{write.counted} attempts are proved to have had no effect, and no more are allowed"
     if _too_long(write, settling, policy, *at):
-        why = f"for {policy.evidence_within} reads could not settle whether it took effect: {read.evidence.why}"
-        return "no_evidence", why
+        said = "prove it absent, and it was not sent again" if proved else "could not settle whether it took effect"
+        return "no_evidence", f"for {policy.evidence_within} reads {said}: {read.evidence.why}"
     return None
 
 
