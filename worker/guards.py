@@ -403,7 +403,7 @@ def sequence(situation: Situation) -> No | None:
     operator has it put back, and this one is about something else."""
     for write in situation.earlier:
         if not write.final:
-            return No(reason="sequence", why=f"write {write.id} before it is {write.state}")
+            return No(reason="sequence", why=f"write {write.id} comes before it")
         if write.state != "confirmed" and not _goes_on(write, situation.write):
             why = f"write {write.id} before it ended as {write.state}, which stops the sequence"
             return No(way="skip", reason="sequence", why=why)
@@ -512,7 +512,7 @@ def held_over(situation: Situation) -> No | None:
     return no if no.way == "ask" else None
 
 
-HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between", "wait"})
+HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between"})
 """What may hold a write for as long as it likes: nobody is asked to let it go."""
 
 

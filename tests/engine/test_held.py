@@ -231,3 +231,27 @@ async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
     told = [one for one in here.log("evidence") if one["reason"] == "takeover"]
     assert [(one["attempt"], one["response"]["status"]) for one in told] == [(1, 204)], here.story()
     assert [one.after for one in here.effects()] == ["PAUSED"]
+
+
+@in_town(world(happening("e1")))
+async def test_what_is_held_says_what_holds_it_now(here: Town) -> None:
+    """A halt that had been resumed stood there for ever, with who had set it, beside the one that was in force."""
+    here.halt(rule="pause-cancelled", because="the import was wrong")
+    await here.cancelled("planned")
+    assert here.only.why == "halted by ann: the import was wrong"
+    here.halt(because="the service is being moved")
+    here.resume(rule="pause-cancelled")
+    await here.run(2 * MINUTE)
+    assert here.only.why == "halted by ann: the service is being moved"
+    assert len(here.log("held")) == 1, "logged when the reason changes"
+
+
+@in_town(world(happening("e1")))
+async def test_what_is_proved_absent_and_was_held_too_long_is_not_told_as_unsettled(here: Town) -> None:
+    """An operator was told that reads could not settle it, of a write that they had settled minutes ago."""
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    await here.cancelled("unknown")
+    here.halt()
+    await here.until(lambda: here.states() == ["needs_human"], "held too long", 20 * MINUTE)
+    assert here.only.reason == "no_evidence"
+    assert "reads prove it absent, and it was not sent again" in here.only.why

@@ -311,3 +311,12 @@ async def test_an_effect_that_shows_after_its_write_has_ended_is_no_change_for_i
     assert len(here.log("fired")) == 1
     here.set("e1", campaign_optimisation_status="OFF")
     await here.until(lambda: len(here.effects()) == 1, "a change that is another's is one", MINUTE)
+
+
+@in_town(world(happening("e1")))
+async def test_a_rejected_write_says_once_what_the_service_answered(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422)
+    await here.cancelled("rejected")
+    said = 'the service answered 422, and nothing happened: {"error":'
+    assert here.only.why.startswith(said), here.story()
+    assert here.only.why.count("the service answered") == 1

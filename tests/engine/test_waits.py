@@ -312,6 +312,18 @@ async def test_a_message_that_is_said_again_is_no_step_that_others_wait_for(here
     assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
 
 
+@in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"))
+async def test_a_wait_behind_a_step_that_waited_long_for_approval_begins_by_itself(here: Town) -> None:
+    """It waited for an approval of its own (`gap`), and what comes after it never came."""
+    await here.run(2 * HOUR)
+    here.decide(approved, here.writes()[0])
+    await here.run(60)
+    assert [(one.intent.action, one.state, one.held_by) for one in here.writes()] == [
+        ("pause", "confirmed", None),
+        ("wait", "planned", "wait"),
+    ]
+
+
 LAUNCH = """
 rules:
   - id: launch

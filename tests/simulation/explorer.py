@@ -57,7 +57,7 @@ WANTED: Final = {"run": "RUNNING", "pause": "PAUSED"}
 OTHER: Final = "STOPPED"
 OUTCOMES: Final[dict[str, tuple[Outcome, tuple[str, ...]]]] = {
     "2xx": (Accepted(answer=Answered(status=204)), ("now", "late", "never")),
-    "400": (Refused(answer=Answered(status=400)), ("never",)),
+    "400": (Refused(answer=Answered(status=400), why="no"), ("never",)),
     "429": (Uncertain(why="429", answer=Answered(status=429)), ("now", "late", "never")),
     "no connection": (NotSent(cause="connect", why="connection refused"), ("never",)),
     "401": (NotSent(cause="denied", why="401", answer=Answered(status=401)), ("now", "late", "never")),

@@ -86,13 +86,13 @@ def test_all_moves_of_one_write_are_walked() -> None:
 
 def _lost_is_refused(event: Input) -> Input:
     if isinstance(event, Attempted) and isinstance(event.outcome, Uncertain) and event.outcome.answer is not None:
-        return Attempted(outcome=Refused(answer=event.outcome.answer))
+        return Attempted(outcome=Refused(answer=event.outcome.answer, why="no"))
     return event
 
 
 def _accepted_is_refused(event: Input) -> Input:
     if isinstance(event, Attempted) and isinstance(event.outcome, Accepted):
-        return Attempted(outcome=Refused(answer=event.outcome.answer))
+        return Attempted(outcome=Refused(answer=event.outcome.answer, why="no"))
     return event
 
 

@@ -323,7 +323,8 @@ def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions
     if is_denied(status, content, assumptions):
         return NotSent(cause="denied", why=f"the service answered {status}: {denial(content)}", answer=answer)
     if status in REFUSALS:
-        return Refused(answer=answer, why=f"the service answered {status}{explanation(content, scrubbed)}")
+        said = explanation(content, scrubbed)
+        return Refused(answer=answer, why=f"the service answered {status}, and nothing happened{said}")
     return Uncertain(why=f"the service answered {status}, which may hide an effect", answer=answer)
 
 

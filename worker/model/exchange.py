@@ -137,7 +137,7 @@ class Refused:
     """The service said no (400, 404, 405, 410, 413, 415, 422): nothing happened, nothing will."""
 
     answer: Answered
-    why: str = ""
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,7 +133,7 @@ def hold(write: Write, *, at: datetime, reason: str, why: str, until: datetime |
 
     A record is made only when the reason changes, so that a long hold does not fill the log.
     """
-    if write.held_by == reason and write.held_until == until:
+    if (write.held_by, write.held_until, write.why) == (reason, until, why):
         return None
     records: tuple[Record, ...] = ()
     if write.held_by != reason:
@@ -318,9 +318,7 @@ def _after_attempt(write: Write, event: Attempted, policy: Policy, now: datetime
         taken = move(write, "applied", at=now, reason="accepted", why=f"{said}; the next reads must show it", denied=0)
         return Next(move=taken, settling=Settling(ended=monotonic), then="read")
     if isinstance(outcome, Refused):
-        said = f": {outcome.why}" if outcome.why else ""
-        why = f"the service answered {outcome.answer.status}: nothing happened{said}"
-        done = move(write, "rejected", at=now, reason="refused_by_service", why=why)
+        done = move(write, "rejected", at=now, reason="refused_by_service", why=outcome.why)
         return Next(move=done, settling=None, then="rest")
     if isinstance(outcome, NotSent) and _may_have_landed(outcome, policy):
         why = f"{outcome.why}; the effect may be there all the same"
@@ -468,8 +466,7 @@ def _still_unknown(
     given_up = _given_up(write, settling, read, policy, at)
     if given_up is not None:
         code, why = given_up
-        proved = _proved_absent(settling, policy)
-        up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=proved)
+        up = move(write, "needs_human", at=now, reason=code, why=why, absent_proved=_proved_absent(settling, policy))
         return Next(move=up, settling=settling, then="read")
     young = now - (write.unknown_since or now) < policy.evidence_within
     then: Then = "send" if young and may_resend(write, settling, policy, monotonic) else "read"
@@ -486,11 +483,12 @@ def _given_up(
     if asked is not None:
         code, words = asked
         return code, f"whether it took effect is not known, {words}"
-    if _proved_absent(settling, policy) and not attempts_left(write, policy):
+    proved = _proved_absent(settling, policy)
+    if proved and not attempts_left(write, policy):
         return "attempts", f"{write.counted} attempts are proved to have had no effect, and no more are allowed"
     if _too_long(write, settling, policy, *at):
-        why = f"for {policy.evidence_within} reads could not settle whether it took effect: {read.evidence.why}"
-        return "no_evidence", why
+        said = "prove it absent, and it was not sent again" if proved else "could not settle whether it took effect"
+        return "no_evidence", f"for {policy.evidence_within} reads {said}: {read.evidence.why}"
     return None
 
 

@@ -82,7 +82,8 @@ def test_a_hold_that_only_lasts_longer_is_stored_without_a_record() -> None:
 
 
 def test_a_hold_that_says_nothing_new_is_nothing() -> None:
-    assert hold(a_write(held_by="halt", held_until=LATER), at=NOW, reason="halt", why="again", until=LATER) is None
+    write = a_write(held_by="halt", held_until=LATER, why="said so")
+    assert hold(write, at=NOW, reason="halt", why="said so", until=LATER) is None
 
 
 @pytest.mark.parametrize("state", STATES)
