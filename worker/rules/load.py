@@ -152,11 +152,18 @@ def _named(written: Sequence[Written], ids: Sequence[str]) -> Iterator[Problem]:
     for one in written:
         rule, form = one.rule, Form()
         others = [other for other in ids if other != rule.id]
-        undoing = ((number, str(step.params["value"])) for number, step in enumerate(rule.do) if step.action == UNDO)
+        undone: set[str] = set()
         if rule.after is not None:
             _followed(form, place_of(one.entries, ("after",)), rule, rules, others)
-        for number, named in undoing:
-            _undone(form, place_of(one.entries, ("do", number, UNDO)), rule, named, rules, others)
+        for number, step in enumerate(rule.do):
+            if step.action == WAIT:
+                undone.clear()  # what has fired since may be put back as well
+            elif step.action == UNDO:
+                place, named = place_of(one.entries, ("do", number, UNDO)), str(step.params["value"])
+                _undone(form, place, rule, named, rules, others)
+                if named in undone:
+                    form.note(place, f"'{named}' is put back already", hint="leave one of the two out", code="rule")
+                undone.add(named)
         yield from form.errors
 
 
