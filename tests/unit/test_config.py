@@ -66,6 +66,8 @@ def mistakes(text: str) -> list[str]:
         ('safety: {writes_per_hour: "120"}', "c.yaml:1:27: safety.writes_per_hour must be a whole number, and this"),
         ("requests: {per_minute: 99999999999999999999999}", "c.yaml:1:24: requests.per_minute is too large a number"),
         ("mode: alive", "c.yaml:1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
+        ("mode:", "c.yaml:1:6: mode says nothing"),
+        ("safety: {surge: {events: null}}", "c.yaml:1:26: safety.surge.events says nothing"),
         ("mode: zzz", "c.yaml:1:7: mode is one of shadow, approve, live, not 'zzz'"),
         ("partners: discovr", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
         ("partners: []", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),

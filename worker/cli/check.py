@@ -244,7 +244,8 @@ def init(
             with file.open("x", encoding="utf-8") as opened:
                 opened.write(text)
         except OSError as error:
-            raise UsageError(f"{file} cannot be written: {error.strerror}", hint="name another folder") from None
+            where = error.filename or file
+            raise UsageError(f"{where} cannot be written: {error.strerror}", hint="name another folder") from None
         print(file)
     say(f"next:{'' if folder == Path() else f' cd {folder}, then'} campaign-worker check, campaign-worker test,")
     say("      campaign-worker run --for 30s, which is safe: it watches the embedded sandbox until you name a service")

@@ -39,7 +39,7 @@ from worker.guards import (
     put_back,
     too_old,
 )
-from worker.model.actions import ACTIONS
+from worker.model.actions import ACTIONS, WAIT
 from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Sending, SendingView, of_write
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
@@ -49,7 +49,7 @@ from worker.model.writes import State, Write
 from worker.rules.cel import SINCE
 from worker.rules.facts import scope_of
 from worker.writes.evidence import fact_key, fact_name, text_of_message
-from worker.writes.intents import NotComputable, holds_back, plan_steps, wait_before
+from worker.writes.intents import NotComputable, holds_back, plan_steps
 from worker.writes.life import Attempted, Settling, Unwanted, advance, after_outcome, hold, in_a_row, move, note
 from worker.writes.undo import left_now, put_back_by, undone_by
 
@@ -296,7 +296,8 @@ class Executor(Stage):
             seen = self._preflight.seen(state, event, (rule,), fresh.facts)
             scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
             try:
-                steps = plan_steps(rule, scope, write.intent.context, wait_before(rule, write.key.position))
+                waits = [turn for turn, step in enumerate(rule.do[: write.key.position]) if step.action == WAIT]
+                steps = plan_steps(rule, scope, write.intent.context, max(waits, default=-1))
             except NotComputable as error:
                 self._apply_no(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
                 self._rest(state, write, HELD_AGAIN)

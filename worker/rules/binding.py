@@ -60,9 +60,10 @@ def all_of(slips: Iterable[Slip]) -> ValidationError:
 
 
 class Section(BaseModel):
-    """A mapping of a file: unknown keys are errors, a key without a value is as good as none (unless ``keeps_nulls``),
-    and nothing changes afterwards. ``noun``: how messages name it, where it has another name than its key.
-    ``otherwise``: what is said where it is no mapping, and the remedy."""
+    """A mapping of a file: unknown keys are errors, and nothing changes afterwards. A key without a value is as good as
+    none, unless ``keeps_nulls``, or a word or a number stands for it then: who writes ``mode:`` may mean another one.
+    ``noun``: how messages name it, where it has another name than its key. ``otherwise``: what is said where it is no
+    mapping, and the remedy."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True, defer_build=True
@@ -79,8 +80,8 @@ class Section(BaseModel):
         if not isinstance(value, Entries):
             return judge(value)
         known = cls.keys()
-        left_out = {name for name in known if (part := value.get(name)) is not None and is_null(part)}
-        left_out = set() if cls.keeps_nulls else left_out
+        nulls = [name for name in known if (part := value.get(name)) is not None and is_null(part)]
+        left_out = {name for name in nulls if not (cls.keeps_nulls or isinstance(known[name].default, _ONE_VALUE))}
         found = judge({name: _listed(part) for name, (_, part) in value.named.items() if name not in left_out})
         found._entries = value  # noqa: SLF001 - its own
         return found
@@ -129,6 +130,8 @@ class Part(Section):
     keeps_nulls: ClassVar[bool] = True
 
 
+_ONE_VALUE = (str, int, timedelta)
+"""The kinds of defaults that are said in a word or a number."""
 Model = TypeVar("Model", bound=Section)
 
 

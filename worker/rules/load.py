@@ -546,6 +546,10 @@ def _below(
     folder: Path, above: tuple[os.stat_result, ...], root: Path, endings: tuple[str, ...]
 ) -> Iterator[Path | Problem]:
     """The same of a folder. ``above``: it and the folders that it stands in."""
+    if folder.suffix in endings:
+        hint = "put the file in its place (a mount of a file that is not there leaves a folder), or name it otherwise"
+        yield _problem(folder, "is a folder, and named like a file of rules", hint)
+        return
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - an iteration of paths is not sorted
     except OSError as error:

@@ -221,11 +221,6 @@ def steps_after(rule: Rule, after: int = -1) -> Iterator[tuple[int, int, RuleSte
         order += wide
 
 
-def wait_before(rule: Rule, position: int) -> int:
-    """Where the wait stands after which the step at this position is planned; -1 where there is none."""
-    return max((turn for turn, step in enumerate(rule.do[:position]) if step.action == WAIT), default=-1)
-
-
 def _computed_from(place: str, step: RuleStep, intent: Intent, scope: Scope) -> dict[str, Json]:
     """What the fields of the write's own target are that its values are computed from. Raises `NotComputable`."""
     own = ACTIONS[step.action].own_fact

@@ -110,9 +110,11 @@ def test_what_is_right_is_read_beside_what_is_wrong() -> None:
     assert len(mistakes) == 4, "and nothing is told twice"
 
 
-def test_a_key_without_a_value_is_as_good_as_none() -> None:
-    found, mistakes = bind(Whole, value("{word: , inner: {few: null}, count: ~}"))
+def test_a_key_without_a_value_is_as_good_as_none_but_where_a_word_stands_for_it_then() -> None:
+    found, mistakes = bind(Whole, value("{text: , inner: {few: null}, many: , count: ~}"))
     assert (found, mistakes) == (Whole(inner=Inner.model_construct()), [])
+    _, (mistake,) = bind(Whole, value("{word: }"))
+    assert mistake.message == "word says nothing"
 
 
 def test_a_flood_of_mistakes_ends() -> None:

@@ -64,6 +64,11 @@ TROUBLES: dict[str, tuple[Callable[[Path], object], str, str]] = {
         "deep/up",
         "leads back to a folder that it stands in",
     ),
+    "a folder in a file's place": (
+        lambda folder: (folder / "odd.yaml").mkdir(),
+        "odd.yaml",
+        "is a folder, and named like a file of rules",
+    ),
     "a file that is none": (lambda folder: os.mkfifo(folder / "odd.yaml"), "odd.yaml", "is no file that can be read"),
     "a file that may not be read": (
         lambda folder: write(folder, "odd.yaml", "odd").chmod(0),
