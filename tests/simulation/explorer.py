@@ -287,11 +287,10 @@ class _Walk:
         """What the pre-flight asks: wanted still, held by nothing, its target free, and a fresh read that shows that it
         is not so already, unless it has overtaken another."""
         life, now = world.lives[place], world.at[0]
-        others = tuple(one.write for one in world.lives if one.write.state in UNSETTLED)
+        others = tuple(one.write for one in world.lives if one is not life and one.write.state in UNSETTLED)
         if not life.wanted or target_free(a_situation(life.write, on_target=others)) is not None:
             return False
-        overtakes = any(one.id != life.write.id for one in others)
-        if world.shown == OTHER or (world.shown == WANTED[life.write.intent.action] and not overtakes):
+        if world.shown == OTHER or (world.shown == WANTED[life.write.intent.action] and not others):
             return False
         if life.write.state == "unknown":
             return life.then == "send"

@@ -920,7 +920,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="one rule's halt is everybody's",
         why="a halt of one rule holds the writes of all others",
-        applied=flaw("worker.guards:_of_rule", ("halt.rule in (None, rule)", "True")),
+        applied=flaw("worker.guards:halt_of", ("halt.rule in (None, rule)", "True")),
         shown_by=(plain("one rule halted"),),
     ),
     Mutant(
