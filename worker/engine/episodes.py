@@ -24,7 +24,7 @@ from worker.engine.views import (
 )
 from worker.model.commits import Hold, RuleMemory
 from worker.model.facts import Known
-from worker.model.rules import Judgement, Rule, Truth
+from worker.model.rules import MISSED_AFTER, Judgement, Rule, Truth
 from worker.model.writes import ENDED, UNSENT, Write
 from worker.rules.cel import WRITE
 from worker.rules.spelling import duration_text
@@ -199,10 +199,9 @@ def _as_wanted(view: RuleView) -> bool | None:
 #
 # A rule with `on_change` watches as ever; what `at` does there is to hold a change until a time comes.
 
-MISSED_AFTER = timedelta(minutes=5)
 READ_WITHIN = timedelta(hours=1)
-JUST_AFTER = timedelta(microseconds=1)
 """How long a time waits for facts that were not known when it came."""
+JUST_AFTER = timedelta(microseconds=1)
 
 
 def stamped_right(rule: Rule, memory: RuleMemory, now: datetime) -> RuleMemory:

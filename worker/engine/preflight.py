@@ -122,8 +122,8 @@ class WhoAsks(Stage):
         if write.state != "unknown" and not write.sent:
             return None
         rules, settings = self.rules(state, write), self._settings.deciding
-        text = [one for rule in rules for one in wishes_in_force(rule, settings)]
-        mine = [*text, *(one for rule in rules for one in wishes_of_event(rule, [write.intent], settings))]
+        mine = [one for rule in rules for one in wishes_in_force(rule, settings)]
+        mine += [one for rule in rules for one in wishes_of_event(rule, [write.intent], settings)]
         why = overruled(mine, self._standing(state, write), self._ended(write))
         if why is None:
             return None

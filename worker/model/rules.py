@@ -73,6 +73,10 @@ class Computed(Formula, Protocol):
     def value(self, scope: Scope) -> Json: ...
 
 
+MISSED_AFTER = timedelta(minutes=5)
+"""So long after a time of ``at`` its rule may still be looked at, and fire, where no fact was unknown."""
+
+
 class Times(Protocol):
     """The times of ``at``. Aware UTC in and out; None where there is none."""
 

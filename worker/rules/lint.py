@@ -15,7 +15,7 @@ from typing import TypeAlias
 from worker.model.actions import ACTIONS, WAIT
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import RuleId, parse_time
-from worker.model.rules import Rule
+from worker.model.rules import MISSED_AFTER, Rule
 from worker.rules.cel import Node, free_paths, names_of, path_of, walk
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
@@ -33,7 +33,6 @@ _RUNS = frozenset({("run", None), ("optimisation", "ON"), ("ad_optimisation", "O
 PERCENT = 100
 OPENINGS = 400
 """So many times of the hours, more than a year of days, are looked at."""
-_WAITED_FOR = timedelta(minutes=5)
 UNTESTED_SHOWN = 10
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
 
@@ -134,7 +133,7 @@ def _never_within(written: Written, _registry: Registry) -> Iterator[Problem]:
     time = at.next(datetime(2026, 1, 1, tzinfo=UTC))
     for _ in range(OPENINGS):
         opens = between.opens(time) if time is not None else None
-        if time is None or opens is None or opens - time <= _WAITED_FOR:
+        if time is None or opens is None or opens - time <= MISSED_AFTER:
             return
         time = at.next(opens - timedelta(minutes=1))
     message = f"rule '{written.rule.id}': no time of at falls into the hours of between, so each of them is missed"
