@@ -11,8 +11,9 @@ import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.engine.test_daemon import Edited, Told, daemon_of, no_budget, watcher
+from tests.twin import BASE_URLS
 from tests.unit.engine.test_fleet import Paces, Rows
-from tests.worlds import CAMPAIGN, OTHER, PARTNER, PAUSE, Town, draft, happening, in_town, tenant, world
+from tests.worlds import CAMPAIGN, MINUTE, OTHER, PARTNER, PAUSE, Town, draft, happening, in_town, tenant, world
 from worker.engine.daemon import Daemon
 from worker.engine.ports import Fleet, Parts, ServersClock
 from worker.ledger.sql import SqlLedger
@@ -282,3 +283,17 @@ async def test_what_the_held_one_had_planned_says_why_it_rests(here: Town) -> No
     await lived(here, await watcher(here), Jobs(), 40)
     ends = {write.key.partner: (write.state, write.held_by) for write in here.writes()}
     assert ends == {PARTNER: ("confirmed", None), OTHER: ("planned", "same_partner")}
+
+
+@in_town(world(happening("e1", status="cancelled")), late_s=25.0)
+async def test_a_partner_that_was_handed_over_is_listed_before_its_own_record_may_be_read_again(here: Town) -> None:
+    """8.3: whoever had it had read that a moment ago, and the list waited for its floor: lists were 5.6 s apart."""
+    await here.clock.sleep(10)
+    record = f"{BASE_URLS['api']}/partners/"
+    here.worker.gate.take_over(PARTNER, {"waits_s": {record: 2.9}}, ago_s=0.0, goodbye=True)
+    began = here.loop.time()
+    await here.until(lambda: here.states() == ["confirmed"], "paused", MINUTE)
+    first = {path: at_s - began for at_s, path in reversed([(one.at_s, one.path) for one in here.twin.books.requests])}
+    assert first["/events/"] <= 1.0
+    assert first["/partners/"] > 2.8, "the floor is kept, and nothing is decided before it is known"
+    assert first["/events/e1/client_campaign_status"] >= first["/partners/"]

@@ -876,10 +876,10 @@ def _fleet(name: str, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - fie
     return replace(_scene(name, (PAUSE,), {}, *turns), **told)
 
 
-def _often(name: str, does: str, first: float, step: float = 0.45, **more: Any) -> tuple[Scene, ...]:  # noqa: ANN401 - as above
+def _often(name: str, does: str, first: float, seconds: float = 0.0, **more: Any) -> tuple[Scene, ...]:  # noqa: ANN401 - as above
     """The same scene with answers that take long, and what befalls the owner at some moments of two intervals."""
-    details = {"seconds": 6.2, "rule": PAUSE.id}
-    turns = [Turn(at=round(first + step * number, 2), does=does, details=details) for number in range(7)]
+    details = {"seconds": seconds, "rule": PAUSE.id}
+    turns = [Turn(at=round(first + 0.45 * number, 2), does=does, details=details) for number in range(7)]
     told = {"latencies_s": (0.9,), "partners": 1, **more}
     return tuple(_fleet(f"{name} {at}", _CANCELLED, turn, **told) for at, turn in enumerate(turns, start=1))
 
@@ -896,9 +896,9 @@ FLEETS: tuple[Scene, ...] = (
     _fleet("fleet, the last rule removed", _CANCELLED, Turn(at=12.6, does="remove rule", details={"rule": PAUSE.id})),
     _fleet("fleet, restored", Turn(at=5.0, does="backup"), _CANCELLED, Turn(at=14.0, does="restore")),
     _fleet("fleet, held back", Turn(at=8.0, does="halt", details={"seconds": 20.0}), _CANCELLED, _GONE, partners=1),
-    *_often("fleet, stalled at", "stall", 9.2),
+    *_often("fleet, stalled at", "stall", 14.4, 5.5),
     *_often("fleet, ends at", "stop", 9.2),
-    *_often("fleet, a rule removed at", "remove rule", 9.1),
+    *_often("fleet, a rule removed at", "remove rule", 11.0),
     replace(
         _fleet("fleet, all at once", Turn(at=5.0, does="kill"), partners=4, replicas=2, down_s=9.0),
         events=tuple({"id": f"e{number}"} for number in range(1, 5)),

@@ -124,12 +124,14 @@ class Reader(EventByEvent):
         id) comes at its end. It ends early, and has lost nothing, when the worker stops or other rules are in force.
         """
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
-        if state.shared.get(PARTNER) is None:
+        if state.shared.get(PARTNER) is None and not self._settings.late_s:  # a fleet's may have been read a moment ago
             await self._read_shared(state)
         kept = state.stored.kept if state.stored.rules is poll.rules else worth_keeping(poll.rules.rules)
         needed, listed_at = kept.get("event"), None
         async for listing in self._service.listing(state.partner, needed):
             listed_at = listed_at or self._clock.monotonic()
+            if state.shared.get(PARTNER) is None:
+                await self._read_shared(state)
             if self._over(poll):
                 return
             state.pages = (listing.pages - listing.left, listing.pages) if listing.left else None
