@@ -7,7 +7,7 @@ WORKERS ?= 2
 # For the tests that mostly wait for the processes that they start, beside all that compute.
 BESIDE ?= 4
 # How many drawn worlds `make test` simulates, and at each point every how manieth of the single faults that differ.
-SEEDS ?= 300
+SEEDS ?= 150
 SINGLES ?= 30
 export SEEDS SINGLES
 # The tests start a hundred processes of the worker's, and pytest rewrites each file of tests for each of its own: what
