@@ -79,6 +79,8 @@ def mistakes(text: str) -> list[str]:
         ("partners: [a, b, a]", "c.yaml:1:18: the partner 'a' is listed already"),
         ("partners: ['a b']", "c.yaml:1:12: an item of partners: 'a b' is no partner id"),
         ("partners: [ä]", "c.yaml:1:12: an item of partners: 'ä' is no partner id"),
+        ("partners: ['..']", "c.yaml:1:12: an item of partners: '..' is no partner id"),
+        ("partners: [a/b]", "c.yaml:1:12: an item of partners: 'a/b' is no partner id"),
         ("safety: {spend: {per_day: -1}}", "c.yaml:1:27: safety.spend.per_day must be a number above 0, not -1"),
         ("safety: {spend: {per_day: x}}", "c.yaml:1:27: safety.spend.per_day must be a number"),
         ("safety: {settle: 0s}", "c.yaml:1:18: safety.settle: '0s' is too short"),
