@@ -252,6 +252,42 @@ def test_assumptions_are_checked_and_told_at_their_key() -> None:
     assert read(text.partition("  b.c")[0]).assumptions == {"setup.state_field": "status"}
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (
+            "assumptions: {safety.settle: 2m}",
+            "c.yaml:1:15: there is no assumption 'safety.settle'",
+            "write safety: {settle: …} beside `assumptions`, not under it",
+        ),
+        (
+            "assumptions: {safety: {settle: 2m}}",
+            "c.yaml:1:15: there is no assumption 'safety'",
+            "write safety: … beside `assumptions`, not under it",
+        ),
+        (
+            "assumptions: {client_campaign_status: {semantics: toggle}}",
+            "c.yaml:1:15: there is no assumption 'client_campaign_status'",
+            "write the whole key in one, with its dots: client_campaign_status.semantics: …",
+        ),
+        ("settle: 2m", "c.yaml:1:1: unknown key 'settle' in the config", "write safety: {settle: …}"),
+        ("web.listen: a:1", "c.yaml:1:1: unknown key 'web.listen' in the config", "write web: {listen: …}"),
+        (
+            "task.failed: [BAD]",
+            "c.yaml:1:1: unknown key 'task.failed' in the config",
+            "write assumptions: {task.failed: …}",
+        ),
+        ("pol.interval: 3s", "c.yaml:1:1: unknown key 'pol.interval' in the config", "known here: api, assumptions"),
+    ],
+)
+def test_a_key_at_another_place_is_told_where_it_belongs(text: str, message: str, hint: str) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read(text)
+    [found] = caught.value.problems
+    assert str(found) == f"folder/{message}"
+    assert found.hint.startswith(hint)
+
+
 def test_what_is_written_is_vouched_for() -> None:
     assert read("safety: {settle: 2m}\nassumptions: {boost.body: null}").confirmed == {"safety.settle", "boost.body"}
     assert read("safety: {max_attempts: 2}").confirmed == frozenset()

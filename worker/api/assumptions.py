@@ -272,8 +272,11 @@ def assumptions_from(given: Mapping[str, Json]) -> tuple[Assumptions, tuple[Obje
     for key, value in given.items():
         row = ASSUMPTIONS.get(key)
         if row is None:
+            dotted = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
             close = get_close_matches(key, ASSUMPTIONS, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]}?" if close else "known: " + ", ".join(ASSUMPTIONS)
+            if whole := ", ".join(f"{name}: …" for name in dotted if name in ASSUMPTIONS):
+                hint = f"write the whole key in one, with its dots: {whole}"
             wrong.append(Objection(key=key, message=f"there is no assumption {key!r}", hint=hint))
         elif said := objection(row.shape, value):
             wrong.append(Objection(key=key, message=f"{key}: {said}", hint=row.about))

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
-from worker.api.assumptions import assumptions_from
+from worker.api.assumptions import ASSUMPTIONS, Objection, assumptions_from
 from worker.config.addresses import embedded, is_local, listen_slip, on_a_server
 from worker.config.models import Config, FactText, SecretPlace
 from worker.model.endpoints import ENDPOINTS, row_of
@@ -99,13 +99,18 @@ def read_config(path: Path, text: str) -> Config:
     if checked is not None:
         wrong = {one.loc[0] for one in mistakes}
         objections = assumptions_from(checked.assumptions)[1]
-        assumed = [(("assumptions", one.key), Slip(one.message, one.hint)) for one in objections]
+        assumed = [(("assumptions", one.key), _objected(one)) for one in objections]
         mistakes += _further(root, crosscheck(checked), wrong) + _further(root, assumed, wrong, key=True)
         warnings = [replace(one, severity="warning") for one in _further(root, doubts(checked), wrong)]
     misnamed = _misnamed()
     if checked is None or mistakes or misnamed:
         raise InputErrors((*misnamed, *_in_order([*mistakes, *warnings])))
     return checked.stand_in(path, _in_order(warnings))
+
+
+def _objected(one: Objection) -> Slip:
+    place = "" if one.key in ASSUMPTIONS else Config.place_of(one.key)
+    return Slip(one.message, f"write {place} beside `assumptions`, not under it" if place else one.hint)
 
 
 def _misnamed() -> tuple[Problem, ...]:

@@ -18,6 +18,7 @@ from jmespath.exceptions import JMESPathError
 from jmespath.functions import Functions
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 
+from worker.api.assumptions import ASSUMPTIONS
 from worker.config.addresses import (
     embedded,
     header_of_name,
@@ -52,6 +53,7 @@ from worker.rules.binding import (
     Text,
     Tree,
     lasting,
+    section_in,
 )
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, Registry, with_custom
@@ -557,6 +559,25 @@ class Config(Section):
         description="who is told of what",
         examples=[[{"url": {"env": "ALERT_URL"}, "on": ["needs_human", "waiting"]}]],
     )
+
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """Of a key that stands elsewhere, how it is written there."""
+        place = cls.place_of(name)
+        return ("", f"write {place}") if place else super().about_unknown(name)
+
+    @classmethod
+    def place_of(cls, name: str) -> str:
+        """How a key or an assumption is written at its place, named with its section or without; empty where there is
+        none."""
+        if name in ASSUMPTIONS:
+            return f"assumptions: {{{name}: …}}"
+        if cls.inside(name) is not None:
+            return f"{name}: …"
+        around, _, key = name.rpartition(".")
+        inner = {one: section_in(field.annotation) or Section for one, field in cls.keys().items()}
+        having = (one for one, section in inner.items() if around in ("", one) and section.inside(key) is not None)
+        return next((f"{one}: {{{key}: …}}" for one in having), "")
 
     @property
     def file(self) -> Path:

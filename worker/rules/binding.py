@@ -418,7 +418,7 @@ def _mistake(model: type[Section], root: Value, error: ErrorDetails) -> Mistake:
         slip = Slip(f"{WHAT} says nothing", "give it a value, or take the key away", code="missing")
     if not isinstance(slip, Slip):
         ways = (loc[:-1], (*loc[:-1], 0))  # a value may stand for a list of one
-        around = next((one for way in ways if (one := _section_in(_annotation(model, way)))), Section)
+        around = next((one for way in ways if (one := section_in(_annotation(model, way)))), Section)
         match error["type"]:
             case "extra_forbidden":
                 tail, hint = around.about_unknown(str(loc[-1]))
@@ -482,7 +482,7 @@ def _of_words(place: Value, expected: str) -> Slip:
 
 
 def _no_mapping(model: type[Section], loc: Loc, place: Value) -> Slip:
-    section = _section_in(_annotation(model, loc)) or Section
+    section = section_in(_annotation(model, loc)) or Section
     if section.otherwise[0]:
         return Slip(*section.otherwise)
     keys = ", ".join(section.keys())
@@ -497,7 +497,7 @@ def _keys(section: type[Section], place: Value) -> str:
 
 
 def _item(model: type[Section], loc: Loc, place: Value) -> str:
-    section = _section_in(_annotation(model, (*loc, 0)))
+    section = section_in(_annotation(model, (*loc, 0)))
     if section is not None and section.keys():
         return f"{{{_keys(section, Items(document=place.document, items=(), start=0))}}}"
     return (place.text if isinstance(place, Scalar) else "") or "…"
@@ -525,12 +525,13 @@ def _inside(annotation: Any, part: str | int) -> Any:  # noqa: ANN401 - as above
     return next((found for one in arguments if (found := _inside(one, part)) is not None), None)
 
 
-def _section_in(annotation: Any) -> type[Section] | None:  # noqa: ANN401 - as above
+def section_in(annotation: Any) -> type[Section] | None:  # noqa: ANN401 - as above
+    """The section that is annotated so, or may be; None for lists and mappings of some."""
     if isinstance(annotation, type) and hasattr(annotation, "inside"):
         return annotation
     if get_origin(annotation) in (tuple, dict):
         return None
-    return next((found for one in get_args(annotation) if (found := _section_in(one)) is not None), None)
+    return next((found for one in get_args(annotation) if (found := section_in(one)) is not None), None)
 
 
 def _name(model: type[Section], loc: Loc) -> str:
@@ -538,7 +539,7 @@ def _name(model: type[Section], loc: Loc) -> str:
     found, noun, names = model, model.noun, list[str | int]()
     for part in loc:
         found = _inside(found, part)
-        section = _section_in(found)
+        section = section_in(found)
         names = [*names, part]
         if section is not None and section.noun:
             noun, names = section.noun, []
