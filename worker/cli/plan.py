@@ -29,7 +29,7 @@ from worker.model.errors import NotFound, Unreachable
 from worker.model.facts import Json, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Intent
-from worker.rules.spelling import counted, duration_text, meant
+from worker.rules.spelling import counted, duration_text
 
 app = typer.Typer()
 
@@ -58,9 +58,8 @@ def plan(
     config = config_of(context)
     with open_reading(ledger_url(config)) as ledger:
         rules = in_force(config, ledger)
-    ids = [one.id for one in rules.rules]
-    if rule is not None and rule not in ids:
-        raise NotFound(f"no rule '{rule}'{meant(rule, ids)}", hint="`campaign-worker check` lists what does not load")
+    if rule is not None and rule not in [one.id for one in rules.rules]:
+        raise _stranger(config, f"no rule '{rule}' is in force", rule=rule)
     for line in unconfirmed_lines(config, rules.rules):
         say(line)
     within = None if wait else WITHIN

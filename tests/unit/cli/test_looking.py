@@ -133,11 +133,13 @@ def test_who_follows_or_plans_by_a_misspelt_name_is_told_so(config: Path, monkey
     with daemon(config, NOW):
         partner = call("plan", "--partner", "partner-id-acne", config=config)
         event = call("plan", "--event", "e1x", config=config)
+    rule = call("plan", "--rule", "nope", config=config)
 
     assert followed.err == "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?\n"
-    assert (partner.code, event.code) == (1, 1)
+    assert (partner.code, event.code, rule.code) == (1, 1, 1)
     assert "nothing is known of partner 'partner-id-acne'; did you mean 'partner-id-acme'?" in partner.err
     assert "nothing is known of event 'e1x'; did you mean 'e1'?" in event.err
+    assert "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled" in rule.err
 
 
 @pytest.mark.parametrize(
