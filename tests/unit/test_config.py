@@ -185,6 +185,24 @@ def test_what_is_left_out_has_the_documented_default() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("web: {listen: 9000}", "write listen: 127.0.0.1:9000"),
+        ("web: {listen: ':9000'}", "write listen: 127.0.0.1:9000"),
+        ("web: {listen: here}", "write listen: 127.0.0.1:8080"),
+        ("notify: [needs_human]", "write {url: …, on: …}"),
+        ("notify: [{url: {env: A}, on: [needs_humans]}]", "write needs_human"),
+        ("notify: [{url: {env: A}, on: [zzz]}]", "such as needs_human, waiting or surge; docs/reference.md has all"),
+    ],
+)
+def test_what_is_said_to_write_can_be_written_there(text: str, hint: str) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read(text)
+    [found] = caught.value.problems
+    assert found.hint.startswith(hint)
+
+
 def test_a_partner_id_that_looks_like_a_number_stands_in_quotes() -> None:
     assert read("partners: [partner-id-a, '12', '007']").partners == ("partner-id-a", "12", "007")
 

@@ -57,7 +57,7 @@ from worker.rules.binding import (
 )
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, Registry, with_custom
-from worker.rules.spelling import instead, meant, nearest
+from worker.rules.spelling import meant, nearest
 from worker.rules.yaml import Scalar
 
 INTERVAL_MIN = timedelta(seconds=3)
@@ -80,7 +80,8 @@ _PARTNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def _listen(text: str) -> str:
     if not _LISTEN.fullmatch(text):
-        raise Slip(f"{WHAT} must be HOST:PORT, such as 127.0.0.1:8080", "write 127.0.0.1:8080")
+        meant_so = f"127.0.0.1:{text.lstrip(':')}" if text.lstrip(":").isdecimal() else "127.0.0.1:8080"
+        raise Slip(f"{WHAT} must be HOST:PORT, such as 127.0.0.1:8080", f"write listen: {meant_so}")
     return text
 
 
@@ -99,7 +100,8 @@ def _name(text: str) -> str:
 
 def _topic(text: str) -> str:
     if text not in TOPICS:
-        hint = f"{instead(text, TOPICS)}: a kind or a reason of the log, an alarm, or notify for what rules say"
+        near = nearest(text, TOPICS)
+        hint = f"write {near}" if near else "such as needs_human, waiting or surge; docs/reference.md has all of them"
         raise Slip(f"{WHAT}: there is no '{text}'{meant(text, TOPICS)}", hint)
     return text
 

@@ -485,8 +485,8 @@ def _no_mapping(model: type[Section], loc: Loc, place: Value) -> Slip:
     section = section_in(_annotation(model, loc)) or Section
     if section.otherwise[0]:
         return Slip(*section.otherwise)
-    keys = ", ".join(section.keys())
-    return Slip(f"{WHAT} must be a mapping with {keys}", f"write {WHAT}: {{{_keys(section, place)}}}")
+    keys, name = ", ".join(section.keys()), "" if loc and isinstance(loc[-1], int) else f"{WHAT}: "
+    return Slip(f"{WHAT} must be a mapping with {keys}", f"write {name}{{{_keys(section, place)}}}")
 
 
 def _keys(section: type[Section], place: Value) -> str:

@@ -79,7 +79,7 @@ def told(text: str) -> list[tuple[str, str]]:
         ("{inner: {fewer: 5}}", "10: unknown key 'fewer' in inner; did you mean 'few'?", "write few"),
         ("{many: {}}", "8: many must be a list", "write many: [{few: …, most: …}]"),
         ("{many: [{few: x}]}", "15: many.few must be a whole number", "write it in digits, such as 10"),
-        ("{many: [x]}", "9: an item of many must be a mapping with few, most", "write many: {few: …, most: …}"),
+        ("{many: [x]}", "9: an item of many must be a mapping with few, most", "write {few: …, most: …}"),
         ("{named: x}", "9: named must be a mapping", "write named: {name: …}"),
         ("{named: {a: {few: 5}}}", "19: named.a.few must be 3 or less, not 5", "write 3 or less"),
         ("{count: 99999999999999999999}", "9: count is too large a number", "write a smaller one"),
