@@ -134,6 +134,10 @@ def mistakes(text: str) -> list[str]:
         ("state_dir: s\nledger: postgresql://ann@db", "c.yaml:2:9: ledger names no server or no database"),
         ("ledger: postgresql://ann:hidden@db/x", "c.yaml:1:9: ledger must not hold a password"),
         ("ledger: postgresql://db/x?password=hidden", "c.yaml:1:9: ledger must not hold a password"),
+        (
+            "ledger: postgresql://db/x?sslmode=verify",
+            "c.yaml:1:9: ledger: there is no sslmode of this name; did you mean 'verify-ca'?",
+        ),
         ("ledger: 'sqlite:///'", "c.yaml:1:9: ledger must be sqlite:///FILE"),
         ("api: {base_url: sandbx}", "c.yaml:1:17: api.base_url is not an address"),
         ("api: {base_url: 'https://[x'}", "c.yaml:1:17: api.base_url is not an address"),

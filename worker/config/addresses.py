@@ -2,15 +2,17 @@
 
 import ipaddress
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from worker.rules.binding import WHAT, Slip
+from worker.rules.spelling import meant
 
 SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
 SERVER_PREFIX = "postgresql://"
 PORT_MAX = 65_535
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}")
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _VERSION = re.compile(r"/v\d+/?$")
 
 
@@ -69,6 +71,10 @@ def ledger_address(text: str) -> str:
             raise Slip(f"{WHAT} must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD")
         if parts is None or not parts.path.strip("/") or not (parts.hostname or "host=" in parts.query):
             raise Slip(f"{WHAT} names no server or no database", "write postgresql://USER@HOST/DATABASE")
+        ssl_mode = dict(parse_qsl(parts.query)).get("sslmode", "prefer")
+        if ssl_mode not in SSL_MODES:
+            hint = f"write one of {', '.join(SSL_MODES)}"
+            raise Slip(f"{WHAT}: there is no sslmode of this name{meant(ssl_mode, SSL_MODES)}", hint)
         return text
     if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
         hint = "a file on a disk of this machine, whose relative path counts from the config's folder; or a database"
