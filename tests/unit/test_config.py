@@ -402,6 +402,12 @@ def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
         ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: []}}", "addresses", "believed from nowhere"),
         ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [10.0.0.5]}}", "nobody would be asked", "no users"),
         ("{listen: '127.0.0.1:80', user: {}}", "did you mean 'users'", "a misspelt key"),
+        (
+            "{listen: '127.0.0.1:80', users: {ann: {password: {env: A}, may: [operate], up_to: 5}}}",
+            "web.users.ann.up_to is how much somebody may approve, and this one may not",
+            "it would limit nothing",
+        ),
+        ("{listen: '127.0.0.1:80', tokens: {t: {token: {env: A}, up_to: 5}}}", "web.tokens.t.up_to is how much", "too"),
     ],
 )
 def test_a_page_that_would_stand_open_is_refused(web: str, words: str, reason: str) -> None:

@@ -378,6 +378,13 @@ class Rights(Section):
         examples=[500],
     )
 
+    @model_validator(mode="after")
+    def _amount_to_approve(self) -> Self:
+        if self.up_to is not None and "approve" not in self.may:
+            hint = f"write may: [{', '.join((*self.may, 'approve'))}], or take it away"
+            raise Slip(f"{WHAT}.up_to is how much somebody may approve, and this one may not", hint)
+        return self
+
 
 class WebUser(Rights):
     """Somebody who signs in to the page."""
