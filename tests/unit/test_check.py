@@ -51,6 +51,18 @@ def test_a_file_of_the_folder_is_checked_among_the_others_and_told_alone(home: P
     assert called(home, "rules: rules\n", str(elsewhere)).code == 2, "it is not of that folder"
 
 
+def test_a_file_is_looked_at_once_however_often_it_is_named(home: Path) -> None:
+    rules, tests = home / "rules", home / "rules" / "tests"
+    tests.mkdir()
+    (tests / "t.yaml").write_text("tests: []\n", encoding="utf-8")
+    done = called(home, "rules: rules\n", str(rules / "r.yaml"), str(rules), f"{rules}/../rules", str(rules / "r.yaml"))
+    assert (done.code, done.err.count("requests a minute")) == (0, 1)
+    assert "1 rule, 0 errors, 1 warning" in done.err
+    amiss = called(home, "rules: rules\n", str(rules), str(tests), str(home / "none"))
+    assert "this is a file of rule tests" in amiss.out, "a folder of rules does not hold its tests"
+    assert "there is no such file" in amiss.out
+
+
 def test_a_broken_config_hides_no_broken_rule(home: Path) -> None:
     """Its facts are known by their names, so that no right rule is called wrong for them."""
     (home / "rules" / "r.yaml").write_text(WRONG, encoding="utf-8")

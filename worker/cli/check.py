@@ -6,6 +6,7 @@ What `init` writes is the project's own, so that there is one of each: a wheel h
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -26,7 +27,7 @@ from worker.model.errors import Code, InputErrors, NotFound, Problem, UsageError
 from worker.model.facts import Json
 from worker.model.rules import Rule
 from worker.rules.lint import lint
-from worker.rules.load import examined, texts_of
+from worker.rules.load import TESTS, examined, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
 from worker.rules.spelling import counted
 
@@ -64,7 +65,8 @@ def check(
     looked = []
     if config is not None:
         settings = engine_settings(config)
-        looked = [checked(path, config.registry, settings, events, config.rules) for path in paths or [config.rules]]
+        named = _apart(paths or [config.rules])
+        looked = [checked(path, config.registry, settings, events, config.rules) for path in named]
     found = in_order((*problems, *(problem for one in looked for problem in one.problems)))
     broken = any(problem.severity == "error" for problem in found)
     assumed: tuple[str, ...] = ()
@@ -88,6 +90,17 @@ def check(
             for line in (*(one.sentence for one in estimates), *assumed):
                 say(line)
         say(summary(rules, found))
+
+
+def _apart(paths: Iterable[Path]) -> list[Path]:
+    """The paths without those that are looked at with another one: named before, or in a folder that is named."""
+    places = {Path(os.path.realpath(path)): path for path in paths}
+
+    def elsewhere(place: Path) -> bool:
+        around = (place.relative_to(one).parts for one in places if one in place.parents)
+        return any(TESTS not in inside for inside in around)
+
+    return [path for place, path in places.items() if not elsewhere(place)]
 
 
 def _config(context: typer.Context, paths: list[Path] | None) -> tuple[Config | None, tuple[Problem, ...]]:
