@@ -261,6 +261,15 @@ def tested_settings(settings: EngineSettings) -> EngineSettings:
     )
 
 
+def _unheard(step: StepOfTest, word: str, rule: RuleId, writes: Sequence[Write]) -> Failure:
+    """That somebody had nothing to decide of a rule."""
+    wanted = (f"a write of {rule} that is waiting",)
+    there = tuple(_spelled(one) for one in writes if rule in (one.key.rule, *one.rules))
+    return Failure(
+        at=step.at, line=step.line, claim=word, expected=wanted, happened=there, missing=wanted, surplus=there
+    )
+
+
 class _Run(Play):
     """One test on its way: the daemon's cycle, poll after poll, and what it came to."""
 
@@ -302,10 +311,12 @@ class _Run(Play):
         changes = step.change is not None or bool(step.unknown or step.approve or step.reject)
         await self.until(step.at, including=not changes)
         self._service.answer(step.answers)
+        failures: list[Failure] = []
         if changes:
             self._change(step)
+            failures += self._hear(step)
             await self.poll(step.at)
-        failures = list(self._failures(step))
+        failures += self._failures(step)
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
         self._held_back.update(claim.rule for claim in step.held or ())
@@ -320,25 +331,29 @@ class _Run(Play):
         if step.change is not None:
             self._world.change(step.change)
         self._world.lose(step.unknown)
-        self._hear(step)
         changed = {*step.unknown, *(step.change.others if step.change is not None else ())}
         for facts in (state.shared, *state.facts.values()):
             old = {key: fact for key, fact in facts.items() if key.name in changed and key.name not in seldom}
             facts.update({key: replace(fact, trace=None) for key, fact in old.items()})
         state.rests.clear()
 
-    def _hear(self, step: StepOfTest) -> None:
-        """What somebody says of writes that wait for approval."""
+    def _hear(self, step: StepOfTest) -> list[Failure]:
+        """What somebody says of writes that wait for approval; a failure where nothing of a rule does."""
         at = self._clock.start + step.at
+        waiting = [one for one in self.open if one.state == "waiting"]
         moves: list[Move] = []
-        for write in self.open if step.approve or step.reject else ():
+        for write in waiting:
             rules = {write.key.rule, *write.rules}
-            if write.state == "waiting" and rules.intersection(step.approve):
+            if rules.intersection(step.approve):
                 amount = amount_shown(self.state, write)
                 moves.append(approved(write, because=SAID, by=SOMEBODY, now=at, amount=amount))
-            elif write.state == "waiting" and rules.intersection(step.reject):
+            elif rules.intersection(step.reject):
                 moves.append(rejected(write, because=SAID, by=SOMEBODY, now=at))
+        decidable = {rule for write in waiting for rule in (write.key.rule, *write.rules)}
+        claims = [(word, rule) for word in ("approve", "reject") for rule in getattr(step, word)]
+        missed = [_unheard(step, word, rule, self._newest()) for word, rule in claims if rule not in decidable]
         self._ledger.apply(Commit(at=at, moves=tuple(moves)))
+        return missed
 
     # what was seen
 

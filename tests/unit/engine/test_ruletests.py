@@ -257,6 +257,21 @@ steps:
     passes(bench, body.replace("WORD", "reject").replace("STATE", "cancelled").replace("SENT", "0"))
 
 
+@pytest.mark.parametrize("word", ["approve", "reject"])
+def test_a_word_on_what_does_not_wait_fails(word: str) -> None:
+    """A step's word comes before its poll, so what its own `set` lets fire is not there yet."""
+    bench = a_bench(PAUSE.replace("do:", "mode: approve, do:"))
+    cancelled = "set: {event: {status: cancelled}}"
+    too_soon = failing(bench, f"{RUNNING}\nsteps: [{{at: 3s, {cancelled}, {word}: [pause]}}]")
+    assert too_soon == [
+        f"step at 3s (line 4), {word}:",
+        "  - expected a write of pause that is waiting",
+        "  + happened nothing",
+    ]
+    twice = f"{{at: 3s, {cancelled}}}, {{at: 6s, {word}: [pause]}}, {{at: 9s, {word}: [pause]}}"
+    assert any("pause of pause for e1 c" in line for line in failing(bench, f"{RUNNING}\nsteps: [{twice}]"))
+
+
 def test_what_comes_after_a_wait_is_expected_when_it_comes_in_every_mode() -> None:
     rule = "{id: r, when: \"event.status == 'active'\", do: [{optimisation: OFF}, {wait: 2h}, {ad_optimisation: OFF}]"
     body = """
