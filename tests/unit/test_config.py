@@ -124,6 +124,8 @@ def mistakes(text: str) -> list[str]:
             "c.yaml:1:18: facts.a.get: distance_unit is mile or kilometer, not km",
         ),
         ('facts: {a: {get: /x, value: "a["}}', "c.yaml:1:29: facts.a.value is not a JMESPath: "),
+        ("api: {timeout: 1ms}", "c.yaml:1:16: api.timeout: '1ms' is too short"),
+        ("api: {timeout: 100d}", "c.yaml:1:16: api.timeout: '100d' is too long"),
         ("ledger: postgres//x", "c.yaml:1:9: ledger must be sqlite:///FILE"),
         ("ledger: postgresql://ann@db/x", "c.yaml:1:9: ledger is a database, and `state_dir` is missing"),
         (

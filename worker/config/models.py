@@ -61,6 +61,9 @@ from worker.rules.spelling import meant, nearest
 from worker.rules.yaml import Scalar
 
 INTERVAL_MIN = timedelta(seconds=3)
+TIMEOUT_MIN, TIMEOUT_MAX = timedelta(milliseconds=100), timedelta(minutes=5)
+"""Shorter, and no answer comes in time; longer, and a write is in flight, and holds its target, until nobody waits for
+it any more."""
 # What CEL keeps for itself; such a fact could never be named in a condition.
 _RESERVED = frozenset(
     {
@@ -253,7 +256,9 @@ class Api(Section):
     media_url: Annotated[Text, AfterValidator(service_address)] | None = Field(
         default=None, description="default: base_url with /api/media", examples=["https://MEDIA-HOST/api/media"]
     )
-    timeout: Duration = Field(default=timedelta(seconds=10), description="how long one request may take")
+    timeout: Annotated[timedelta, lasting(TIMEOUT_MIN, most=TIMEOUT_MAX), DURATION] = Field(
+        default=timedelta(seconds=10), description="how long one request may take; from 100ms to 5m", examples=["10s"]
+    )
 
 
 class Credentials(Section):

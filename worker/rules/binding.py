@@ -27,7 +27,16 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from worker.model.errors import Code, Problem
 from worker.model.facts import Json
-from worker.rules.spelling import EXAMPLES, duration_meant, duration_text, instead, meant, nearest, parse_duration
+from worker.rules.spelling import (
+    DURATION_MAX,
+    EXAMPLES,
+    duration_meant,
+    duration_text,
+    instead,
+    meant,
+    nearest,
+    parse_duration,
+)
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 TEXT_LENGTH_MAX = 10_000
@@ -204,8 +213,10 @@ def json_of(value: Tree) -> Json:
     return found
 
 
-def lasting(least: timedelta = timedelta(milliseconds=1), why: str = "") -> BeforeValidator:
-    """A duration of this length or more."""
+def lasting(
+    least: timedelta = timedelta(milliseconds=1), why: str = "", most: timedelta = DURATION_MAX
+) -> BeforeValidator:
+    """A duration of this length or more, and not of more than that."""
 
     def read(value: Tree) -> timedelta:
         if not isinstance(value, Scalar):
@@ -217,6 +228,8 @@ def lasting(least: timedelta = timedelta(milliseconds=1), why: str = "") -> Befo
             raise Slip(f"{WHAT}: {wrong}", f"write {duration_meant(value.text)}") from None
         if found < least:
             raise Slip(f"{WHAT}: '{value.text}' is too short{why}", f"write {duration_text(least)} or more")
+        if found > most:
+            raise Slip(f"{WHAT}: '{value.text}' is too long", f"write {duration_text(most)} or less")
         return found
 
     return BeforeValidator(read)
