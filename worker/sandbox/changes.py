@@ -7,6 +7,7 @@ target the same write may rightly take effect again. What cannot be read is refu
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -322,16 +323,31 @@ def seconds(value: Json) -> float:
     return float(found[1]) * UNITS_S[found[2]]
 
 
+MISSPELT = 0.9
+"""How like the name of a field another one must be to be taken for it: other fields than the world's may be set."""
+
+
+def _spelled(given: Record, known: Record) -> None:
+    for name in given:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=MISSPELT)
+        if near and name not in known:
+            raise SandboxInputError(f"unknown field {name!r}, did you mean {near[0]!r}?")
+
+
 def check_story(story: Story, world: TwinWorld) -> None:
-    """Refuses a story about events and partners that this world will not have when their time comes."""
+    """Refuses a story about events and partners that this world will not have when their time comes, and one that
+    misspells their fields."""
     added: set[tuple[str | None, str]] = set()
     for step in story.steps:
         change = step.change
         try:
-            if isinstance(change, PartnerChange) and change.partner not in world.tenants:
-                raise _unknown_partner(world, change.partner)
+            if isinstance(change, PartnerChange):
+                if change.partner not in world.tenants:
+                    raise _unknown_partner(world, change.partner)
+                _spelled(change.set, world.tenants[change.partner].record)
             if isinstance(change, EventChange) and (change.partner, change.event) not in added:
-                holder_of(world, change)
+                found = world.at(holder_of(world, change), change.event)
+                _spelled(change.set, found.record if found is not None else {})
         except SandboxInputError as wrong:
             raise SandboxInputError(f"{story.name}:{step.line}: {wrong}") from None
         if isinstance(change, EventChange) and change.add:

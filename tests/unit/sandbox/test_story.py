@@ -98,11 +98,21 @@ def test_a_story_that_cannot_be_read_says_where_and_what(text: str, message: str
         ("- at: 1s\n  event: e1\n  set: {status: x}", "several partners have an event 'e1': name the partner"),
         ("- at: 1s\n  event: e1\n  partner: partner-id-aurora-liv", "did you mean 'partner-id-aurora-live'"),
         ("- at: 1s\n  partner: nobody\n  set: {status: x}", "unknown partner 'nobody'"),
+        ("- {at: 1s, event: e3, set: {staus: cancelled}}", "s.yaml:1: unknown field 'staus', did you mean 'status'"),
+        (
+            f"- {{at: 1s, partner: {FIRST_PARTNER}, set: {{campaign_recommendation: false}}}}",
+            "s.yaml:1: unknown field 'campaign_recommendation', did you mean 'campaign_recommendations'",
+        ),
     ],
 )
 def test_a_story_about_nobody_is_refused_before_it_begins(text: str, message: str) -> None:
     with pytest.raises(SandboxInputError, match=message):
         check_story(read_story(text, "s.yaml"), demo_world())
+
+
+def test_a_story_may_set_fields_that_the_document_does_not_name() -> None:
+    told = read_story("- {at: 0, event: e3, set: {campaign_state: x, price_from: 40, predicted_sales_total: 3}}")
+    check_story(told, demo_world())
 
 
 def test_a_story_may_tell_of_events_that_it_brings_itself() -> None:
