@@ -23,6 +23,7 @@ from worker.engine.episodes import (
     stamped_right,
 )
 from worker.engine.planning import (
+    Edited,
     Planner,
     Standing,
     after_wait,
@@ -33,6 +34,7 @@ from worker.engine.planning import (
     later_messages,
     overruled,
     precedence,
+    reopened_by,
     standing_wishes,
     wait_over,
 )
@@ -338,7 +340,12 @@ class _Pass:
                 )
 
     def _end(self, end: End) -> None:
-        self._ended[end.write.id] = move(end.write, "skipped", at=self._poll.now, reason=end.reason, why=end.why)
+        """Ends a write. A rule that stands behind it and does not look now has not acted: it may, once it is back."""
+        ended = move(end.write, "skipped", at=self._poll.now, reason=end.reason, why=end.why)
+        self._ended[end.write.id] = ended
+        away = tuple(rule for rule in end.write.rules if (end.write.key.event, rule) not in self._memories)
+        left = Edited(write=end.write, change=ended, left=away)
+        self._stored.update(reopened_by([left], self._poll.memories, self._poll.episode_writes))
 
     def _hold(self, view: RuleView, memory: RuleMemory, held: Hold) -> None:
         """Remembers what holds the firing; a record is made only when the reason changes."""

@@ -233,6 +233,22 @@ def test_a_change_that_was_cancelled_with_its_rule_is_pending_when_the_rule_is_b
     assert story.reload(a_rule("r", X, "boost", **CHANGE)).look().planned == ["r: boost waiting gap"]
 
 
+@pytest.mark.parametrize("at_rest", [{"enabled": False}, {"partners": frozenset({"another"})}])
+@pytest.mark.parametrize(("rests", "ends"), [("a", "y"), ("b", "x")])
+def test_a_rule_at_rest_whose_shared_write_ended_with_the_other_rule_acts_when_it_is_back(
+    rests: str, ends: str, at_rest: dict[str, Any]
+) -> None:
+    """Nothing came of its firing, and its condition has held all the while."""
+    both = {"a": X, "b": Y}
+    story = a_story(*(a_rule(name, when) for name, when in both.items()), confirming=False).event(city="xy")
+    assert story.look().planned == ["a: pause"]
+    story.reload(*(a_rule(name, when, **at_rest if name == rests else {}) for name, when in both.items())).look()
+    story.event(city="yx".replace(ends, "")).look()
+    assert story.write("a").state == "skipped"
+    story.reload(*(a_rule(name, when) for name, when in both.items()))
+    assert story.look().planned == [f"{rests}: pause waiting gap"]
+
+
 # One move for each write.
 
 
