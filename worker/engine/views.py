@@ -184,12 +184,13 @@ def reobserves(memory: RuleMemory, settings: DecidingSettings) -> bool:
 
 
 def waits_again(rule: Rule, memory: RuleMemory) -> Hold | None:
-    """A firing that was made to wait for an operator, or had begun what must not be done twice, and was cancelled: the
-    one in its place waits."""
-    if memory.asked is None or (memory.asked == "begun" and rule.at is not None and not rule.on_change):
+    """A firing that was made to wait for an operator, or had begun what must not be done twice, and was cancelled, or
+    is replaced before anything of it was sent: the one in its place waits."""
+    asked = memory.asked or (memory.waited if memory.before_firing else None)
+    if asked is None or (asked == "begun" and rule.at is not None and not rule.on_change):
         return None  # each time of `at` is a firing of its own
-    before = "" if memory.asked == "begun" else "it waited for approval before its rule was edited: "
-    return Hold(reason=memory.asked, why=f"{before}{REASONS[memory.asked]}")
+    before = "" if asked == "begun" else "the firing in whose place this one comes waited for approval: "
+    return Hold(reason=asked, why=f"{before}{REASONS[asked]}")
 
 
 def asks_sendings(rules: Iterable[Rule]) -> bool:

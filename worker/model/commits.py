@@ -243,9 +243,9 @@ class RuleMemory:
     ``baselines``: by the key text of the watched fact (name, parameters, ``by``). ``pending``: changed values by the
     same keys, since ``pending_since``; ``pending_unheld_since``: since when nothing but an unknown ``when`` keeps it.
     ``forced``: why a firing must wait for approval: what it rests on was first seen after a silence.
-    ``waited``: why the last firing had to wait, kept until its writes are first sent; ``asked``: why the next one has
-    to, because it takes the place of one that waited and was cancelled by an edit. ``do_hash``: what the rule did by
-    its text at the last firing.
+    ``waited``: why the last firing had to wait, and one that takes its place, kept until its writes are first sent;
+    ``asked``: why the next one has to, because it takes the place of one that waited and was cancelled by an edit.
+    ``do_hash``: what the rule did by its text at the last firing.
     ``before_firing``: the baselines before the last firing, kept until its writes are first sent.
     ``stopped``: why ``enforce`` stopped; ``cleared``: the episode up to which bad ends stop it no more.
     ``held``: the last logged reason for holding the firing.

@@ -9,6 +9,8 @@ from tests.polls import BUDGET_500, HOUR, INTERVAL, MINUTE, TCS, a_rule, a_story
 from worker.engine.views import DecidingSettings
 from worker.model.facts import FactKey, Json
 from worker.model.rules import Watch
+from worker.model.writes import State
+from worker.writes.life import move
 
 ACTIVE = "event.status == 'active'"
 CLUSTERS = FactKey(name="clusters")
@@ -257,7 +259,24 @@ def test_what_changed_during_a_silence(then: str, planned: list[str]) -> None:
     told(story, "a")
     seen(story, "b")
     assert story.silence(GONE_QUIET).look().planned == planned
+    told(story, "F T")
     assert seen(story, "c").look().planned == ["r: pause"], "an ordinary look again"
+
+
+@pytest.mark.parametrize("word", ["none", "yes", "no"])
+def test_a_newer_value_takes_the_place_of_a_firing_that_waits_and_waits_as_well(word: str) -> None:
+    """What it writes is compared with what was before the silence, too: a yes to the one before was none to that."""
+    story = a_story(on_tcs(), confirming=False)
+    told(story, "a")
+    seen(story, "b")
+    assert story.silence(GONE_QUIET).look().planned == ["r: pause waiting gap"]
+    waiting = story.write("r")
+    if word != "none":
+        state: State = "planned" if word == "yes" else "cancelled"
+        decided = move(waiting, state, at=story.now, reason="person", why=word, approved=word == "yes")
+        story.writes[waiting.id] = decided.after
+    assert seen(story, "c").look().planned == ["r: pause" if word == "no" else "r: pause waiting gap"]
+    assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("b" if word == "no" else "a")}
 
 
 def test_a_value_not_read_at_the_first_look_after_a_silence_is_still_of_the_silence() -> None:

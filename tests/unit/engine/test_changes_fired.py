@@ -199,6 +199,7 @@ def test_a_rule_that_was_disabled_keeps_its_memory_and_returns_as_after_a_gap(re
     assert story.stored[E1, RuleId("r")].baselines
     assert story.reload(on_tcs()).look().planned == ["r: pause waiting gap"]
     assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("a")}
+    told(story, "F T")
     assert seen(story, "d").look().planned == ["r: pause"]
 
 
