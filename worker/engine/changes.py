@@ -20,6 +20,7 @@ from worker.engine.views import (
     approval,
     held_by_pace,
     reobserves,
+    waits,
     waits_again,
 )
 from worker.model.actions import ACTIONS, UNDO, WAIT
@@ -433,7 +434,7 @@ def _consumed(watched: Watched) -> RuleMemory:
 def _candidate(view: RuleView, watched: Watched) -> Candidate:
     memory, now = watched.memory, view.now
     consumed = _consumed(watched)
-    forced = approval(memory.forced, view.settings) or _overdue(view, memory) or waits_again(view.rule, memory)
+    forced = approval(memory.forced, view.settings) or _overdue(view, memory) or _waits_on(view, memory)
     fired = replace(
         consumed,
         open=True,
@@ -456,6 +457,13 @@ def _candidate(view: RuleView, watched: Watched) -> Candidate:
         extra=change_facts(watched),
         forced=forced,
     )
+
+
+def _waits_on(view: RuleView, memory: RuleMemory) -> Hold | None:
+    """A change that takes the place of a firing of which nothing was sent, and which waits for an operator, or had to,
+    waits as well."""
+    unsent = (memory.waited if memory.before_firing else None, *map(waits, view.sequence))
+    return waits_again(view.rule, replace(memory, asked=memory.asked or next(filter(None, unsent), None)))
 
 
 def _overdue(view: RuleView, memory: RuleMemory) -> Hold | None:

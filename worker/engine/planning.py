@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from worker.engine.changes import values_at, written_values
-from worker.engine.views import ASKED, Candidate, DecidingSettings, PollView, RuleView, approval, mode_of, reset_before
+from worker.engine.views import Candidate, DecidingSettings, PollView, RuleView, approval, mode_of, reset_before, waits
 from worker.guards import No, earlier_in_do, waits_from
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
 from worker.model.commits import REASONS, Baseline, Hold, Move, PartnerMemory, Record, RuleMemory
@@ -96,9 +96,8 @@ def reopened_by(edits: Iterable[Edited], memories: Pairs, writes_of: WritesOf) -
     """The new memories of rules that left a write: they may fire anew. A newer episode has nothing to do with it."""
     result: Reopened = {}
     for one in edits:
-        waited = one.write.reason if one.write.state == "waiting" and one.write.reason in ASKED else None
         for memory in _behind(one.write, one.left, memories):
-            asked = memory.waited or waited or begun(writes_of(memory.event, memory.rule, memory.episode))
+            asked = memory.waited or waits(one.write) or begun(writes_of(memory.event, memory.rule, memory.episode))
             result.setdefault((memory.event, memory.rule), replace(reopened(memory), asked=asked))
     return result
 

@@ -183,14 +183,18 @@ def reobserves(memory: RuleMemory, settings: DecidingSettings) -> bool:
     return memory.forced == "gap" and settings.gap_then == "reobserve"
 
 
+def waits(write: Write) -> str | None:
+    """Why a write waits for an operator whom no other firing goes round; None where it does not."""
+    return write.reason if write.state == "waiting" and write.reason in ASKED else None
+
+
 def waits_again(rule: Rule, memory: RuleMemory) -> Hold | None:
-    """A firing that was made to wait for an operator, or had begun what must not be done twice, and was cancelled, or
-    is replaced before anything of it was sent: the one in its place waits."""
-    asked = memory.asked or (memory.waited if memory.before_firing else None)
-    if asked is None or (asked == "begun" and rule.at is not None and not rule.on_change):
+    """A firing that was made to wait for an operator, or had begun what must not be done twice, and was cancelled or
+    replaced: the one in its place waits."""
+    if memory.asked is None or (memory.asked == "begun" and rule.at is not None and not rule.on_change):
         return None  # each time of `at` is a firing of its own
-    before = "" if asked == "begun" else "the firing in whose place this one comes waited for approval: "
-    return Hold(reason=asked, why=f"{before}{REASONS[asked]}")
+    before = "" if memory.asked == "begun" else "the firing in whose place this one comes waited for approval: "
+    return Hold(reason=memory.asked, why=f"{before}{REASONS[memory.asked]}")
 
 
 def asks_sendings(rules: Iterable[Rule]) -> bool:

@@ -279,6 +279,17 @@ def test_a_newer_value_takes_the_place_of_a_firing_that_waits_and_waits_as_well(
     assert story.write("r").intent.context["previous"] == {"suggested_tcs": tcs("b" if word == "no" else "a")}
 
 
+@pytest.mark.parametrize(
+    ("reason", "planned"), [("gap", "waiting gap"), ("reset", "waiting reset"), ("surge", ""), ("mode", "")]
+)
+def test_so_does_one_in_the_place_of_a_write_that_was_put_before_a_person_later(reason: str, planned: str) -> None:
+    story = a_story(on_tcs(), confirming=False)
+    told(story, "a b")
+    held = move(story.write("r"), "waiting", at=story.now, reason=reason, why="held for long, or the service was reset")
+    story.writes[held.after.id] = held.after
+    assert seen(story, "c").look().planned == [f"r: pause {planned}".rstrip()]
+
+
 def test_a_value_not_read_at_the_first_look_after_a_silence_is_still_of_the_silence() -> None:
     story = a_story(on_tcs())
     told(story, "a")
