@@ -65,6 +65,8 @@ def kinds(here: Town) -> list[str]:
         ("edit_cluster: {tc: a, tc_run_id: 1, extra: {x: {y: ['=1e308 * 10.0']}}}", "x is {'y': [inf]}, which is not"),
         ("edit_cluster: {tc: a, tc_run_id: 1, extra: {bid: \"='nan'\"}}", "bid is the text 'nan', which is not finite"),
         ("update_draft: {total_budget: '=event.title'}", "total_budget is the text 'Event e1', and must be a number"),
+        ("update_draft: {total_budget: '=event.capacity * 0.0'}", "total_budget is 0.0, and must be a number above 0"),
+        ("update_draft: {total_budget: '=event.capacity / -1.0'}", "total_budget is -400.0, and must be a number"),
         ("update_draft: {goal: \"='roas'\"}", "goal is the text 'roas', and is one of UTILIZATION, ROAS"),
         ("update_draft: {tcs: '=event.title'}", "tcs is the text 'Event e1', and must be a list of texts"),
         ("update_draft: {tcs: [rock, '=event.capacity']}", "tcs is ['rock', 400.0], and must be a list of texts"),

@@ -57,6 +57,8 @@ Budget = Literal["own", "draft"]
 _OWN_FACTS: Mapping[Shown, str] = {"field": "event", "setup": "setup", "campaign": "campaigns"}
 BUDGETS: tuple[str, ...] = ("total_budget", "budget")
 """Parameters that are a budget, in the partner's currency: those that the service's budget range is for."""
+BUDGET_MIN = 0.005
+"""What is less is nothing once it is rounded to cents, and no budget."""
 WORDS: Mapping[ParamType, tuple[str, ...]] = {
     "goal": GOALS,
     "on_off": ("ON", "OFF"),
@@ -600,7 +602,7 @@ def _is_texts(value: Json) -> bool:
 
 _WANTED: Mapping[ParamType, tuple[str, Callable[[Json], bool]]] = {
     "string": ("a text", _is_text),
-    "number": ("a number", lambda value: number_of(value) is not None),
+    "number": ("a number above 0", lambda value: (number_of(value) or 0) >= BUDGET_MIN),
     "integer": ("a whole number", lambda value: whole_of(value) is not None),
     "eids": ("a list of event ids, as texts", _is_texts),
     "texts": ("a list of texts", _is_texts),

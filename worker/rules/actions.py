@@ -32,7 +32,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema
 
-from worker.model.actions import ACTIONS, EXTRA, WORDS, Action, ParamType
+from worker.model.actions import ACTIONS, BUDGET_MIN, EXTRA, WORDS, Action, ParamType
 from worker.model.endpoints import Host, row_called, row_of
 from worker.model.facts import Json
 from worker.rules.binding import (
@@ -292,7 +292,7 @@ def _channel(text: str, asked: ValidationInfo) -> str:
 _IDS: Final = Annotated[tuple[Annotated[Id, WrapValidator(_or_computed)], ...], Field(min_length=1)]
 _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "string": (Text, "…"),
-    "number": (Money, 500),
+    "number": (Annotated[Money, Field(ge=BUDGET_MIN)], 500),
     "integer": (Annotated[int, WHOLE], 12),
     "goal": (Annotated[Literal[WORDS["goal"]], SPELLED], "ROAS"),
     # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.

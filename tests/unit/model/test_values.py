@@ -12,7 +12,7 @@ from worker.model.facts import Json
     ("kind", "good", "bad"),
     [
         ("string", ["rock"], ["", " ", 5, True, ["rock"], {}]),
-        ("number", [5, 5.5, -1, 0], ["5", True, [5], {}, inf, -inf, nan]),
+        ("number", [5, 5.5, 0.005], ["5", True, [5], {}, inf, -inf, nan, 0, -0.0, 0.004, -1]),
         ("integer", [5, 5.0, "5"], [5.5, "x", "", "5.0", True, inf]),
         ("goal", ["ROAS"], ["roas", 5]),
         ("on_off", ["ON"], [True]),
@@ -31,10 +31,11 @@ def test_a_value_is_judged_by_the_type_of_its_parameter(kind: ParamType, good: l
 
 
 def test_a_fault_shows_the_value_and_what_is_wanted() -> None:
-    assert fault_of("budget", Param(type="number", about=""), "9999") == "is the text '9999', and must be a number"
+    number = Param(type="number", about="")
+    assert fault_of("budget", number, "9999") == "is the text '9999', and must be a number above 0"
     assert fault_of("x", Param(type="goal", about=""), 5).startswith("is 5, and is one of UTILIZATION, ROAS")
     assert fault_of("bid", Param(type="any", about=""), "nan") == "is the text 'nan', which is not finite"
-    assert fault_of("x", Param(type="number", about=""), "y" * 500).count("y") < 100, "a long one is cut"
+    assert fault_of("x", number, "y" * 500).count("y") < 100, "a long one is cut"
 
 
 @pytest.mark.parametrize(

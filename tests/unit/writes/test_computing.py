@@ -61,7 +61,7 @@ def test_only_what_was_computed_is_judged_and_what_is_wrong_is_left_out() -> Non
     step = RuleStep(action="edit_cluster", params={"tc": 5, "budget": OfItem(name="a"), "bid": bid, "x": 1})
     fit, fault = judged("p", step, {"tc": 5, "budget": "9999", "bid": [float("inf")], "x": 1, "tc_run_id": 7})
     assert fit == {"tc": 5, "x": 1, "tc_run_id": 7}
-    assert fault == "p.budget is the text '9999', and must be a number; p.bid is [inf], which is not finite"
+    assert fault == "p.budget is the text '9999', and must be a number above 0; p.bid is [inf], which is not finite"
     assert judged("p", step, {"tc": 5, "budget": 50, "bid": [1], "x": 1}) == (
         {"tc": 5, "budget": 50, "bid": [1], "x": 1},
         "",
@@ -72,7 +72,7 @@ def test_a_write_with_a_fault_wants_nothing_that_it_may_not_send() -> None:
     scope = after({**ROCK, "price": "9999"}, {**JAZZ, "price": 12.345})
     bad, good = plan_steps(a_rule(edit(budget=OfItem(name="price"))), scope, {})
     assert (bad.item, bad.intent.wanted, "budget" in bad.intent.params) == ("rock:7", {"exists": True}, False)
-    assert bad.fault.endswith("edit_cluster.budget is the text '9999', and must be a number")
+    assert bad.fault.endswith("edit_cluster.budget is the text '9999', and must be a number above 0")
     assert (good.item, good.intent.params["budget"], good.fault) == ("jazz & soul:8", 12.35, "")
 
 
