@@ -277,6 +277,17 @@ def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
     return situation.left_unread and alike(shown, left) and not same_field(name, shown, left)
 
 
+def other_half(situation: Situation) -> No | None:
+    """What no read shows of a pair goes only with the value that its other half has set (API section 3.2)."""
+    intent, fact = situation.write.intent, situation.fact("event")
+    if situation.write.key.item not in ACTIONS[intent.action].unseen:
+        return None
+    reads, wanted = record_of(fact).get(intent.target), intent.params["value"]
+    if reads == wanted:
+        return None
+    return No(reason="no_longer_holds", why=f"{intent.target} reads {reads!r}, and this goes with {wanted!r}")
+
+
 def as_computed_from(situation: Situation) -> No | None:
     """A relative value is sent only against the value that it was computed from, but for what earlier steps of its own
     sequence have written since: what somebody has set meanwhile stays."""
@@ -586,6 +597,7 @@ AFTER_READING: tuple[Guard, ...] = (
     setup_state,
     item_there,
     target_says,
+    other_half,
     as_computed_from,
     as_approved,
     as_it_was_left,

@@ -179,6 +179,22 @@ async def test_what_no_read_shows_is_confirmed_by_its_answer_and_else_for_a_pers
     assert (here.writes()[-1].reason, here.writes()[-1].confirmed_by) == told
 
 
+@in_town(world(happening("e1")), rule("[{frontend_status: HIDDEN}]"))
+async def test_the_second_half_of_a_pair_goes_only_while_the_first_is_seen_as_it_was_set(here: Town) -> None:
+    """The service's rule: CANCELLED where the event is, and only there. Somebody cancels it between the two."""
+    await here.run(6)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states()[:1] == ["applied"], "the first is sent")
+    here.halt()
+    await here.until(lambda: here.states() == ["confirmed", "planned"], "and seen")
+    here.set("e1", by="person", frontend_status="CANCELLED")
+    here.resume()
+    await here.run(30)
+    assert (here.states(), here.writes()[1].held_by) == (["confirmed", "planned"], "no_longer_holds")
+    here.set("e1", by="person", frontend_status="HIDDEN")
+    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "and once it is so again")
+
+
 # --- series --------------------------------------------------------------------------------------------------------
 
 
