@@ -181,11 +181,13 @@ def _frontend_status(calls: tuple[Endpoint, ...], value: str, item: str) -> tupl
 
 
 def _campaign_query(event: EventId, params: Mapping[str, Json], template: Mapping[str, str]) -> Query:
-    """Everything is in the query; what the template does not name is added under its own name."""
+    """Everything is in the query; what the template does not fill in is added under its own name, in place of a value
+    that the template gives there."""
     values = {"eid": event, **{name: _text(value) for name, value in params.items()}}
     named = {found for text in template.values() for found in values if "{" + found + "}" in text}
-    more = tuple(pair for name, value in params.items() if name not in named for pair in _pairs(name, value))
-    return (*filled(template, values), *more)
+    more = {name: value for name, value in params.items() if name not in named}
+    kept = {name: text for name, text in template.items() if name not in more or "{" in text}
+    return (*filled(kept, values), *(pair for name, value in more.items() for pair in _pairs(name, value)))
 
 
 def _by_hand(partner: PartnerId, event: EventId, params: Mapping[str, Json]) -> WriteRequest:

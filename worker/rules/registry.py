@@ -4,7 +4,6 @@ Actions have their table in `worker.model.actions`, because guards and evidence 
 here so that nobody looks in two places. Custom facts of a config are added with `with_custom`. It never reads anything.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -441,9 +440,9 @@ def with_custom(
     assumptions: Mapping[str, Json] | None = None,
     channels: frozenset[str] | None = None,
 ) -> Registry:
-    """The registry with a config's own facts, with the parameters that its assumptions name (keys and placeholders of a
-    query), and with the names of those who take messages. What the service answers to a custom fact is not documented:
-    it is of the type that the config says, or of any."""
+    """The registry with a config's own facts, with the parameters to which its assumptions give a value, and with the
+    names of those who take messages. What the service answers to a custom fact is not documented: it is of the type
+    that the config says, or of any."""
     own = {
         name: FactName(
             name=name,
@@ -456,16 +455,16 @@ def with_custom(
         )
         for name, fact in custom.items()
     }
-    given = {key: value for key, value in (assumptions or {}).items() if key.endswith((".query", ".body"))}
+    given = {
+        key: value
+        for key, value in (assumptions or {}).items()
+        if key.endswith((".query", ".body")) and isinstance(value, dict)
+    }
     assumed = {
-        name: frozenset[str]().union(*(_named(given.get(key)) for key in action.assumptions))
+        name: frozenset(
+            one for key in action.assumptions for one, text in given.get(key, {}).items() if "{" not in str(text)
+        )
         for name, action in ACTIONS.items()
         if action.extra_params
     }
     return Registry(facts={**BUILT_IN, **own}, assumed=assumed, channels=channels)
-
-
-def _named(template: Json) -> frozenset[str]:
-    if not isinstance(template, Mapping):
-        return frozenset()
-    return frozenset(template).union(*(re.findall(r"\{(\w+)\}", str(text)) for text in template.values())) - {"eid"}

@@ -39,6 +39,13 @@ def test_all_that_a_campaign_is_to_have_goes_into_its_query() -> None:
     assert (request.method, target_of(request.path, request.query), request.body) == ("POST", target, None)
 
 
+def test_what_a_rule_gives_stands_in_place_of_what_the_assumption_gives() -> None:
+    """What was approved is sent, and not a second value beside it; what is filled in stays."""
+    query = {"cluster": "{tc}", "run": "{tc_run_id}", "budget": "100", "kind": "new"}
+    request = made("create_campaign", {"tc": "a", "tc_run_id": 7, "budget": 250.0}, create_campaign__query=query)
+    assert request.query == (("cluster", "a"), ("run", "7"), ("kind", "new"), ("budget", "250"))
+
+
 def test_a_request_made_by_hand_has_each_name_as_one_segment() -> None:
     request = made(
         "write",

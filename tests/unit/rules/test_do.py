@@ -189,14 +189,14 @@ def test_a_parameter_that_nobody_names_is_an_error_with_the_way_out(written: str
 
 
 def test_an_assumption_names_parameters_too() -> None:
-    query: dict[str, Json] = {"eid": "{eid}", "run": "{tc_run_id}", "tc": "{tc}", "objective": "{aim}", "kind": "new"}
+    query: dict[str, Json] = {"eid": "{eid}", "run": "{tc_run_id}", "tc": "{tc}", "kind": "new"}
     given: dict[str, Json] = {"create_campaign.query": query, "boost.body": ["x"], "task.failed": {"no": "name"}}
     registry = with_custom({}, given)
-    assert registry.assumed["create_campaign"] == {"run", "tc", "tc_run_id", "objective", "aim", "kind"}
+    assert registry.assumed["create_campaign"] == {"kind"}, "what the query fills in by itself is nobody's to give"
     assert registry.assumed["edit_cluster"] == frozenset()
-    text = HEAD % "create_campaign: {tc: a, tc_run_id: 1, aim: '=event.city', kind: old}"
-    assert set(read_rules({"r.yaml": text}, registry).rules.rules[0].do[0].params) == {"tc", "tc_run_id", "aim", "kind"}
-    assert "unknown key 'aim'" in mistakes(text)[0]
+    text = HEAD % "create_campaign: {tc: a, tc_run_id: 1, kind: '=event.city'}"
+    assert set(read_rules({"r.yaml": text}, registry).rules.rules[0].do[0].params) == {"tc", "tc_run_id", "kind"}
+    assert "unknown key 'kind'" in mistakes(text)[0]
 
 
 @pytest.mark.parametrize("written", ["frontend_status: CANCELLED", "write: {method: DELETE, path: '/x', host: cr}"])
