@@ -5,8 +5,6 @@ from tests.simulation.mutations import Mutant, at, flaw, plain, several
 from tests.simulation.nemesis import Try
 from tests.simulation.scenes import FLEET as FLEET_SEEDS
 
-ROWS = "worker.ledger.ownership:Membership"
-FLEET = "worker.engine.ports"
 OF_FLEET = "tests/unit/engine/test_fleet.py"
 CLOCK = f"{OF_FLEET}::test_time_is_the_servers_as_exactly_as_its_fastest_answer"
 SENT = "server sending"
@@ -22,46 +20,41 @@ _ALL = (
     Mutant(
         name="whoever owns it",
         why="what a replica records of a partner is stored, whoever has the partner",
-        applied=flaw(f"{ROWS}.recording", ("partner != OF_ALL and owner != own", "False")),
+        applied=flaw("ledger.ownership:Membership.recording", ("partner != OF_ALL and owner != own", "False")),
         shown_by=HELD_UP,
     ),
     Mutant(
         name="an outcome of whoever owned it",
         why="the late answer of an old owner moves a write that another replica settles",
         applied=several(
-            flaw(f"{ROWS}.recording", ("partner != OF_ALL and owner != own", "False")),
-            flaw(
-                "worker.ledger.rows:update_write", ("    raise StateConflict(", "    return\n    raise StateConflict(")
-            ),
+            flaw("ledger.ownership:Membership.recording", ("partner != OF_ALL and owner != own", "False")),
+            flaw("ledger.rows:update_write", ("raise StateConflict", "return\n    raise StateConflict")),
         ),
         shown_by=STALLED,
     ),
     Mutant(
         name="in flight for ever",
         why="an attempt whose replica is gone is left as it is",
-        applied=flaw("worker.engine.settle:Settler.found_sending", ("self._store(", "bool(")),
+        applied=flaw("engine.settle:Settler.found_sending", ("self._store(", "bool(")),
         shown_by=(at("fleet", "write", "killed after the last byte"), at("fleet", SENT, "killed after")),
     ),
     Mutant(
         name="over at the takeover",
         why="absence counts from the takeover on, though a byte of the one that is gone may still leave",
-        applied=flaw("worker.writes.life:_proved_absent", (" - settling.late_s", "")),
+        applied=flaw("writes.life:_proved_absent", (" - settling.late_s", "")),
         shown_by=STALLED,
     ),
     Mutant(
         name="over at the second takeover",
         why="a second takeover does not begin anew the time in which a byte may still leave",
-        applied=flaw(
-            "worker.engine.settle:Settler.settle",
-            ("self._ledger.late_s(write)", "0.0"),
-        ),
+        applied=flaw("engine.settle:Settler.settle", ("self._ledger.late_s(write)", "0.0")),
         shown_by=(at("fleet, killed twice", "write", "stopped 20 s at the byte"),),
     ),
     Mutant(
         name="a handover without the pace",
         why="the next owner knows of no floor",
         applied=flaw(
-            f"{FLEET}:Fleet.give_back",
+            "engine.ports:Fleet.give_back",
             ("self._paces.handed_over(partner)", "{} if self._paces.handed_over(partner) else {}"),
         ),
         shown_by=(plain("fleet, told to end"), plain("fleet")),
@@ -69,14 +62,14 @@ _ALL = (
     Mutant(
         name="a 429 that nobody stores",
         why="a Retry-After ends with the replica that heard it",
-        applied=flaw(f"{FLEET}:Fleet.save_pace", ("if partner in", "if not partner in")),
+        applied=flaw("engine.ports:Fleet.save_pace", ("if partner in", "if not partner in")),
         shown_by=(at("fleet, killed soon", "read", "429, Retry-After ten years", 7),),
     ),
     Mutant(
         name="a halt that waits for nobody",
         why="a sending that had begun is recorded after the halt has returned",
         applied=flaw(
-            "worker.ledger.postgres:PostgresStore.begin_halt",
+            "ledger.postgres:PostgresStore.begin_halt",
             ("connection.execute(select(func.pg_advisory_xact_lock(SENDINGS)))", "pass"),
         ),
         shown_by=(at("fleet", SENT, "stopped before it for 2 s, meanwhile a halt"),),
@@ -84,69 +77,66 @@ _ALL = (
     Mutant(
         name="rules that wait for nobody",
         why="a sending under rules that are gone is recorded after their publish has returned",
-        applied=flaw("worker.ledger.sql:SqlLedger.publish", ("[None], self._store.begin_halt", "[None]")),
+        applied=flaw("ledger.sql:SqlLedger.publish", ("[None], self._store.begin_halt", "[None]")),
         shown_by=(at("fleet", SENT, "stopped before it for 2 s, meanwhile a remove rule"),),
     ),
     Mutant(
         name="under whatever rules",
         why="what was decided under rules that are gone is stored",
-        applied=flaw("worker.ledger.sql:SqlLedger._require_rules", ("if newest != self._generation:", "if False:")),
+        applied=flaw("ledger.sql:SqlLedger._require_rules", ("if newest != self._generation:", "if False:")),
         shown_by=tuple(plain(f"fleet, a rule removed at {number}") for number in range(1, 8)),
     ),
     Mutant(
         name="the same as before",
         why="a replica that was not heard of goes on under its id",
-        applied=flaw(f"{ROWS}.beat", ("if replica in alive:", "if replica:")),
+        applied=flaw("ledger.ownership:Membership.beat", ("if replica in alive:", "if replica:")),
         shown_by=(plain("fleet of one, stalled"),),
     ),
     Mutant(
         name="a ledger of any day",
         why="a replica does not look at a connection whether the ledger has forgotten anything",
-        applied=flaw("worker.ledger.mark:Identity.meet", ("self._compare(connection)", "pass")),
+        applied=flaw("ledger.mark:Identity.meet", ("self._compare(connection)", "pass")),
         shown_by=(plain("fleet, restored"),),
     ),
     Mutant(
         name="a lease for a minute",
         why="the partners of a replica that is gone stay its own",
-        applied=flaw("worker.ledger.rows:living", ("- LEASE", "- 12 * LEASE")),
+        applied=flaw("ledger.rows:living", ("- LEASE", "- 12 * LEASE")),
         shown_by=(plain("fleet, killed"),),
     ),
     Mutant(
         name="all at once",
         why="a replica that has too many partners gives all of them back",
-        applied=flaw(f"{FLEET}:surplus", ("[: max(1, beyond // AT_ONCE)]", "")),
+        applied=flaw("engine.ports:surplus", ("[: max(1, beyond // AT_ONCE)]", "")),
         shown_by=(plain("fleet, one comes later"),),
     ),
     Mutant(
         name="none given back",
         why="whoever comes later gets nothing",
-        applied=flaw(f"{FLEET}:surplus", ("if len(own) < least + 2:", "if True:")),
+        applied=flaw("engine.ports:surplus", ("if len(own) < least + 2:", "if True:")),
         shown_by=(plain("fleet, one comes later"),),
     ),
     Mutant(
         name="unsent and forgotten",
         why="what was planned and not sent is forgotten by the next owner",
         applied=flaw(
-            "worker.engine.cycle:Cycle.run",
-            (
-                "self._act(state, writes)",
-                f"self._act(state, [one for one in writes if {UNMET}])",
-            ),
+            "engine.cycle:Cycle.run",
+            ("self._act(state, writes)", f"self._act(state, [one for one in writes if {UNMET}])"),
         ),
         shown_by=(plain("fleet, held back"),),
     ),
     Mutant(
         name="a warning is nothing",
         why="a commit that may be lost with the server's disk is sent on",
-        applied=flaw("worker.ledger.postgres:PostgresStore.require_certain", ("raw.warned is not None", "False")),
+        applied=flaw("ledger.postgres:PostgresStore.require_certain", ("raw.warned is not None", "False")),
         shown_by=(at("fleet", SENT, "a warning"),),
     ),
     Mutant(
         name="no answer is an answer",
         why="an attempt whose commit nobody answered is sent",
         applied=flaw(
-            "worker.ledger.sql:SqlLedger.record_sending",
-            ("self._remember(after, journal.end(after.key.partner))\n    return None", "return None"),
+            "ledger.sql:SqlLedger.record_sending",
+            ("self._remember(after, journal.end(after.key.partner))\n    ", ""),
             (
                 "    with self._recording([after.key.partner], self._store.begin_sending) as (connection, journal):",
                 SENT_ALL_THE_SAME,
@@ -158,30 +148,32 @@ _ALL = (
         name="no goodbye",
         why="a replica that is told to end leaves its partners to its lease",
         applied=several(
-            flaw(f"{FLEET}:Fleet.give_back", ("if not busy(one)]", 'if self._state != "stopping" and not busy(one)]')),
-            flaw(f"{FLEET}:Fleet.leave", ("self._membership.leave()", "pass")),
+            flaw(
+                "engine.ports:Fleet.give_back", ("if not busy(one)]", 'if self._state != "stopping" and not busy(one)]')
+            ),
+            flaw("engine.ports:Fleet.leave", ("self._membership.leave()", "pass")),
         ),
         shown_by=(Try(seed=30461190), Try(seed=30461798)),
     ),
     Mutant(
         name="given back in flight",
         why="a partner is given back while a request of it is under way",
-        applied=flaw(f"{FLEET}:Fleet.give_back", ("if not busy(one)", "")),
+        applied=flaw("engine.ports:Fleet.give_back", ("if not busy(one)", "")),
         shown_by=(Try(scene="fleet, all at once", always=("write", "slow")),),
     ),
     Mutant(
         name="under way and forgotten",
         why="of a request that is under way at a handover the next owner does not know",
-        applied=flaw("worker.reading.gate:Gate.handed_over", ("if flight.left:", "if False:")),
+        applied=flaw("reading.gate:Gate.handed_over", ("if flight.left:", "if False:")),
         shown_by=(*ENDED, Try(seed=FLEET_SEEDS + 20)),
     ),
     Mutant(
         name="taken unheard",
         why="a replica that had no answer when it took a partner goes on with it as if it knew its pace",
         applied=flaw(
-            f"{FLEET}:Fleet.beat",
-            ('if self._state == "running":', "if False:"),
-            ("own = frozenset(self._taken)", "own = frozenset(self._membership.epochs)"),
+            "engine.ports:Fleet.beat",
+            ('self._state == "running"', "False"),
+            ("(self._taken)", "(self._membership.epochs)"),
         ),
         shown_by=(at("fleet, told to end", "server commit", "connection lost, though it is there", 40),),
     ),
@@ -189,7 +181,7 @@ _ALL = (
         name="no rule, no fleet",
         why="rules without a rule are taken for none at all, and what is open stays so",
         applied=flaw(
-            "worker.engine.daemon:Daemon._share",
+            "engine.daemon:Daemon._share",
             ('self._rules_said["files_hash"] != NOTHING_PUBLISHED', "self._rules.current.rules"),
         ),
         shown_by=(
@@ -200,21 +192,20 @@ _ALL = (
     Mutant(
         name="the moment of the asking",
         why="what the server's clock said counts for when it was asked, however long the answer took",
-        applied=flaw(f"{FLEET}:ServersClock.heard", ("for one in (before, after)", "for one in (after, after)")),
+        applied=flaw("engine.ports:ServersClock.heard", ("for one in (before, after)", "for one in (after, after)")),
         tested_by=CLOCK,
     ),
     Mutant(
         name="the slowest answer",
         why="an answer that took long makes the clock less exact, and sets it back",
-        applied=flaw(f"{FLEET}:ServersClock.heard", ("min(max(self._began, earliest), latest)", "earliest")),
+        applied=flaw("engine.ports:ServersClock.heard", ("min(max(self._began, earliest), latest)", "earliest")),
         tested_by=CLOCK,
     ),
     Mutant(
         name="never set back",
         why="a server whose clock was set back is not followed",
         applied=flaw(
-            f"{FLEET}:ServersClock.heard",
-            ("min(max(self._began, earliest), latest)", "max(self._began, earliest)"),
+            "engine.ports:ServersClock.heard", ("min(max(self._began, earliest), latest)", "max(self._began, earliest)")
         ),
         tested_by=CLOCK,
     ),
@@ -222,53 +213,54 @@ _ALL = (
         name="a wall clock of its own",
         why="a replica goes by its machine's wall clock",
         applied=flaw(
-            f"{FLEET}:ServersClock.now", ("self._began + timedelta(seconds=self.monotonic())", "self.own.now()")
+            "engine.ports:ServersClock.now", ("self._began + timedelta(seconds=self.monotonic())", "self.own.now()")
         ),
         tested_by=f"{OF_FLEET}::test_time_goes_on_with_the_monotonic_clock_whatever_becomes_of_the_wall_clock",
     ),
     Mutant(
         name="no L",
         why="an attempt is stored without how long a byte of it may still leave",
-        applied=flaw("worker.engine.execute:Executor._record_sending", ("late_s=self._settings.late_s", "late_s=0.0")),
+        applied=flaw("engine.execute:Executor._record_sending", ("late_s=self._settings.late_s", "late_s=0.0")),
         shown_by=STALLED,
     ),
     Mutant(
         name="a lease that goes on",
         why="the lease of a replica is renewed while its loop stands",
-        applied=flaw(f"{ROWS}.beat", ('"beat": now, "state"', '"beat": now + 12 * LEASE, "state"')),
+        applied=flaw("ledger.ownership:Membership.beat", ('"beat": now, "state"', '"beat": now + 12 * LEASE, "state"')),
         shown_by=(plain("fleet, killed"), *HELD_UP),
     ),
     Mutant(
         name="reads for a minute",
         why="a replica still asks the service when its partners may be another's",
-        applied=flaw(f"{FLEET}:Fleet.beat", ("lease(began + READS_FOR_S)", "lease(began + 60.0)")),
+        applied=flaw("engine.ports:Fleet.beat", ("lease(began + READS_FOR_S)", "lease(began + 60.0)")),
         tested_by=f"{OF_FLEET}::test_a_beat_lets_read_for_less_than_the_lease_lasts",
     ),
     Mutant(
         name="a minute unused",
         why="after a takeover without a goodbye the quota counts as fresh",
-        applied=flaw("worker.reading.gate:Pacer.take_over", ("if not goodbye:", "if False:")),
+        applied=flaw("reading.gate:Pacer.take_over", ("if not goodbye:", "if False:")),
         tested_by="tests/unit/reading/test_shared_paces.py"
         "::test_without_a_goodbye_the_quota_counts_as_used_up_and_is_not_forbidden",
     ),
     Mutant(
         name="a wait that nobody goes on with",
         why="what a 429 asked for is stored, and who takes the partner over does not look at it",
-        applied=flaw("worker.reading.gate:Pacer.take_over", ("if isinstance(blocked_s, int | float):", "if False:")),
+        applied=flaw("reading.gate:Pacer.take_over", ("if isinstance(blocked_s, int | float):", "if False:")),
         shown_by=(at("fleet, killed soon", "read", "429, Retry-After ten years", 7),),
     ),
     Mutant(
         name="counted on",
         why="a replica that is told of no partner has its share all the same",
-        applied=flaw(f"{FLEET}:Fleet.beat", ('if self._state != "stopping":', 'if self._state == "starting":')),
+        applied=flaw("engine.ports:Fleet.beat", ('if self._state != "stopping":', 'if self._state == "starting":')),
         tested_by=f"{OF_FLEET}::test_who_is_told_of_no_partner_is_not_counted_on",
     ),
     Mutant(
         name="asked on",
         why="who was given up asks on who its partners are",
-        applied=flaw(f"{FLEET}:Fleet.beat", ("self.mine = self.strangers = frozenset()", "self.mine = frozenset()")),
+        applied=flaw(
+            "engine.ports:Fleet.beat", ("self.mine = self.strangers = frozenset()", "self.mine = frozenset()")
+        ),
         tested_by=f"{OF_FLEET}::test_who_was_given_up_asks_no_more_who_its_partners_are",
     ),
 )
 MUTANTS = {**OF_ONE, **{one.name: one for one in _ALL}}
-OF_A_FLEET = tuple(one.name for one in _ALL)

@@ -149,7 +149,7 @@ def test_the_kernel_ends_a_process_that_was_stopped_at_the_byte_and_no_other() -
 
 def test_what_the_kernel_was_told_is_read_off_a_real_socket() -> None:
     assert socket_of(7.0) == Socket(discards=True, gives_up_s=7.0)
-    with flaw("worker.api.transport:_discard", ("tcp.setsockopt", "0 and tcp.setsockopt"))():
+    with flaw("api.transport:_discard", ("tcp.setsockopt", "0 and tcp.setsockopt"))():
         assert socket_of(7.0) == Socket(discards=False, gives_up_s=7.0)
 
 
