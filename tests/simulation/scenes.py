@@ -267,13 +267,31 @@ def _scene(name: str, laws: tuple[Law, ...], event: Record, *turns: Turn, **more
     return Scene(name=name, laws=laws, events=({"id": "e1", **event},), turns=turns, **more)
 
 
+CANCELLED = _set(5.0, "e1", status="cancelled")
+ACTIVE = _set(5.0, "e1", status="active")
+
+
+def _paused(name: str, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - as above
+    """An event that is cancelled, and what happens after that."""
+    return _scene(name, (PAUSE,), {}, CANCELLED, *turns, **more)
+
+
+def _hidden(name: str, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - as above
+    """An event that is archived, and what happens after that."""
+    return _scene(name, (HIDE,), {}, _set(5.0, "e1", status="archived"), *turns, **more)
+
+
+def _two(name: str, *turns: Turn, **more: Any) -> Scene:  # noqa: ANN401 - as above
+    """An event to pause, and beside it one that has to go on whatever happens to the first."""
+    return replace(_scene(name, (PAUSE, CALM), {}, *turns, **more), events=({"id": "e1"}, OTHER))
+
+
+def _do(at: float, does: str, **details: Any) -> Turn:  # noqa: ANN401 - as a turn wants them
+    return Turn(at=at, does=does, details=details)
+
+
 NAMED: tuple[Scene, ...] = (
-    Scene(
-        name="pause",
-        laws=(PAUSE, CALM),
-        events=({"id": "e1"}, OTHER),
-        turns=(_set(5.0, "e1", status="cancelled"), LATER),
-    ),
+    _two("pause", CANCELLED, LATER),
     Scene(
         name="many at once",
         laws=(PAUSE,),
@@ -281,30 +299,18 @@ NAMED: tuple[Scene, ...] = (
         turns=tuple(_set(5.0, f"e{number}", status="cancelled") for number in range(1, 5)),
         latencies_s=(0.03,),
     ),
-    _scene("boost", (BOOST,), PARTY, _set(5.0, "e1", status="active")),
-    _scene(
-        "launch",
-        (LAUNCH,),
-        {"status": "idle", "category": "launch"},
-        _set(5.0, "e1", status="active"),
-        lasts_s=SCRIPT_S,
-    ),
-    _scene(
-        "clusters",
-        (CLUSTERS,),
-        {"setup": DRAFT},
-        Turn(at=8.0, does="suggest", details={"event": "e1", "run": 7}),
-        lasts_s=SCRIPT_S,
-    ),
+    _scene("boost", (BOOST,), PARTY, ACTIVE),
+    _scene("launch", (LAUNCH,), {"status": "idle", "category": "launch"}, ACTIVE, lasts_s=SCRIPT_S),
+    _scene("clusters", (CLUSTERS,), {"setup": DRAFT}, _do(8.0, "suggest", event="e1", run=7), lasts_s=SCRIPT_S),
     _scene(
         "not computed",
         (CLUSTERS,),
         {"setup": DRAFT},
-        Turn(at=8.0, does="suggest", details={"event": "e1", "run": 0}),
-        Turn(at=12.0, does="suggest", details={"event": "e1", "run": 1}),
+        _do(8.0, "suggest", event="e1", run=0),
+        _do(12.0, "suggest", event="e1", run=1),
         lasts_s=SCRIPT_S,
     ),
-    _scene("hide", (HIDE,), {}, _set(5.0, "e1", status="archived")),
+    _hidden("hide"),
     _scene(
         "stop overtakes",
         (PAUSE, RUN),
@@ -326,61 +332,24 @@ NAMED: tuple[Scene, ...] = (
         {"client_campaign_status": "PAUSED"},
         _set(4.5, "e1", frontend_status="FLAGGED"),
         _set(8.0, "e1", by="person", client_campaign_status="RUNNING"),
-        Turn(at=8.2, does="clock", details={"seconds": -60.0}),
+        _do(8.2, "clock", seconds=-60.0),
         _set(8.5, "e1", status="cancelled"),
     ),
-    _scene(
-        "enforce",
-        (KEEP,),
-        {"status": "cancelled"},
-        _set(9.5, "e1", by="person", client_campaign_status="RUNNING"),
-    ),
-    _scene(
-        "task fails",
-        (PAUSE,),
-        {},
-        Turn(at=4.0, does="task fails", details={"event": "e1"}),
-        _set(5.0, "e1", status="cancelled"),
-    ),
-    _scene(
-        "wanted no more",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        _set(11.0, "e1", status="active"),
-    ),
-    _scene(
-        "halted",
-        (PAUSE,),
-        {},
-        Turn(at=4.5, does="halt", details={"seconds": 8.0}),
-        _set(5.0, "e1", status="cancelled"),
-    ),
-    _scene(
-        "two",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=5.5, does="second"),
-        Turn(at=9.0, does="second"),
-    ),
-    _scene("stubborn", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), lasts_s=90.0),
-    _scene("mark lost", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), Turn(at=12.0, does="lose mark")),
-    _scene(
-        "restored",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=6.0, does="backup"),
-        Turn(at=13.0, does="restore"),
-    ),
+    _scene("enforce", (KEEP,), {"status": "cancelled"}, _set(9.5, "e1", by="person", client_campaign_status="RUNNING")),
+    _scene("task fails", (PAUSE,), {}, _do(4.0, "task fails", event="e1"), CANCELLED),
+    _paused("wanted no more", _set(11.0, "e1", status="active")),
+    _scene("halted", (PAUSE,), {}, _do(4.5, "halt", seconds=8.0), CANCELLED),
+    _paused("two", _do(5.5, "second"), _do(9.0, "second")),
+    _paused("stubborn", lasts_s=90.0),
+    _paused("mark lost", _do(12.0, "lose mark")),
+    _paused("restored", _do(6.0, "backup"), _do(13.0, "restore")),
     _scene(
         "halt forgotten",
         (PAUSE,),
         {},
-        Turn(at=4.0, does="backup"),
-        Turn(at=4.5, does="halt", details={"seconds": 60.0}),
-        Turn(at=14.0, does="restore"),
+        _do(4.0, "backup"),
+        _do(4.5, "halt", seconds=60.0),
+        _do(14.0, "restore"),
         _set(14.5, "e1", status="cancelled"),
     ),
     Scene(
@@ -406,28 +375,9 @@ NAMED: tuple[Scene, ...] = (
         settings={"writes_per_hour": 1},
         latencies_s=(0.03,),
     ),
-    _scene(
-        "third value",
-        (HIDE,),
-        {},
-        _set(5.0, "e1", status="archived"),
-        _set(8.5, "e1", by="person", frontend_status="FLAGGED"),
-    ),
-    _scene(
-        "edited",
-        (HIDE,),
-        {},
-        _set(5.0, "e1", status="archived"),
-        Turn(at=13.5, does="edit", details={"rule": HIDE.id}),
-        lasts_s=25.0,
-    ),
-    _scene(
-        "reset",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=9.5, does="reset", details={"result": "initial"}),
-    ),
+    _hidden("third value", _set(8.5, "e1", by="person", frontend_status="FLAGGED")),
+    _hidden("edited", _do(13.5, "edit", rule=HIDE.id), lasts_s=25.0),
+    _paused("reset", _do(9.5, "reset", result="initial")),
     Scene(
         name="dear",
         laws=(BOOST,),
@@ -446,8 +396,8 @@ NAMED: tuple[Scene, ...] = (
         "dear event",
         (BOOST,),
         PARTY,
-        _set(5.0, "e1", status="active"),
-        Turn(at=14.5, does="setup", details={"event": "e1", "setup": {**DRAFT, "state": "DRAFT"}}),
+        ACTIVE,
+        _do(14.5, "setup", event="e1", setup={**DRAFT, "state": "DRAFT"}),
         _set(14.0, "e1", status="idle"),
         _set(18.0, "e1", status="active"),
         settings={"spend_per_event": 800.0},
@@ -479,138 +429,54 @@ NAMED: tuple[Scene, ...] = (
         _set(12.0, "e1", status="archived"),
         lasts_s=25.0,
     ),
-    _scene(
-        "silence",
-        (PAUSE,),
-        {},
-        Turn(at=9.0, does="silence"),
-        _set(10.0, "e1", status="cancelled"),
-    ),
-    _scene("swapped", (PAUSE,), {}, _set(5.0, "e1", status="cancelled"), Turn(at=12.0, does="swap ledger")),
-    _scene(
-        "renamed",
-        (HIDE,),
-        {},
-        _set(5.0, "e1", status="archived"),
-        Turn(at=8.0, does="rename rule", details={"rule": HIDE.id}),
-    ),
-    _scene(
-        "started anew",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=12.0, does="stop"),
-    ),
-    Scene(
-        name="two pages",
-        laws=(PAUSE, CALM),
-        events=({"id": "e1"}, OTHER),
-        turns=(_set(5.0, "e1", status="cancelled"), LATER),
-        settings={"page_size": 1},
-    ),
-    Scene(
-        name="away",
-        laws=(PAUSE, CALM),
-        events=({"id": "e1"}, OTHER),
-        turns=(
-            _set(5.0, "e1", status="cancelled"),
-            Turn(at=5.1, does="remove", details={"event": "e1", "seconds": 9.0}),
-        ),
-        settings={"page_size": 1},
-        lasts_s=25.0,
-    ),
+    _scene("silence", (PAUSE,), {}, _do(9.0, "silence"), _set(10.0, "e1", status="cancelled")),
+    _paused("swapped", _do(12.0, "swap ledger")),
+    _hidden("renamed", _do(8.0, "rename rule", rule=HIDE.id)),
+    _paused("started anew", _do(12.0, "stop")),
+    _two("two pages", CANCELLED, LATER, settings={"page_size": 1}),
+    _two("away", CANCELLED, _do(5.1, "remove", event="e1", seconds=9.0), settings={"page_size": 1}, lasts_s=25.0),
     Scene(
         name="away from a long list",
         laws=(PAUSE, CALM),
         events=({"id": "e1"}, *({"id": f"e{number}"} for number in range(3, 10))),
-        turns=(
-            _set(20.9, "e1", status="cancelled"),
-            Turn(at=21.0, does="remove", details={"event": "e1", "seconds": 60.0}),
-        ),
+        turns=(_set(20.9, "e1", status="cancelled"), _do(21.0, "remove", event="e1", seconds=60.0)),
         settings={"page_size": 1, "requests_per_minute": 60},
         lasts_s=120.0,
     ),
-    Scene(
-        name="called off",
-        laws=(PAUSE, CALM),
-        events=({"id": "e1"}, OTHER),
-        turns=(_set(5.0, "e1", status="cancelled"), _set(8.0, "e1", status="active"), LATER),
-        lasts_s=40.0,
+    _two("called off", CANCELLED, _set(8.0, "e1", status="active"), LATER, lasts_s=40.0),
+    _paused("set back", _set(15.0, "e1", by="person", client_campaign_status="RUNNING"), lasts_s=30.0),
+    _scene("boost and after", (BOOST,), PARTY, ACTIVE, _set(40.0, "e1", predicted_sales_share=0.2), lasts_s=45.0),
+    _paused("approve", _do(9.0, "approve"), settings={"mode": "approve"}),
+    _two(  # a person puts back what a rule did, and the rule, whose condition is still true, leaves it so
+        "undone", CANCELLED, _do(10.5, "undo", rule=PAUSE.id), LATER, lasts_s=25.0
     ),
-    _scene(
-        "set back",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        _set(15.0, "e1", by="person", client_campaign_status="RUNNING"),
-        lasts_s=30.0,
-    ),
-    _scene(
-        "boost and after",
-        (BOOST,),
-        PARTY,
-        _set(5.0, "e1", status="active"),
-        _set(40.0, "e1", predicted_sales_share=0.2),
-        lasts_s=45.0,
-    ),
-    _scene(
-        "approve",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=9.0, does="approve"),
-        settings={"mode": "approve"},
-    ),
-    Scene(  # a person puts back what a rule did, and the rule, whose condition is still true, leaves it so
-        name="undone",
-        laws=(PAUSE, CALM),
-        events=({"id": "e1"}, OTHER),
-        turns=(
-            _set(5.0, "e1", status="cancelled"),
-            Turn(at=10.5, does="undo", details={"rule": PAUSE.id}),
-            LATER,
-        ),
-        lasts_s=25.0,
-    ),
-    _scene(  # while the undo is on its way, another hand sets a third value
+    _hidden(  # while the undo is on its way, another hand sets a third value
         "undone too late",
-        (HIDE,),
-        {},
-        _set(5.0, "e1", status="archived"),
-        Turn(at=12.5, does="undo", details={"rule": HIDE.id}),
+        _do(12.5, "undo", rule=HIDE.id),
         _set(12.6, "e1", by="person", frontend_status="FLAGGED"),
         lasts_s=25.0,
     ),
-    _scene(  # two people undo the same, the second a moment later and under a halt of the rule
+    _hidden(  # two people undo the same, the second a moment later and under a halt of the rule
         "undone twice",
-        (HIDE,),
-        {},
-        _set(5.0, "e1", status="archived"),
-        Turn(at=12.3, does="halt rule", details={"rule": HIDE.id, "seconds": 20.0}),
-        Turn(at=12.5, does="undo", details={"rule": HIDE.id}),
-        Turn(at=12.6, does="undo", details={"rule": HIDE.id}),
+        _do(12.3, "halt rule", rule=HIDE.id, seconds=20.0),
+        _do(12.5, "undo", rule=HIDE.id),
+        _do(12.6, "undo", rule=HIDE.id),
         lasts_s=30.0,
     ),
-    _scene(  # while the undo is held, another hand starts the event and pauses it again: that is the last word
+    _paused(  # while the undo is held, another hand starts the event and pauses it again: that is the last word
         "undone, there and back",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=10.6, does="halt", details={"seconds": 12.0}),
-        Turn(at=10.7, does="undo", details={"rule": PAUSE.id}),
+        _do(10.6, "halt", seconds=12.0),
+        _do(10.7, "undo", rule=PAUSE.id),
         _set(11.0, "e1", by="person", client_campaign_status="RUNNING"),
         _set(18.0, "e1", by="person", client_campaign_status="PAUSED"),
         lasts_s=35.0,
     ),
-    _scene(  # the same before the undo, by a wall clock that was set back since the pause
+    _paused(  # the same before the undo, by a wall clock that was set back since the pause
         "undone an hour back",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=10.6, does="clock", details={"seconds": -3600.0}),
+        _do(10.6, "clock", seconds=-3600.0),
         _set(11.0, "e1", by="person", client_campaign_status="RUNNING"),
         _set(18.0, "e1", by="person", client_campaign_status="PAUSED"),
-        Turn(at=21.0, does="undo", details={"rule": PAUSE.id}),
+        _do(21.0, "undo", rule=PAUSE.id),
         lasts_s=35.0,
     ),
     Scene(  # of two that a person has started again, one is asked for anew
@@ -620,7 +486,7 @@ NAMED: tuple[Scene, ...] = (
         turns=(
             *(_set(5.0, f"e{number}", status="cancelled") for number in (1, 2)),
             *(_set(10.0, f"e{number}", by="person", client_campaign_status="RUNNING") for number in (1, 2)),
-            Turn(at=12.0, does="again", details={"rule": PAUSE.id, "event": "e1"}),
+            _do(12.0, "again", rule=PAUSE.id, event="e1"),
         ),
         lasts_s=25.0,
     ),
@@ -628,21 +494,17 @@ NAMED: tuple[Scene, ...] = (
         "again, a change",
         (CLUSTERS,),
         {"setup": DRAFT},
-        Turn(at=8.0, does="suggest", details={"event": "e1", "run": 7}),
-        Turn(at=12.5, does="reject"),
-        Turn(at=14.0, does="again", details={"rule": CLUSTERS.id}),
-        Turn(at=20.0, does="approve"),
+        _do(8.0, "suggest", event="e1", run=7),
+        _do(12.5, "reject"),
+        _do(14.0, "again", rule=CLUSTERS.id),
+        _do(20.0, "approve"),
         settings={"mode": "approve"},
         lasts_s=32.0,
     ),
-    Scene(  # while both have fired, and the last reads before their writes are under way
-        name="one rule halted",
-        laws=(PAUSE, CALM),
-        events=({"id": "e1"}, OTHER),
-        turns=(
-            *(_set(5.0, "e1", status="cancelled"), _set(5.0, "e9", category="quiet")),
-            Turn(at=8.5, does="halt rule", details={"rule": PAUSE.id, "seconds": 9.0}),
-        ),
+    _two(  # while both have fired, and the last reads before their writes are under way
+        "one rule halted",
+        *(CANCELLED, _set(5.0, "e9", category="quiet")),
+        _do(8.5, "halt rule", rule=PAUSE.id, seconds=9.0),
         lasts_s=25.0,
         latencies_s=(0.4,),
     ),
@@ -651,8 +513,7 @@ NAMED: tuple[Scene, ...] = (
 
 def _of_its_own_mind(name: str, mind: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})) -> Scene:
     """A service that keeps or shows what it is sent in its own way, and a rule that asks it for a campaign."""
-    active = _set(5.0, "e1", status="active")
-    return _scene(name, (CREATE,), CLUSTERED, active, twin=mind[0], assumed=mind[1], lasts_s=SCRIPT_S)
+    return _scene(name, (CREATE,), CLUSTERED, ACTIVE, twin=mind[0], assumed=mind[1], lasts_s=SCRIPT_S)
 
 
 NAMED += (
@@ -667,94 +528,50 @@ NAMED += (
         name="restored beneath",
         laws=(PAUSE,),
         events=({"id": "e1"}, {"id": "e2"}),
-        turns=(
-            Turn(at=4.0, does="backup"),
-            _set(5.0, "e1", status="cancelled"),
-            Turn(at=9.0, does="restore beneath"),
-            _set(9.5, "e2", status="cancelled"),
-        ),
+        turns=(_do(4.0, "backup"), CANCELLED, _do(9.0, "restore beneath"), _set(9.5, "e2", status="cancelled")),
         lasts_s=30.0,
     ),
     _scene(  # what was sent since shows in the very next poll
         "restored beneath, and decided on",
         (LAUNCH,),
         {"category": "launch"},
-        Turn(at=5.0, does="backup"),
-        Turn(at=9.0, does="restore beneath"),
+        _do(5.0, "backup"),
+        _do(9.0, "restore beneath"),
         lasts_s=25.0,
     ),
     Scene(  # and the mark is written once more after that
         name="exchanged beneath",
         laws=(PAUSE,),
         events=({"id": "e1"}, {"id": "e2"}),
-        turns=(
-            Turn(at=4.0, does="backup"),
-            _set(5.0, "e1", status="cancelled"),
-            Turn(at=9.0, does="exchange beneath"),
-            _set(9.5, "e2", status="cancelled"),
-        ),
+        turns=(_do(4.0, "backup"), CANCELLED, _do(9.0, "exchange beneath"), _set(9.5, "e2", status="cancelled")),
         lasts_s=30.0,
     ),
     _scene(
-        "two, without a lock",
-        (PAUSE,),
-        {},
-        Turn(at=4.0, does="lose lock beneath"),
-        Turn(at=4.1, does="second"),
-        _set(5.0, "e1", status="cancelled"),
-        lasts_s=30.0,
+        "two, without a lock", (PAUSE,), {}, _do(4.0, "lose lock beneath"), _do(4.1, "second"), CANCELLED, lasts_s=30.0
     ),
-    _scene(  # two changes at once, of which the log may tell although no trail is stored, and one later
+    _hidden(  # two changes at once, of which the log may tell although no trail is stored, and one later
         "told, not stored",
-        (HIDE,),
-        {},
-        _set(5.0, "e1", status="archived"),
         _set(5.0, "e1", frontend_status="FLAGGED"),
         _set(16.0, "e1", by="person", frontend_status="DEFAULT"),
         lasts_s=25.0,
     ),
-    _scene(  # the config is pointed at another service, and then back
-        "elsewhere",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=12.0, does="elsewhere"),
-        lasts_s=25.0,
+    _paused(  # the config is pointed at another service, and then back
+        "elsewhere", _do(12.0, "elsewhere"), lasts_s=25.0
     ),
-    _scene(
-        "held",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=6.5, does="hold ledger", details={"seconds": 30.0}),
-        lasts_s=45.0,
-    ),
-    _scene(
-        "restless",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        *(Turn(at=at, does="kill") for at in range(12, 236, 8)),
-        lasts_s=240.0,
-    ),
+    _paused("held", _do(6.5, "hold ledger", seconds=30.0), lasts_s=45.0),
+    _paused("restless", *(_do(at, "kill") for at in range(12, 236, 8)), lasts_s=240.0),
     _scene(  # a person sets less while what was computed from more waits for an approval
         "moved",
         (RAISE,),
         TO_ROUND,
-        _set(5.0, "e1", status="active"),
-        Turn(at=12.0, does="setup", details={"event": "e1", "setup": {**DRAFT, "total_budget": 50}}),
-        Turn(at=14.0, does="approve"),
+        ACTIVE,
+        _do(12.0, "setup", event="e1", setup={**DRAFT, "total_budget": 50}),
+        _do(14.0, "approve"),
         settings={"mode": "approve"},
         lasts_s=30.0,
     ),
-    _scene("a text", (WORDS,), TO_ROUND, _set(5.0, "e1", status="active")),
-    _scene(
-        "money in words",
-        (BESIDE,),
-        TO_ROUND,
-        _set(5.0, "e1", status="active"),
-        settings={"spend_per_event": 1000.0},
-    ),
+    _scene("a text", (WORDS,), TO_ROUND, ACTIVE),
+    _scene("money in words", (BESIDE,), TO_ROUND, ACTIVE, settings={"spend_per_event": 1000.0}),
     _scene(
         "puts back",
         (TIRED, PUT_BACK),
@@ -769,7 +586,7 @@ NAMED += (
         (TIRED, PUT_BACK),
         {"capacity": 400},
         _set(5.0, "e1", category="tired"),
-        Turn(at=10.5, does="undo", details={"rule": TIRED.id}),
+        _do(10.5, "undo", rule=TIRED.id),
         _set(18.0, "e1", capacity=300),
         lasts_s=30.0,
     ),
@@ -794,63 +611,29 @@ NAMED += (
         lasts_s=40.0,
     ),
     _scene("waits", (WAITS,), {}, _set(5.0, "e1", category="tired"), lasts_s=35.0),
-    _scene(
-        "waits, and is killed",
-        (WAITS,),
-        {},
-        _set(5.0, "e1", category="tired"),
-        Turn(at=12.0, does="kill"),
-        lasts_s=35.0,
-    ),
+    _scene("waits, and is killed", (WAITS,), {}, _set(5.0, "e1", category="tired"), _do(12.0, "kill"), lasts_s=35.0),
     _scene("falls", (FALLS,), {"capacity": 400}, _set(6.0, "e1", capacity=300), lasts_s=25.0),
     _scene(  # and nobody knows yet whether it was sent
-        "called off, before a person",
-        (ASKS,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        _set(9.0, "e1", status="active"),
-        lasts_s=30.0,
+        "called off, before a person", (ASKS,), {}, CANCELLED, _set(9.0, "e1", status="active"), lasts_s=30.0
     ),
-    _scene(  # the first pause is under way still when the second is wanted
-        "called off and on",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        _set(8.5, "e1", status="active"),
-        _set(11.5, "e1", status="cancelled"),
-        lasts_s=30.0,
+    _paused(  # the first pause is under way still when the second is wanted
+        "called off and on", _set(8.5, "e1", status="active"), _set(11.5, "e1", status="cancelled"), lasts_s=30.0
     ),
     _scene(  # while the last reads before its boost are under way
-        "draft taken away",
-        (BOOST,),
-        PARTY,
-        _set(5.0, "e1", status="active"),
-        Turn(at=11.0, does="setup", details={"event": "e1", "setup": None}),
-        lasts_s=30.0,
+        "draft taken away", (BOOST,), PARTY, ACTIVE, _do(11.0, "setup", event="e1", setup=None), lasts_s=30.0
     ),
-    _scene(
-        "again, unconfirmed",
-        (PAUSE,),
-        {},
-        _set(5.0, "e1", status="cancelled"),
-        Turn(at=80.0, does="again", details={"rule": PAUSE.id}),
-        lasts_s=90.0,
-    ),
-    _scene("enforce for long", (KEEP,), {}, _set(5.0, "e1", status="cancelled"), LONG_AFTER, lasts_s=200.0),
+    _paused("again, unconfirmed", _do(80.0, "again", rule=PAUSE.id), lasts_s=90.0),
+    _scene("enforce for long", (KEEP,), {}, CANCELLED, LONG_AFTER, lasts_s=200.0),
     Scene(  # while one write is in flight, and the last reads before another one
         name="stopped",
         laws=(PAUSE,),
         events=({"id": "e1"}, {"id": "e2"}),
-        turns=(
-            _set(5.0, "e1", status="cancelled"),
-            _set(9.0, "e2", status="cancelled"),
-            Turn(at=12.0, does="stop"),
-        ),
+        turns=(CANCELLED, _set(9.0, "e2", status="cancelled"), _do(12.0, "stop")),
         latencies_s=(0.4,),
         lasts_s=25.0,
     ),
-    _scene("draft", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active")),
-    _scene("draft rounded", (UPDATE,), TO_ROUND, _set(5.0, "e1", status="active"), twin={"numbers_shown": "whole"}),
+    _scene("draft", (UPDATE,), TO_ROUND, ACTIVE),
+    _scene("draft rounded", (UPDATE,), TO_ROUND, ACTIVE, twin={"numbers_shown": "whole"}),
 )
 
 WALKED = ("pause", "boost", "launch", "clusters", "hide", "stop overtakes", "overtaken", "enforce", "approve")
@@ -884,26 +667,26 @@ def _often(name: str, does: str, first: float, seconds: float = 0.0, **more: Any
     return tuple(_fleet(f"{name} {at}", _CANCELLED, turn, **told) for at, turn in enumerate(turns, start=1))
 
 
-_GONE = Turn(at=12.5, does="kill")
+_GONE = _do(12.5, "kill")
 FLEETS: tuple[Scene, ...] = (
     _fleet("fleet", _CANCELLED),
-    _fleet("fleet, told to end", _CANCELLED, Turn(at=12.5, does="stop")),
+    _fleet("fleet, told to end", _CANCELLED, _do(12.5, "stop")),
     _fleet("fleet, killed", _CANCELLED, _GONE),
-    _fleet("fleet, killed twice", _CANCELLED, Turn(at=28.0, does="kill"), partners=1, lasts_s=75.0, down_s=90.0),
-    _fleet("fleet, killed soon", _CANCELLED, Turn(at=14.5, does="kill"), partners=1),
-    _fleet("fleet of one, stalled", Turn(at=9.0, does="stall", details={"seconds": 12.0}), replicas=1, partners=1),
-    _fleet("fleet, one comes later", Turn(at=5.0, does="kill"), partners=4, replicas=2, down_s=9.0),
-    _fleet("fleet, the last rule removed", _CANCELLED, Turn(at=12.6, does="remove rule", details={"rule": PAUSE.id})),
-    _fleet("fleet, restored", Turn(at=5.0, does="backup"), _CANCELLED, Turn(at=14.0, does="restore")),
-    _fleet("fleet, held back", Turn(at=8.0, does="halt", details={"seconds": 20.0}), _CANCELLED, _GONE, partners=1),
+    _fleet("fleet, killed twice", _CANCELLED, _do(28.0, "kill"), partners=1, lasts_s=75.0, down_s=90.0),
+    _fleet("fleet, killed soon", _CANCELLED, _do(14.5, "kill"), partners=1),
+    _fleet("fleet of one, stalled", _do(9.0, "stall", seconds=12.0), replicas=1, partners=1),
+    _fleet("fleet, one comes later", _do(5.0, "kill"), partners=4, replicas=2, down_s=9.0),
+    _fleet("fleet, the last rule removed", _CANCELLED, _do(12.6, "remove rule", rule=PAUSE.id)),
+    _fleet("fleet, restored", _do(5.0, "backup"), _CANCELLED, _do(14.0, "restore")),
+    _fleet("fleet, held back", _do(8.0, "halt", seconds=20.0), _CANCELLED, _GONE, partners=1),
     *_often("fleet, stalled at", "stall", 14.4, 5.5),
     *_often("fleet, ends at", "stop", 9.2),
     *_often("fleet, a rule removed at", "remove rule", 11.0),
     replace(
-        _fleet("fleet, all at once", Turn(at=5.0, does="kill"), partners=4, replicas=2, down_s=9.0),
+        _fleet("fleet, all at once", _do(5.0, "kill"), partners=4, replicas=2, down_s=9.0),
         events=tuple({"id": f"e{number}"} for number in range(1, 5)),
         turns=(
-            Turn(at=5.0, does="kill"),
+            _do(5.0, "kill"),
             *(_set(17.0 + 0.5 * number, f"e{number}", status="cancelled") for number in range(1, 5)),
         ),
     ),
