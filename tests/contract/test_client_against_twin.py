@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.contract.malformed import key_of
+from tests.contract.stories import stories_in
 from tests.twin import BASE_URLS, TwinTransport
 from tests.unit.reading.virtual import VirtualClock, no_chance
 from tests.virtual import last
@@ -21,7 +22,7 @@ from worker.api.facts import FACT_SOURCES
 from worker.api.requests import Account, Hosts
 from worker.api.transport import Transports
 from worker.engine.ports import Service as Port
-from worker.model.exchange import Accepted, Outcome, SecretValue, TaskState, Urgency
+from worker.model.exchange import Accepted, Outcome, SecretValue, Urgency
 from worker.model.facts import CustomFact, EventId, Fact, Known, PartnerId
 from worker.model.writes import Intent
 from worker.reading.gate import Gate, Pacer
@@ -81,10 +82,12 @@ class Meeting:
         return await self.service.send(FIRST, request, not_after=self.clock.monotonic() + 10)
 
 
-def test_the_partners_are_the_twins() -> None:
-    meeting = Meeting()
+meeting_of = stories_in(Meeting)
 
-    assert meeting.clock.run(meeting.service.partners()) == (FIRST_PARTNER, SECOND_PARTNER)
+
+@meeting_of()
+async def test_the_partners_are_the_twins(meeting: Meeting) -> None:
+    assert await meeting.service.partners() == (FIRST_PARTNER, SECOND_PARTNER)
 
 
 @pytest.mark.parametrize("page_size", [1, 3, 5, 100])
@@ -98,13 +101,9 @@ def test_the_list_of_events_is_whole(page_size: int) -> None:
     assert not any(fact.gaps for fact in listing.events.values())
 
 
-def test_every_fact_is_known_and_whole() -> None:
-    meeting = Meeting()
-
-    async def story() -> dict[str, Fact]:
-        return {name: await meeting.read(name) for name in FACTS}
-
-    facts = meeting.clock.run(story())
+@meeting_of()
+async def test_every_fact_is_known_and_whole(meeting: Meeting) -> None:
+    facts = {name: await meeting.read(name) for name in FACTS}
 
     assert [name for name, fact in facts.items() if not isinstance(fact, Known) or fact.gaps] == []
     assert meeting.twin.violations() == []
@@ -119,15 +118,13 @@ def test_every_fact_is_known_and_whole() -> None:
         ("frontend_status", "event", "frontend_status", "HIDDEN"),
     ],
 )
-def test_a_write_takes_effect_once_and_reads_show_it(action: str, item: str, field: str, value: str) -> None:
-    meeting = Meeting()
-
-    async def story() -> tuple[Outcome, Fact]:
-        outcome = await meeting.send(action, value, item=item)
-        await meeting.clock.sleep(10.0)
-        return outcome, await meeting.read("event")
-
-    outcome, fact = meeting.clock.run(story())
+@meeting_of()
+async def test_a_write_takes_effect_once_and_reads_show_it(
+    meeting: Meeting, action: str, item: str, field: str, value: str
+) -> None:
+    outcome = await meeting.send(action, value, item=item)
+    await meeting.clock.sleep(10.0)
+    fact = await meeting.read("event")
 
     assert isinstance(outcome, Accepted)
     assert isinstance(fact, Known)
@@ -136,15 +133,11 @@ def test_a_write_takes_effect_once_and_reads_show_it(action: str, item: str, fie
     assert len(meeting.twin.books.effects) == 1
 
 
-def test_the_task_of_a_pause_is_read_to_its_end() -> None:
-    meeting = Meeting()
-
-    async def story() -> list[TaskState]:
-        await meeting.send("pause")
-        await meeting.clock.sleep(2.0)
-        first = await meeting.service.task_state(FIRST, RUNNING)
-        await meeting.clock.sleep(4.0)
-        return [first, await meeting.service.task_state(FIRST, RUNNING)]
-
-    assert [state.verdict for state in meeting.clock.run(story())] == ["running", "succeeded"]
+@meeting_of()
+async def test_the_task_of_a_pause_is_read_to_its_end(meeting: Meeting) -> None:
+    await meeting.send("pause")
+    await meeting.clock.sleep(2.0)
+    assert (await meeting.service.task_state(FIRST, RUNNING)).verdict == "running"
+    await meeting.clock.sleep(4.0)
+    assert (await meeting.service.task_state(FIRST, RUNNING)).verdict == "succeeded"
     assert meeting.twin.violations() == []

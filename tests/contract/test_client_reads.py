@@ -6,6 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from tests.contract.stories import in_world
 from tests.unit.api.world import CLUB, E1, FLOOR_S, HALL, Answer, Behaviour, World, answer, broken, event, page
 from tests.virtual import last
 from worker.api import transport
@@ -27,15 +28,12 @@ def code(fact: Fact) -> str:
     return fact.code if isinstance(fact, Unknown) else "known"
 
 
-def test_a_fact_carries_where_it_came_from_and_when_its_request_began() -> None:
-    world = World()
+@in_world()
+async def test_a_fact_carries_where_it_came_from_and_when_its_request_began(world: World) -> None:
     world.on("/events/e1/suggested_tcs", world.slowly(2.0, answer([{"tc": "a", "tc_run_id": "1"}], x_request_id="r-1")))
 
-    async def story() -> Fact:
-        await world.clock.sleep(7.0)
-        return await world.read("suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS")))
-
-    fact = world.clock.run(story())
+    await world.clock.sleep(7.0)
+    fact = await world.read("suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS")))
 
     assert isinstance(fact, Known)
     assert fact.trace is not None
@@ -49,15 +47,12 @@ def test_a_fact_carries_where_it_came_from_and_when_its_request_began() -> None:
 
 
 @pytest.mark.parametrize(("age", "seconds"), [("0", 0), (" 600 ", 600), ("2147483648", 2147483648)])
-def test_an_answer_from_a_store_began_as_much_earlier_as_it_is_old(age: str, seconds: int) -> None:
-    world, now = World(), World().clock.now()
+@in_world()
+async def test_an_answer_from_a_store_began_as_much_earlier_as_it_is_old(world: World, age: str, seconds: int) -> None:
     world.on("/events/e1", answer(event(), age=age))
-
-    async def story() -> Fact:
-        await world.clock.sleep(7.0)
-        return await world.read()
-
-    fact = world.clock.run(story())
+    now = world.clock.now()
+    await world.clock.sleep(7.0)
+    fact = await world.read()
 
     assert isinstance(fact, Known)
     assert fact.trace is not None
@@ -69,30 +64,32 @@ def test_an_answer_from_a_store_began_as_much_earlier_as_it_is_old(age: str, sec
     ("name", "path", "status"), [("event", "/events/e1", 200), ("setup", "/setup_processes/e1", 404)]
 )
 @pytest.mark.parametrize("age", ["", "soon", "-5", "6.5", "5, 600", "0x10", "\u00b2", "1" * 11])
-def test_an_answer_whose_age_cannot_be_told_is_evidence_of_nothing(name: str, path: str, status: int, age: str) -> None:
-    world = World()
+@in_world()
+async def test_an_answer_whose_age_cannot_be_told_is_evidence_of_nothing(
+    world: World, name: str, path: str, status: int, age: str
+) -> None:
     world.on(path, httpx.Response(status, json=event(), headers=[(b"Age", age.encode("latin-1"))]))
 
-    fact = world.clock.run(world.read(name))
+    fact = await world.read(name)
 
     assert isinstance(fact, Unknown)
     assert "Age" in fact.why
 
 
-def test_a_429_is_one_however_old_it_says_it_is() -> None:
-    world = World()
+@in_world()
+async def test_a_429_is_one_however_old_it_says_it_is(world: World) -> None:
     world.on("/events/e1", answer(None, 429, age="soon", retry_after="9"))
 
-    world.clock.run(world.read())
+    await world.read()
 
     assert world.pacer.blocked_until(HALL) == 9.0
 
 
-def test_every_read_says_who_asks_and_for_whom() -> None:
-    world = World()
+@in_world()
+async def test_every_read_says_who_asks_and_for_whom(world: World) -> None:
     world.on("/events/e1", answer(event()))
 
-    world.clock.run(world.read(partner=CLUB))
+    await world.read(partner=CLUB)
 
     headers = world.seen[-1].headers
     assert headers["authorization"] == "Bearer access-1"
@@ -124,32 +121,32 @@ def test_every_read_says_who_asks_and_for_whom() -> None:
         (broken(), "unreadable", "the body breaks off"),
     ],
 )
-def test_every_answer_is_a_fact(made: Answer | Behaviour, expected: str, reason: str) -> None:
-    world = World()
+@in_world()
+async def test_every_answer_is_a_fact(world: World, made: Answer | Behaviour, expected: str, reason: str) -> None:
     world.on("/events/e1", made)
 
-    fact = world.clock.run(world.read())
+    fact = await world.read()
 
     assert code(fact) == expected, reason
     assert fact.trace is not None
     assert len(world.asked("/events/e1")) == 1
 
 
-def test_an_answer_beyond_the_bound_is_unreadable() -> None:
-    world = World()
+@in_world()
+async def test_an_answer_beyond_the_bound_is_unreadable(world: World) -> None:
     world.on("/events/e1", httpx.Response(200, content=b" " * (transport.ANSWER_BYTES_MAX + 1)))
 
-    fact = world.clock.run(world.read())
+    fact = await world.read()
 
     assert isinstance(fact, Unknown)
     assert "an answer of more than" in fact.why
 
 
-def test_a_429_whose_body_breaks_off_is_still_a_429() -> None:
-    world = World()
+@in_world()
+async def test_a_429_whose_body_breaks_off_is_still_a_429(world: World) -> None:
     world.on("/events/e1", broken(429, retry_after="9"))
 
-    world.clock.run(world.read())
+    await world.read()
 
     assert world.pacer.blocked_until(HALL) == 9.0
 
@@ -162,116 +159,98 @@ def test_a_429_whose_body_breaks_off_is_still_a_429() -> None:
         (answer({"errors": [{"code": "error.auth.missing_token"}]}, 400), "or so the body says"),
     ],
 )
-def test_a_read_that_is_denied_is_repeated_once_with_a_new_token(denial: httpx.Response, reason: str) -> None:
-    world = World()
+@in_world()
+async def test_a_read_that_is_denied_is_repeated_once_with_a_new_token(
+    world: World, denial: httpx.Response, reason: str
+) -> None:
     world.on("/events/e1", denial, answer(event()))
 
-    async def story() -> Fact:
-        await world.api.partners()
-        await world.clock.sleep(600.0)
-        return await world.read()
-
-    assert code(world.clock.run(story())) == "known", reason
+    await world.api.partners()
+    await world.clock.sleep(600.0)
+    assert code(await world.read()) == "known", reason
     assert world.asked("/events/e1") == [600.0, 603.0], "the repeat keeps the floor"
     assert world.seen[-1].headers["authorization"] == "Bearer access-2"
 
 
-def test_a_denial_that_a_new_token_does_not_cure_is_no_reason_to_sign_in_again_and_again() -> None:
-    world = World()
+@in_world()
+async def test_a_denial_that_a_new_token_does_not_cure_is_no_reason_to_sign_in_again_and_again(world: World) -> None:
     world.on("/features", answer(None, 403))
     world.on("/events/e1", answer(event()))
 
-    async def story() -> list[str]:
-        await world.api.partners()
-        await world.clock.sleep(600.0)
-        seen = []
-        while world.clock.monotonic() < 800.0:
-            seen.append(code(await world.read("features")))
-        seen.append(code(await world.read()))
-        return seen
-
-    seen = world.clock.run(story())
+    await world.api.partners()
+    await world.clock.sleep(600.0)
+    seen = []
+    while world.clock.monotonic() < 800.0:
+        seen.append(code(await world.read("features")))
+    seen.append(code(await world.read()))
 
     assert set(seen[:-1]) == {"denied"}
     assert seen[-1] == "known"
     assert len(world.asked("/auth")) == 2
 
 
-def test_what_a_good_token_does_not_open_is_no_reason_to_sign_in_again() -> None:
-    world = World()
+@in_world()
+async def test_what_a_good_token_does_not_open_is_no_reason_to_sign_in_again(world: World) -> None:
     closed = {"permissions": "/permissions", "features": "/features", "clusters": "/events/e1/clusters"}
     world.rules |= dict.fromkeys(closed.values(), lambda _: answer(None, 403))
     world.on("/events/", *[page("e1")] * 100, answer(None, 401), page("e1"))
 
-    async def story() -> list[bool]:
-        whole = []
-        while world.clock.monotonic() < 600.0:
-            whole.append((await last(world.service.listing(HALL))).complete)
-            assert {code(await world.read(name)) for name in closed} == {"denied"}
-        return whole
-
-    assert all(world.clock.run(story())), "the list that is denied is read anew with another token"
+    whole = []
+    while world.clock.monotonic() < 600.0:
+        whole.append((await last(world.service.listing(HALL))).complete)
+        assert {code(await world.read(name)) for name in closed} == {"denied"}
+    assert all(whole), "the list that is denied is read anew with another token"
     assert len(world.asked("/auth")) == 2
 
 
-def test_a_token_of_a_moment_ago_is_not_renewed_for_a_denial() -> None:
-    world = World()
+@in_world()
+async def test_a_token_of_a_moment_ago_is_not_renewed_for_a_denial(world: World) -> None:
     world.on("/features", answer(None, 403))
 
-    assert code(world.clock.run(world.read("features"))) == "denied"
+    assert code(await world.read("features")) == "denied"
     assert len(world.asked("/auth")) == 1
 
 
-def test_a_list_that_a_young_token_has_opened_is_read_anew_when_the_token_ends() -> None:
+@in_world()
+async def test_a_list_that_a_young_token_has_opened_is_read_anew_when_the_token_ends(world: World) -> None:
     """A poll that is denied is the last one for five minutes, so a token that was revoked is not taken for it."""
-    world = World()
     world.on("/events/", page("e1"), answer(None, 401), page("e1"))
 
-    async def story() -> list[bool]:
-        return [(await last(world.service.listing(HALL))).complete for _ in range(2)]
-
-    assert world.clock.run(story()) == [True, True]
+    assert [(await last(world.service.listing(HALL))).complete for _ in range(2)] == [True, True]
     assert world.asked("/auth") == [0.0, 6.0], "with the repeat, which keeps the floor"
 
 
-def test_many_denied_at_once_share_one_new_sign_in() -> None:
-    world = World()
+@in_world()
+async def test_many_denied_at_once_share_one_new_sign_in(world: World) -> None:
     for number in range(4):
         world.on(f"/events/e{number}", answer(None, 401), answer(event(f"e{number}")))
 
-    async def story() -> list[Fact]:
-        await world.api.partners()
-        await world.clock.sleep(600.0)
-        return await asyncio.gather(*(world.read(event=EventId(f"e{number}")) for number in range(4)))
-
-    assert {code(fact) for fact in world.clock.run(story())} == {"known"}
+    await world.api.partners()
+    await world.clock.sleep(600.0)
+    assert {
+        code(fact) for fact in (await asyncio.gather(*(world.read(event=EventId(f"e{number}")) for number in range(4))))
+    } == {"known"}
     assert len(world.asked("/auth")) == 2
 
 
-def test_refused_credentials_are_facts_that_are_denied_and_partners_that_are_an_error() -> None:
-    world = World()
+@in_world()
+async def test_refused_credentials_are_facts_that_are_denied_and_partners_that_are_an_error(world: World) -> None:
     world.on("/auth", answer({"password": "s3cret"}, 401))
 
-    async def story() -> Fact:
-        with pytest.raises(NotSafe) as caught:
-            await world.service.partners()
-        assert "s3cret" not in str(caught.value)
-        return await world.read()
-
-    assert code(world.clock.run(story())) == "denied"
+    with pytest.raises(NotSafe) as caught:
+        await world.service.partners()
+    assert "s3cret" not in str(caught.value)
+    assert code(await world.read()) == "denied"
     assert len(world.asked("/auth")) == 1
 
 
-def test_a_service_that_is_not_there_is_unreachable_and_not_unsafe() -> None:
-    world = World()
+@in_world()
+async def test_a_service_that_is_not_there_is_unreachable_and_not_unsafe(world: World) -> None:
     world.on("/auth", httpx.ConnectError("refused"))
 
-    async def story() -> Fact:
-        with pytest.raises(Unreachable):
-            await world.service.partners()
-        return await world.read()
-
-    assert code(world.clock.run(story())) == "unreadable"
+    with pytest.raises(Unreachable):
+        await world.service.partners()
+    assert code(await world.read()) == "unreadable"
 
 
 def test_partners_are_discovered_or_named() -> None:
@@ -302,10 +281,9 @@ def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response,
     assert fact.trace.get == "/setup_processes/e1"
 
 
-def test_a_fact_that_cannot_be_asked_for_asks_nothing() -> None:
-    world = World()
-
-    assert code(world.clock.run(world.read("weather"))) == "unreadable"
+@in_world()
+async def test_a_fact_that_cannot_be_asked_for_asks_nothing(world: World) -> None:
+    assert code(await world.read("weather")) == "unreadable"
     assert world.seen == []
 
 
@@ -329,41 +307,34 @@ def test_the_three_documented_refusals_are_told_apart(code: str, words: str, sta
         assert (fact.code, fact.why) == ("denied", f"the service answered {status}: {code}: {words}")
 
 
-def test_a_legacy_path_gets_the_internal_id_that_the_partners_record_holds() -> None:
-    legacy = CustomFact(name="legacy", get="/x/{client_id}/y?for={eid}", value="@")
-    world = World(facts={"legacy": legacy})
+@in_world(facts={"legacy": CustomFact(name="legacy", get="/x/{client_id}/y?for={eid}", value="@")})
+async def test_a_legacy_path_gets_the_internal_id_that_the_partners_record_holds(world: World) -> None:
     world.on("/partners/", answer({"id": 4101}))
     world.on("/x/4101/y", answer({"n": 1}))
 
-    async def story() -> list[str]:
-        return [code(await world.read("legacy")) for _ in range(2)]
-
-    assert world.clock.run(story()) == ["known", "known"]
+    assert [code(await world.read("legacy")) for _ in range(2)] == ["known", "known"]
     assert len(world.asked("/partners/")) == 1
 
 
-def test_without_the_partners_record_a_legacy_path_is_not_asked_for() -> None:
-    world = World(facts={"legacy": CustomFact(name="legacy", get="/x/{client_id}", value="@")})
+@in_world(facts={"legacy": CustomFact(name="legacy", get="/x/{client_id}", value="@")})
+async def test_without_the_partners_record_a_legacy_path_is_not_asked_for(world: World) -> None:
     world.on("/partners/", answer(None, 500))
 
-    fact = world.clock.run(world.read("legacy"))
+    fact = await world.read("legacy")
 
     assert isinstance(fact, Unknown)
     assert "client_id" in fact.why
     assert [seen.path for seen in world.seen] == ["/auth", "/partners/"]
 
 
-def test_events_that_ask_the_very_same_share_one_answer_within_the_floor() -> None:
-    world = World()
+@in_world()
+async def test_events_that_ask_the_very_same_share_one_answer_within_the_floor(world: World) -> None:
     params = (("goal", "ROAS"), ("has_pixel", "true"), ("lead_form_id", ""))
     path = "/setup_processes/call_to_action/"
     world.on(path, answer(["BUY_TICKETS"]))
 
-    async def story() -> None:
-        for number in range(20):
-            assert code(await world.read("call_to_action", event=EventId(f"e{number}"), params=params)) == "known"
-
-    world.clock.run(story())
+    for number in range(20):
+        assert code(await world.read("call_to_action", event=EventId(f"e{number}"), params=params)) == "known"
 
     assert world.asked(path) == [0.0]
 
@@ -384,36 +355,30 @@ def test_events_that_ask_the_very_same_share_one_answer_within_the_floor() -> No
         (answer(None, 500), TaskState(state="the service answered 500", verdict="unreadable")),
     ],
 )
-def test_the_state_of_a_task(made: httpx.Response, expected: TaskState) -> None:
-    world = World()
+@in_world()
+async def test_the_state_of_a_task(world: World, made: httpx.Response, expected: TaskState) -> None:
     world.on(TASK, made)
 
-    assert world.clock.run(world.service.task_state(HALL, E1)) == expected
+    assert await world.service.task_state(HALL, E1) == expected
 
 
-def test_task_reads_wait_for_the_pace_and_not_for_the_floor() -> None:
-    world = World()
+@in_world()
+async def test_task_reads_wait_for_the_pace_and_not_for_the_floor(world: World) -> None:
     world.on(TASK, answer({"data": {"state": "PENDING"}}), answer(None, 429), answer({"data": {"state": "SUCCESS"}}))
 
-    async def story() -> None:
-        for _ in range(3):
-            await world.service.task_state(HALL, E1)
-
-    world.clock.run(story())
+    for _ in range(3):
+        await world.service.task_state(HALL, E1)
 
     assert world.asked(TASK) == [0.0, 0.0, 5.0]
 
 
-def test_a_list_is_read_page_by_page_and_each_page_has_its_floor() -> None:
-    world = World(page_size=2)
+@in_world(page_size=2)
+async def test_a_list_is_read_page_by_page_and_each_page_has_its_floor(world: World) -> None:
     by_page = {None: page("e1", "e2", total=3, limit=2), "2": page("e3", number=2, total=3, limit=2)}
     world.on("/events/", lambda seen: by_page[dict(httpx.QueryParams(seen.target.partition("?")[2])).get("page")])
 
-    async def story() -> tuple[bool, bool]:
-        first, second = await last(world.service.listing(HALL)), await last(world.service.listing(HALL))
-        return first.complete, second.complete
-
-    assert world.clock.run(story()) == (True, True)
+    first, second = await last(world.service.listing(HALL)), await last(world.service.listing(HALL))
+    assert (first.complete, second.complete) == (True, True)
     targets = [(seen.at, seen.target) for seen in world.seen if seen.path == "/events/"]
     assert targets == [
         (0.0, "/api/v3/events/?limit=2"),
@@ -423,62 +388,53 @@ def test_a_list_is_read_page_by_page_and_each_page_has_its_floor() -> None:
     ]
 
 
-def test_the_page_parameter_is_an_assumption() -> None:
-    world = World(page_size=1, assumptions=assumed("events.page_parameter", "p"))
+@in_world(page_size=1, assumptions=assumed("events.page_parameter", "p"))
+async def test_the_page_parameter_is_an_assumption(world: World) -> None:
     world.on("/events/", page("e1", total=2, limit=1), page("e2", number=2, total=2, limit=1))
 
-    assert world.clock.run(last(world.service.listing(HALL))).complete
+    assert (await last(world.service.listing(HALL))).complete
     assert world.seen[-1].target == "/api/v3/events/?limit=1&p=2"
 
 
-def test_a_refused_sign_in_makes_a_list_that_says_so() -> None:
-    world = World()
+@in_world()
+async def test_a_refused_sign_in_makes_a_list_that_says_so(world: World) -> None:
     world.on("/auth", answer(None, 401))
 
-    listing = world.clock.run(last(world.service.listing(HALL)))
+    listing = await last(world.service.listing(HALL))
 
     assert (listing.complete, listing.code) == (False, "denied")
     assert "401" in listing.why
 
 
-def test_nothing_is_asked_but_the_sign_in_before_a_new_process_has_waited_one_floor() -> None:
-    world = World(quiet_s=FLOOR_S)
+@in_world(quiet_s=FLOOR_S)
+async def test_nothing_is_asked_but_the_sign_in_before_a_new_process_has_waited_one_floor(world: World) -> None:
     world.on("/events/", page("e1"))
 
-    async def story() -> None:
-        await world.service.partners()
-        await last(world.service.listing(HALL))
-
-    world.clock.run(story())
+    await world.service.partners()
+    await last(world.service.listing(HALL))
 
     assert [(seen.at, seen.path) for seen in world.seen] == [(0.0, "/auth"), (3.0, "/events/")]
 
 
-def test_a_token_that_grows_old_while_a_read_waits_is_renewed_before_it_leaves() -> None:
-    world = World()
+@in_world()
+async def test_a_token_that_grows_old_while_a_read_waits_is_renewed_before_it_leaves(world: World) -> None:
     world.on("/events/e1", answer(None, 429, retry_after="900"), answer(event()))
     world.on("/auth", lambda seen: answer({"AccessToken": f"access-at-{seen.at:.0f}", "ExpiresIn": 600}))
 
-    async def story() -> None:
-        await world.read()
-        await world.read()
-
-    world.clock.run(story())
+    await world.read()
+    await world.read()
 
     assert world.seen[-1].headers["authorization"] == "Bearer access-at-900"
 
 
-def test_closing_leaves_nothing_behind() -> None:
-    world = World()
+@in_world()
+async def test_closing_leaves_nothing_behind(world: World) -> None:
     world.on("/events/e1", answer(event()))
 
-    async def story() -> None:
-        await world.read(max_age_s=timedelta(seconds=1).total_seconds())
-        await world.gate.aclose()
-        await world.pacer.aclose()
-        await world.api.aclose()
-
-    world.clock.run(story())
+    await world.read(max_age_s=timedelta(seconds=1).total_seconds())
+    await world.gate.aclose()
+    await world.pacer.aclose()
+    await world.api.aclose()
 
 
 # --- lists that are not whole --------------------------------------------------------------------------------------
@@ -496,14 +452,14 @@ def names(found: Fact) -> list[Json]:
     return [one["tc"] for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_first() -> None:
-    world = World(assumptions=assumed("campaigns.items", "items"))
+@in_world(assumptions=assumed("campaigns.items", "items"))
+async def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_first(world: World) -> None:
     world.on(
         CAMPAIGNS,
         world.slowly(1.0, campaigns("a", "b", total=3, limit=2, page=1, pages=2, nextPage=2)),
         world.slowly(1.0, campaigns("c", total=3, limit=2, page=2, pages=2, nextPage=None)),
     )
-    found = world.clock.run(world.read("campaigns"))
+    found = await world.read("campaigns")
 
     assert isinstance(found, Known)
     assert names(found) == ["a", "b", "c"]
@@ -512,12 +468,12 @@ def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_first() -
     assert [seen.target for seen in world.seen[-2:]] == ["/api/v3" + CAMPAIGNS, "/api/v3" + CAMPAIGNS + "?page=2"]
 
 
-def test_what_stands_beside_a_list_in_a_record_of_its_own_is_heard() -> None:
-    world = World(assumptions=assumed("campaigns.items", "campaigns.items"))
+@in_world(assumptions=assumed("campaigns.items", "campaigns.items"))
+async def test_what_stands_beside_a_list_in_a_record_of_its_own_is_heard(world: World) -> None:
     first: Json = {"items": [{"tc": "a", "tc_run_id": 7}], "total": 2, "nextPage": 2}
     second: Json = {"items": [{"tc": "b", "tc_run_id": 7}], "total": 2, "nextPage": None}
     world.on(CAMPAIGNS, answer({"campaigns": first}), answer({"campaigns": second}))
-    found = world.clock.run(world.read("campaigns"))
+    found = await world.read("campaigns")
 
     assert isinstance(found, Known)
     assert names(found) == ["a", "b"]
@@ -535,10 +491,12 @@ def test_what_stands_beside_a_list_in_a_record_of_its_own_is_heard() -> None:
         (campaigns(total=3), "it holds 2 of 3"),
     ],
 )
-def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(second: httpx.Response, why: str) -> None:
-    world = World(assumptions=assumed("campaigns.items", "items"))
+@in_world(assumptions=assumed("campaigns.items", "items"))
+async def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(
+    world: World, second: httpx.Response, why: str
+) -> None:
     world.on(CAMPAIGNS, campaigns("a", "b", total=3), second)
-    found = world.clock.run(world.read("campaigns"))
+    found = await world.read("campaigns")
 
     assert isinstance(found, Unknown)
     assert found.why.startswith("the list of campaigns is not whole: ")
@@ -546,34 +504,31 @@ def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(second: h
     assert names(found)[:2] == ["a", "b"]
 
 
-def test_a_list_without_an_end_is_not_read_for_ever() -> None:
-    world = World(assumptions=assumed("campaigns.items", "items"))
+@in_world(assumptions=assumed("campaigns.items", "items"))
+async def test_a_list_without_an_end_is_not_read_for_ever(world: World) -> None:
     world.on(CAMPAIGNS, lambda seen: campaigns(seen.target, has_more=True))
-    found = world.clock.run(world.read("campaigns"))
+    found = await world.read("campaigns")
 
     assert isinstance(found, Unknown)
     assert len(world.asked(CAMPAIGNS)) == 50
 
 
-def test_a_header_that_names_a_next_page_is_heard() -> None:
-    world = World()
+@in_world()
+async def test_a_header_that_names_a_next_page_is_heard(world: World) -> None:
     first = httpx.Response(200, json=[{"tc": "a", "tc_run_id": 7}], headers={"link": '<?page=2>; rel="next"'})
     world.on(CAMPAIGNS, first, campaigns("b"))
-    found = world.clock.run(world.read("campaigns"))
+    found = await world.read("campaigns")
 
     assert isinstance(found, Known)
     assert names(found) == ["a", "b"]
 
 
-def test_a_long_list_that_says_nothing_of_its_length_is_marked() -> None:
-    world = World()
+@in_world()
+async def test_a_long_list_that_says_nothing_of_its_length_is_marked(world: World) -> None:
     world.on(CAMPAIGNS, campaigns(*"abcdefghij"), campaigns(*"abcdefghijk"))
 
-    async def story() -> list[bool | None]:
-        found = [await world.read("campaigns"), await world.read("campaigns")]
-        return [one.trace.full if one.trace is not None else None for one in found]
-
-    assert world.clock.run(story()) == [True, False]
+    found = [await world.read("campaigns"), await world.read("campaigns")]
+    assert [one.trace.full if one.trace is not None else None for one in found] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -588,16 +543,13 @@ def test_a_long_list_that_says_nothing_of_its_length_is_marked() -> None:
         ),
     ],
 )
-def test_a_part_of_another_list_is_no_fact(
-    name: str, params: tuple[tuple[str, str], ...], path: str, body: dict[str, Json]
+@in_world()
+async def test_a_part_of_another_list_is_no_fact(
+    world: World, name: str, params: tuple[tuple[str, str], ...], path: str, body: dict[str, Json]
 ) -> None:
-    world = World()
     world.on(path, answer(body), answer({**body, "total": 1}))
 
-    async def story() -> list[Fact]:
-        return [await world.read(name, params=params), await world.read(name, params=params)]
-
-    part, whole = world.clock.run(story())
+    part, whole = await world.read(name, params=params), await world.read(name, params=params)
     assert isinstance(part, Unknown)
     assert "is not whole: it holds 1 of 2" in part.why
     assert isinstance(whole, Known)
@@ -615,9 +567,9 @@ def test_a_part_of_another_list_is_no_fact(
         ("permissions", (), "/permissions", ["events:read"]),
     ],
 )
-def test_an_array_of_which_a_header_tells_more_is_no_fact(
-    name: str, params: tuple[tuple[str, Scalar], ...], path: str, items: list[Json]
+@in_world()
+async def test_an_array_of_which_a_header_tells_more_is_no_fact(
+    world: World, name: str, params: tuple[tuple[str, Scalar], ...], path: str, items: list[Json]
 ) -> None:
-    world = World()
     world.on(path, httpx.Response(200, json=items, headers={"x-total-count": "2"}))
-    assert isinstance(world.clock.run(world.read(name, params=params)), Unknown)
+    assert isinstance(await world.read(name, params=params), Unknown)

@@ -7,6 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from tests.contract.stories import in_world
 from tests.unit.api.world import CLUB, CR, E1, HALL, Answer, Behaviour, World, answer, broken, event
 from worker.api import transport
 from worker.api.requests import Hosts
@@ -51,23 +52,23 @@ async def send(world: World, made: Intent | None = None, item: str = "", *, not_
         (httpx.Response(200, content=b"x" * (transport.ANSWER_BYTES_MAX + 1)), Uncertain, "longer than any answer"),
     ],
 )
-def test_every_end_of_an_attempt_is_an_outcome_and_one_request(
-    made: Answer | Behaviour, expected: type, reason: str
+@in_world()
+async def test_every_end_of_an_attempt_is_an_outcome_and_one_request(
+    world: World, made: Answer | Behaviour, expected: type, reason: str
 ) -> None:
-    world = World()
     world.on(PAUSE, made)
 
-    outcome = world.clock.run(send(world))
+    outcome = await send(world)
 
     assert isinstance(outcome, expected), reason
     assert len(world.asked(PAUSE)) == 1
 
 
-def test_a_write_is_the_documents_request_with_the_headers_of_every_call() -> None:
-    world = World()
+@in_world()
+async def test_a_write_is_the_documents_request_with_the_headers_of_every_call(world: World) -> None:
     world.on(PAUSE, httpx.Response(204))
 
-    world.clock.run(send(world))
+    await send(world)
 
     seen = world.seen[-1]
     assert (seen.method, seen.target) == ("PUT", f"/api/v3{PAUSE}?client_campaign_status=PAUSED")
@@ -78,16 +79,13 @@ def test_a_write_is_the_documents_request_with_the_headers_of_every_call() -> No
     assert seen.body == b""
 
 
-def test_a_body_is_json_and_the_same_every_time() -> None:
-    world = World()
+@in_world()
+async def test_a_body_is_json_and_the_same_every_time(world: World) -> None:
     world.on("/setup_processes/e1", answer(None, 201))
     draft = intent("create_draft", goal="ROAS", total_budget=500.0, name="München")
 
-    async def story() -> None:
-        await send(world, draft)
-        await send(world, draft)
-
-    world.clock.run(story())
+    await send(world, draft)
+    await send(world, draft)
 
     first, second = (seen for seen in world.seen if seen.path == "/setup_processes/e1")
     assert first.body == second.body
@@ -95,13 +93,13 @@ def test_a_body_is_json_and_the_same_every_time() -> None:
     assert first.headers["content-type"] == "application/json"
 
 
-def test_the_second_call_of_a_frontend_status_goes_to_the_ingest_service() -> None:
-    world = World()
+@in_world()
+async def test_the_second_call_of_a_frontend_status_goes_to_the_ingest_service(world: World) -> None:
     world.rules["/v1/events/last_updated_on_fe/e1"] = lambda _: httpx.Response(200)
     cancelled = intent("frontend_status", value="CANCELLED")
     request = world.service.request_for(HALL, E1, cancelled, "cr")
 
-    assert isinstance(world.clock.run(send(world, cancelled, "cr")), Accepted)
+    assert isinstance(await send(world, cancelled, "cr"), Accepted)
     assert (world.seen[-1].host, world.seen[-1].target) == (
         "ingest.example",
         "/v1/events/last_updated_on_fe/e1?status=CANCELLED",
@@ -109,24 +107,24 @@ def test_the_second_call_of_a_frontend_status_goes_to_the_ingest_service() -> No
     assert world.service.url(request) == f"{CR}/events/last_updated_on_fe/e1?status=CANCELLED"
 
 
-def test_without_the_ingest_address_the_log_line_cannot_be_made_and_nothing_is_sent() -> None:
-    world = World(hosts=Hosts(api="https://api.example/api/v3"))
+@in_world(hosts=Hosts(api="https://api.example/api/v3"))
+async def test_without_the_ingest_address_the_log_line_cannot_be_made_and_nothing_is_sent(world: World) -> None:
     request = world.service.request_for(HALL, E1, intent("frontend_status", value="HIDDEN"), "cr")
 
     with pytest.raises(UsageError) as caught:
         world.service.url(request)
-    outcome = world.clock.run(world.service.send(HALL, request, not_after=LATE))
+    outcome = await world.service.send(HALL, request, not_after=LATE)
 
     assert "api.cr_url" in caught.value.hint
     assert isinstance(outcome, NotSent), "proven: there was nowhere to send it"
     assert [seen.path for seen in world.seen] == ["/auth"]
 
 
-def test_a_sign_in_that_takes_too_long_makes_the_attempt_stale() -> None:
-    world = World()
+@in_world()
+async def test_a_sign_in_that_takes_too_long_makes_the_attempt_stale(world: World) -> None:
     world.on("/auth", world.slowly(20.0, world.signed_in(None)))  # type: ignore[arg-type]  # asks nothing of it
 
-    outcome = world.clock.run(world.service.send(HALL, request(), not_after=10.0))
+    outcome = await world.service.send(HALL, request(), not_after=10.0)
 
     assert isinstance(outcome, NotSent)
     assert outcome.cause == "stale"
@@ -136,25 +134,22 @@ def test_a_sign_in_that_takes_too_long_makes_the_attempt_stale() -> None:
     ("made", "cause"),
     [(answer(None, 401), "denied"), (answer(None, 503), "connect"), (httpx.ReadTimeout("slow"), "connect")],
 )
-def test_without_a_token_nothing_is_sent(made: Answer, cause: str) -> None:
-    world = World()
+@in_world()
+async def test_without_a_token_nothing_is_sent(world: World, made: Answer, cause: str) -> None:
     world.on("/auth", made)
 
-    outcome = world.clock.run(send(world))
+    outcome = await send(world)
 
     assert isinstance(outcome, NotSent)
     assert outcome.cause == cause
     assert {seen.path for seen in world.seen} == {"/auth"}
 
 
-def test_after_a_denial_the_next_attempt_has_a_new_token() -> None:
-    world = World()
+@in_world()
+async def test_after_a_denial_the_next_attempt_has_a_new_token(world: World) -> None:
     world.on(PAUSE, answer(None, 401), httpx.Response(204))
 
-    async def story() -> list[Outcome]:
-        return [await send(world), await send(world)]
-
-    first, second = world.clock.run(story())
+    first, second = await send(world), await send(world)
 
     assert isinstance(first, NotSent)
     assert first.answer is not None
@@ -163,17 +158,13 @@ def test_after_a_denial_the_next_attempt_has_a_new_token() -> None:
     assert world.seen[-1].headers["authorization"] == "Bearer access-2"
 
 
-def test_a_429_on_a_write_slows_every_request_of_its_partner() -> None:
-    world = World()
+@in_world()
+async def test_a_429_on_a_write_slows_every_request_of_its_partner(world: World) -> None:
     world.on(PAUSE, answer(None, 429, retry_after="20", x_request_id="r-9"), httpx.Response(204))
     world.on("/events/e1", answer(event()))
 
-    async def story() -> Outcome:
-        outcome = await send(world)
-        await asyncio.gather(world.read(), world.read(partner=CLUB), send(world))
-        return outcome
-
-    outcome = world.clock.run(story())
+    outcome = await send(world)
+    await asyncio.gather(world.read(), world.read(partner=CLUB), send(world))
 
     assert isinstance(outcome, Uncertain)
     assert outcome.answer is not None
@@ -182,72 +173,60 @@ def test_a_429_on_a_write_slows_every_request_of_its_partner() -> None:
     assert world.asked("/events/e1") == pytest.approx([0.0, 20.0], abs=0.2), "each after the other, at a lower pace"
 
 
-def test_a_write_that_was_ready_is_not_sent_into_a_back_off_that_began_meanwhile() -> None:
-    world = World()
+@in_world()
+async def test_a_write_that_was_ready_is_not_sent_into_a_back_off_that_began_meanwhile(world: World) -> None:
     world.on(PAUSE, httpx.Response(204))
 
-    async def story() -> Outcome:
-        await world.service.ready_to_write(HALL)
-        world.pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
-        return await world.service.send(HALL, request(), not_after=LATE)
-
-    outcome = world.clock.run(story())
+    await world.service.ready_to_write(HALL)
+    world.pacer.throttled(HALL, began=0.0, retry_after=timedelta(seconds=30))
+    outcome = await world.service.send(HALL, request(), not_after=LATE)
 
     assert isinstance(outcome, NotSent)
     assert world.asked(PAUSE) == []
 
 
-def test_writes_go_before_reads() -> None:
-    world = World(per_minute=60)
+@in_world(per_minute=60)
+async def test_writes_go_before_reads(world: World) -> None:
     world.on(PAUSE, httpx.Response(204))
     for number in range(20):
         world.on(f"/events/e{number}", answer(event(f"e{number}")))
 
-    async def story() -> None:
-        reads = [asyncio.ensure_future(world.read(event=EventId(f"e{number}"))) for number in range(20)]
-        await world.clock.sleep(2.0)
-        await send(world)
-        await asyncio.gather(*reads)
-
-    world.clock.run(story())
+    reads = [asyncio.ensure_future(world.read(event=EventId(f"e{number}"))) for number in range(20)]
+    await world.clock.sleep(2.0)
+    await send(world)
+    await asyncio.gather(*reads)
 
     paths = [seen.path for seen in world.seen if seen.path != "/auth"]
     assert paths.index(PAUSE) <= 5, paths
 
 
-def test_how_long_an_attempt_took_is_measured_by_our_own_clock() -> None:
-    world = World()
+@in_world()
+async def test_how_long_an_attempt_took_is_measured_by_our_own_clock(world: World) -> None:
     world.on(PAUSE, world.slowly(1.25, httpx.Response(204)))
 
-    outcome = world.clock.run(send(world))
+    outcome = await send(world)
 
     assert isinstance(outcome, Accepted)
     assert outcome.answer.took_ms == 1250
 
 
-def test_cancelling_an_attempt_is_the_only_thing_that_raises() -> None:
-    world = World()
+@in_world()
+async def test_cancelling_an_attempt_is_the_only_thing_that_raises(world: World) -> None:
     world.on(PAUSE, world.slowly(100.0, httpx.Response(204)))
 
-    async def story() -> bool:
-        sending = asyncio.ensure_future(send(world))
-        await world.clock.sleep(1.0)
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-        return sending.cancelled()
-
-    assert world.clock.run(story())
+    sending = asyncio.ensure_future(send(world))
+    await world.clock.sleep(1.0)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    assert sending.cancelled()
 
 
-def test_the_budget_counts_writes_too() -> None:
-    world = World(per_minute=30)
+@in_world(per_minute=30)
+async def test_the_budget_counts_writes_too(world: World) -> None:
     world.on(PAUSE, httpx.Response(204))
 
-    async def story() -> None:
-        for _ in range(4):
-            await send(world)
-
-    world.clock.run(story())
+    for _ in range(4):
+        await send(world)
 
     step = 1.0 / (30 / 60.0)
     assert world.asked(PAUSE) == pytest.approx([0.0, step, 2 * step, 3 * step], abs=0.01)
@@ -257,22 +236,19 @@ def request() -> WriteRequest:
     return World().service.request_for(HALL, E1, intent(), "")
 
 
-def test_a_refusal_says_how_long_before_the_service_had_accepted_the_token() -> None:
-    world = World()
+@in_world()
+async def test_a_refusal_says_how_long_before_the_service_had_accepted_the_token(world: World) -> None:
     world.on(PAUSE, answer(None, 403))
     world.on("/events/e1", answer(event()))
-
-    async def story() -> list[timedelta | None]:
-        found: list[timedelta | None] = []
-        for wait_s, partner in ((None, HALL), (0.0, HALL), (2.0, HALL), (0.0, CLUB)):
-            if wait_s is not None:
-                await world.read(partner=HALL)
-                await world.clock.sleep(wait_s)
-            request = world.service.request_for(partner, E1, intent(), "")
-            outcome = await world.service.send(partner, request, not_after=LATE)
-            assert isinstance(outcome, NotSent)
-            found.append(outcome.accepted_ago)
-        return found
+    found: list[timedelta | None] = []
+    for wait_s, partner in ((None, HALL), (0.0, HALL), (2.0, HALL), (0.0, CLUB)):
+        if wait_s is not None:
+            await world.read(partner=HALL)
+            await world.clock.sleep(wait_s)
+        request = world.service.request_for(partner, E1, intent(), "")
+        outcome = await world.service.send(partner, request, not_after=LATE)
+        assert isinstance(outcome, NotSent)
+        found.append(outcome.accepted_ago)
 
     now, soon = timedelta(0), timedelta(seconds=2)
-    assert world.clock.run(story()) == [now, now, soon, now], "what a sign-in has just brought was accepted, too"
+    assert found == [now, now, soon, now], "what a sign-in has just brought was accepted, too"

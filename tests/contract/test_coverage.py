@@ -8,15 +8,15 @@ import re
 
 import pytest
 
-from tests.contract.test_client_against_twin import FIRST, Meeting
+from tests.contract.test_client_against_twin import FIRST, Meeting, meeting_of
 from tests.reference import coverage
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
 from worker.api.facts import FACT_SOURCES
 from worker.api.probe import probed
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
-from worker.model.exchange import Accepted, Outcome, Urgency
-from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, Unknown
+from worker.model.exchange import Accepted, Urgency
+from worker.model.facts import CustomFact, EventId, FactKey, Known, Unknown
 from worker.sandbox.service import ROWS, Twin, find
 from worker.sandbox.settings import TwinRequest
 
@@ -63,17 +63,13 @@ def test_the_twin_never_calls_a_form_shown_that_the_document_leaves_open() -> No
     assert [path for path in wrong if path != "/campaign_results/"] == [], "its refusal is shown, its form is not"
 
 
-def test_every_fact_is_read_from_the_row_that_the_page_says() -> None:
-    meeting = Meeting()
-
-    async def story() -> None:
-        for name in FACT_SOURCES:
-            before = rows_asked(meeting.twin)
-            assert isinstance(await meeting.read(name), Known), name
-            new = rows_asked(meeting.twin) - before
-            assert all(name in coverage.facts_of(row) for row in new), (name, new)
-
-    meeting.clock.run(story())
+@meeting_of()
+async def test_every_fact_is_read_from_the_row_that_the_page_says(meeting: Meeting) -> None:
+    for name in FACT_SOURCES:
+        before = rows_asked(meeting.twin)
+        assert isinstance(await meeting.read(name), Known), name
+        new = rows_asked(meeting.twin) - before
+        assert all(name in coverage.facts_of(row) for row in new), (name, new)
 
     said = {row for row in ENDPOINTS if coverage.facts_of(row)}
     assert rows_asked(meeting.twin) == said
@@ -81,15 +77,11 @@ def test_every_fact_is_read_from_the_row_that_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
-def test_every_request_of_an_action_arrives_at_a_row_that_the_page_says(action: str) -> None:
-    meeting = Meeting()
-
-    async def story() -> None:
-        for one in () if not ACTIONS[action].target else coverage.planned(action):
-            request = meeting.service.request_for(FIRST, E1, one.intent, one.item)
-            await meeting.service.send(FIRST, request, not_after=meeting.clock.monotonic() + 60)
-
-    meeting.clock.run(story())
+@meeting_of()
+async def test_every_request_of_an_action_arrives_at_a_row_that_the_page_says(meeting: Meeting, action: str) -> None:
+    for one in () if not ACTIONS[action].target else coverage.planned(action):
+        request = meeting.service.request_for(FIRST, E1, one.intent, one.item)
+        await meeting.service.send(FIRST, request, not_after=meeting.clock.monotonic() + 60)
 
     assert rows_asked(meeting.twin) == {row for row in ENDPOINTS if action in coverage.actions_of(row)}
     assert action in ("notify", "wait", "undo") or f"action `{action}`" in TEXT
@@ -99,36 +91,29 @@ BY_HAND = [row for row in ENDPOINTS if "action `write`" in coverage.called_by(ro
 
 
 @pytest.mark.parametrize("row", BY_HAND, ids=[f"{row.method} {row.path}" for row in BY_HAND])
-def test_a_row_without_an_action_of_its_own_is_reached_by_write(row: Endpoint) -> None:
-    meeting, one = Meeting(), coverage.by_hand(row)
-
-    async def story() -> Outcome:
-        request = meeting.service.request_for(FIRST, E1, one.intent, one.item)
-        return await meeting.service.send(FIRST, request, not_after=meeting.clock.monotonic() + 60)
-
-    outcome = meeting.clock.run(story())
+@meeting_of()
+async def test_a_row_without_an_action_of_its_own_is_reached_by_write(meeting: Meeting, row: Endpoint) -> None:
+    one = coverage.by_hand(row)
+    request = meeting.service.request_for(FIRST, E1, one.intent, one.item)
+    outcome = await meeting.service.send(FIRST, request, not_after=meeting.clock.monotonic() + 60)
 
     assert rows_asked(meeting.twin) == {row}
     assert isinstance(outcome, Accepted), outcome
 
 
-def test_one_probe_reads_every_row_that_can_be_read() -> None:
-    meeting = Meeting(page_size=100)
+@meeting_of(page_size=100)
+async def test_one_probe_reads_every_row_that_can_be_read(meeting: Meeting) -> None:
     unread = {path for _, path in coverage.FILES} | {"/events/{eid}/client_campaign_status/task"}
 
-    meeting.clock.run(probed(meeting.api, meeting.clock, Assumptions(), settle="2m"))
+    await probed(meeting.api, meeting.clock, Assumptions(), settle="2m")
 
     assert rows_asked(meeting.twin) == {row for row in ENDPOINTS if row.method == "GET" and row.path not in unread}
     assert "a fact of the config |" not in TEXT, "every row that can be read has a fact, or is the worker's own"
 
 
-def test_a_row_that_turns_partners_away_says_so_in_its_own_words() -> None:
-    meeting = Meeting(facts={"all": CustomFact(name="all", get="/campaign_results/", value="@")})
-
-    async def story() -> Fact:
-        return await meeting.service.read(FIRST, None, FactKey(name="all"), urgency=Urgency.FACT)
-
-    fact = meeting.clock.run(story())
+@meeting_of(facts={"all": CustomFact(name="all", get="/campaign_results/", value="@")})
+async def test_a_row_that_turns_partners_away_says_so_in_its_own_words(meeting: Meeting) -> None:
+    fact = await meeting.service.read(FIRST, None, FactKey(name="all"), urgency=Urgency.FACT)
 
     assert isinstance(fact, Unknown)
     assert fact.code == "denied"
