@@ -7,7 +7,7 @@ written by hand are read for what they show as code: every command, option, key,
 import ast
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
@@ -15,6 +15,7 @@ from typing import Final, get_args
 import pytest
 import yaml
 
+from tests.architecture.test_tidy import complain
 from tests.reference import delays, night, soak
 from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
@@ -53,16 +54,8 @@ NEEDS_HUMAN: Final = frozenset(
     }
 )
 WAITING: Final = frozenset({"gap", "mode", "reset", "restored", "surge"})
-ANNOUNCED: Final[frozenset[str]] = frozenset()
-"""Pages that README.md names and that are being written; to be taken out of here when they land."""
 OWN_WORDS: Final = frozenset({"docs/sandbox.md"})
 """Pages whose YAML is of another kind, with a gate of its own (tests/unit/sandbox/test_docs.py)."""
-
-
-def complain(found: Sequence[str], rule: str, remedy: str) -> None:
-    """Fails with everything that was found at once."""
-    if found:
-        pytest.fail(f"{rule}\n  " + "\n  ".join(found) + f"\n{remedy}", pytrace=False)
 
 
 # what is made from the code
@@ -339,7 +332,7 @@ def test_every_file_that_a_page_names_exists(page: Page) -> None:
         path, _, anchor = link.partition("#")
         target = (page.path.parent / path).resolve() if path else page.path
         if not target.exists():
-            found += [] if link in ANNOUNCED else [link]
+            found.append(link)
         elif anchor and anchor not in Page(path=target, text=target.read_text("utf-8")).anchors():
             found.append(f"{link}: no such heading")
     paths = [one for one in page.spans() if re.fullmatch(r"(docs|worker|tests|rules|benchmarks|\.ci)/[\w./-]*", one)]
