@@ -1,21 +1,23 @@
 """Behind limits as services have them, modelled, the pace finds the limit and stays near it (contract: 80% and 5%)."""
 
+from functools import cache
+
 import pytest
 
 from tests.limiters import FOUND_S, LIMITERS, MEASURED_S, Behind, Strays, steady_work
 
 END_S = FOUND_S + MEASURED_S
-SEEDS = (1, 2)
+BURSTS = [name for name in LIMITERS if name != "token bucket, burst 1"]
 
 
+@cache
 def behind(name: str, per_minute: int, seed: int) -> Behind:
     nominal = max(300, 2 * per_minute)
     return steady_work(LIMITERS[name](), lambda _: per_minute, nominal=nominal, seed=seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("per_minute", [30, 90, 600])
-@pytest.mark.parametrize("name", [name for name in LIMITERS if name != "token bucket, burst 1"])
+@pytest.mark.parametrize(("per_minute", "seed"), [(30, 1), (30, 2), (90, 1), (90, 2), (600, 1)])
+@pytest.mark.parametrize("name", BURSTS)
 def test_behind_a_limit_that_does_not_move_80_percent_are_used_and_5_are_429(
     name: str, per_minute: int, seed: int
 ) -> None:
@@ -55,8 +57,7 @@ def test_a_limit_that_moves_is_found_again_within_minutes(name: str) -> None:
     assert seen.refused(FOUND_S, END_S) <= 0.05
 
 
-@pytest.mark.parametrize("per_minute", [60, 300])
-@pytest.mark.parametrize("name", [name for name in LIMITERS if name != "token bucket, burst 1"])
+@pytest.mark.parametrize(("name", "per_minute"), [*((name, 60) for name in BURSTS), ("fixed minute", 300)])
 def test_a_stray_429_in_each_minute_does_not_keep_the_pace_low(name: str, per_minute: int) -> None:
     """One of some sixty answers; the waits after it alone are an eighth of the time."""
     seen = steady_work(Strays(LIMITERS[name]()), lambda _: per_minute, nominal=600.0, lasts_s=2.0 * END_S)
