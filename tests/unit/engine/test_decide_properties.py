@@ -110,18 +110,8 @@ def sent(story: Story, event: EventId, value: int) -> None:
 @pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(of=rules(), turns=TURNS)
-def test_whatever_happens_no_decision_is_made_twice_or_stored_against_the_ledger(
-    of: RuleSet, turns: list[Turn]
-) -> None:
-    story = begun(of)
-    for turn in turns:
-        played(story, turn)
-
-
-@pytest.mark.timeout(60)
-@settings(deadline=None, max_examples=EXAMPLES)
-@given(of=rules(), turns=TURNS)
 def test_a_restart_between_any_two_looks_changes_nothing(of: RuleSet, turns: list[Turn]) -> None:
+    """Nor is a decision made twice, or stored against the ledger: each look of a story sees to that."""
     running, restarting = begun(of), begun(of, restarting=True)
     for turn in turns:
         assert played(running, turn).outcome == played(restarting, turn).outcome

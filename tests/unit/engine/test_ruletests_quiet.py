@@ -175,7 +175,7 @@ def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
     return st.lists(st.tuples(st.integers(0, 240), change), min_size=1, max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     conditions=st.lists(
         st.tuples(st.sampled_from(CLOCKS), st.sampled_from(KEYS), st.booleans()), min_size=1, max_size=2

@@ -135,7 +135,7 @@ BODIES = st.one_of(
 )
 
 
-@profile(max_examples=300, deadline=None)
+@profile(max_examples=100, deadline=None)
 @given(
     method=st.sampled_from(["GET", "PUT", "POST", "DELETE", "PATCH"]),
     host=st.sampled_from(["api", "cr", "media"]),

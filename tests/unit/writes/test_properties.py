@@ -173,15 +173,6 @@ def test_an_unknown_write_is_sent_again_only_by_a_row_of_absence(happenings: lis
 
 
 @settings(max_examples=200, deadline=None)
-@given(WITH_PERSON, POLICIES)
-def test_each_attempt_beyond_the_allowed_ones_was_granted_by_a_person(
-    happenings: list[Happening], policy: Policy
-) -> None:
-    life = lived(happenings, policy)
-    assert life.write.counted <= policy.max_attempts + life.verdicts
-
-
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(LOOKS | OTHERS, max_size=40).map(lambda all_of: [one for one in all_of if one.what != "look"]), POLICIES
 )
@@ -219,6 +210,7 @@ def test_every_step_is_a_move_of_the_table_with_its_record(happenings: list[Happ
         assert life.write.state in MOVES
         assert life.write.attempt == life.sends, "attempt grows at sending and nowhere else"
         assert 0 <= life.write.uncounted <= life.write.attempt
+        assert life.write.counted <= policy.max_attempts + life.verdicts, "a person grants what goes beyond"
 
 
 @settings(max_examples=200, deadline=None)
