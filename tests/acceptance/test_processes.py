@@ -92,6 +92,17 @@ def test_a_missing_credential_exits_2_and_names_the_variable(tmp_path: Path) -> 
         assert "CAMPAIGN_WORKER_PASSWORD" in where.call("run", check=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("password", "words"), [("wrong", "refused"), ("sandbox", "the account belongs to no partner")]
+)
+def test_an_account_that_cannot_work_exits_3_at_the_start(tmp_path: Path, password: str, words: str) -> None:
+    with sandbox(tmp_path, "--set", "users=[{username: sandbox, password: sandbox, partners: []}]") as box:
+        where = home(tmp_path, box)
+        where.environment["CAMPAIGN_WORKER_PASSWORD"] = password
+        assert words in where.call("run", check=3).stderr
+        assert where.writes() == []
+
+
 def test_a_service_that_cannot_be_reached_is_tried_on_and_status_says_so(tmp_path: Path) -> None:
     where = Home(folder=tmp_path)
     where.config.write_text("api: {base_url: 'http://127.0.0.1:9/api/v3'}\n", encoding="utf-8")

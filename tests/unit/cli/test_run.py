@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests.calling import call, settle_in
+from tests.unit.cli.test_refused_ledger import run_sql
 from tests.unit.ledger.examples import NOW, place_in
 from worker.ledger.lock import SenderLock
 from worker.ledger.reading import open_reading
@@ -61,6 +62,17 @@ def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(config: Path) -> N
         held.err
     )
     assert (lost.code, "mark" in lost.err, "to begin anew" in lost.err) == (3, True, False), lost.err
+
+
+def test_a_ledger_of_a_newer_program_is_refused(config: Path) -> None:
+    run_sql(config, "UPDATE alembic_version SET version_num = '9999'")
+    done = call("run", "--for", "1ms", config=config)
+    assert (done.code, "has revision 9999, which is newer than this program's" in done.err) == (3, True), done.err
+
+
+def test_a_ledger_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    done = call("run", "--for", "1ms", config=settle_in(tmp_path, "ledger: sqlite:////proc/worker.db\n"))
+    assert (done.code, "/proc/worker.db" in done.err) == (3, True), done.err
 
 
 def test_what_the_service_asked_for_is_kept_by_whoever_starts_next(tmp_path: Path) -> None:
