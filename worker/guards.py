@@ -569,9 +569,11 @@ BEFORE_READING: tuple[Guard, ...] = (
 
 
 def waited(situation: Situation) -> No:
-    """What ends a wait is the next poll (`worker.engine.planning`)."""
+    """What ends a wait is the next poll (`worker.engine.planning`). One that began further ahead than it is long was
+    stamped by a clock that was wrong, and is over."""
     began, until = waits_from(situation.write, situation.earlier)
-    return No(reason="wait", why=f"it waits since {began:%Y-%m-%dT%H:%M:%S}Z", until=until)
+    over = began - situation.now > until - began
+    return No(reason="wait", why=f"it waits since {began:%Y-%m-%dT%H:%M:%S}Z", until=None if over else until)
 
 
 def earlier_in_do(write: Write, episode: Iterable[Write]) -> tuple[Write, ...]:

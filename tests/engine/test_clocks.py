@@ -111,6 +111,14 @@ async def test_the_pace_of_a_rule_and_the_writes_of_an_hour_do_not_hold_for_a_ye
     await here.until(lambda: len(here.campaigns()) > before, "not in a year", limit=2 * MINUTE)
 
 
+@in_town(world(happening("e1", status="cancelled")), PAUSE.replace("[pause]", "[pause, {wait: 10m}, run]"))
+async def test_a_wait_that_began_a_year_ahead_asks_instead_of_lasting_for_a_year(here: Town) -> None:
+    here.clock.skew = YEAR
+    await here.until(lambda: here.states() == ["confirmed", "planned"], "it waits")
+    here.clock.skew = timedelta(0)
+    await here.until(lambda: here.states()[2:] == ["waiting"], "nobody knows when it was over", limit=12 * MINUTE)
+
+
 @in_town(world(happening("e1")), PAUSE + "    repeat: enforce\n    cooldown: 1m\n", deciding=Deciding(gap_then="act"))
 async def test_enforcing_goes_on_when_the_clock_is_right_again(here: Town) -> None:
     await here.run(6)

@@ -365,7 +365,7 @@ def wait_over(view: RuleView) -> Write | None:
 
 def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
-    the wait was over long ago, and nobody could look. Raises `NotComputable`."""
+    the wait was over long ago, and nobody could look, or nobody knows when it was. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
@@ -377,7 +377,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
         fired=memory,
         dropped=memory,
-        forced=approval("gap" if view.now - over_at > view.settings.gap else None, view.settings),
+        forced=approval("gap" if abs(view.now - over_at) > view.settings.gap else None, view.settings),
         wait=wait,
     )
     return _with_steps(candidate, {**context, AFTER_WAIT: True}, wait.key.position)
