@@ -7,7 +7,6 @@ import pytest
 
 from tests.worlds import (
     BOOST,
-    BOOST_DRAFTS,
     CAMPAIGN,
     MINUTE,
     PARTNER,
@@ -154,23 +153,6 @@ async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_pe
     assert here.effects() == []
 
 
-@pytest.mark.parametrize("after", [0.0, 0.4, 1.2, 2.5], ids=lambda value: f"killed {value} s into the send")
-@pytest.mark.parametrize("kind", ["hang_before", "hang_after"])
-@in_town(world(draft("e1")), BOOST_DRAFTS)
-async def test_a_worker_killed_while_a_write_is_in_flight_finds_out_after_its_start(
-    here: Town, kind: Kind, after: float
-) -> None:
-    here.fault(kind, "POST", "/boost$")
-    await here.until(lambda: "sending" in here.states(), "in flight", limit=60)
-    await here.clock.sleep(after)
-    await here.restart()
-    assert here.states() == ["unknown"], "a row found in sending is unknown"
-    await here.until(lambda: here.states() == ["confirmed"], "confirmed by reading, or sent again")
-    await here.run(60)
-    assert len(here.effects("boost")) == 1
-    assert here.twin.books.summary()["repeated"] == 0
-
-
 @in_town(world(*several(happening, 7)))
 async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(here: Town) -> None:
     await here.run(10)
@@ -179,39 +161,6 @@ async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_on
     here.fault("storm", None, None, for_s=30)
     await here.until(lambda: here.states() == ["confirmed"] * 5, "all are paused")
     assert here.twin.books.summary()["repeated"] == 0
-
-
-@pytest.mark.parametrize(
-    ("kind", "status", "reason"),
-    [
-        ("answer_after", 429, "a 429 that hid the effect is confirmed by reading"),
-        ("answer_before", 429, "a 429 without effect is sent again once its absence is proved"),
-        ("answer_after", 500, "so for 500"),
-        ("answer_before", 503, "so for 503"),
-        ("cut_after", None, "a connection cut after the effect"),
-        ("cut_before", None, "a connection cut before the effect"),
-        ("hang_after", None, "a time-out after the effect"),
-        ("answer_after", 409, "a conflict that means nothing certain"),
-        ("answer_after", 302, "a redirect is not followed"),
-    ],
-)
-@pytest.mark.parametrize("action", ["pause", "boost"])
-@in_town(world(draft("e1")), lambda action: PAUSE if action == "pause" else BOOST)
-async def test_an_ambiguous_answer_is_settled_by_reading_and_takes_effect_once(
-    here: Town, kind: str, status: int | None, reason: str, action: str
-) -> None:
-    method, path = ("PUT", CAMPAIGN) if action == "pause" else ("POST", "/boost$")
-    await here.run(10)
-    more = {} if status is None else {"status": status}
-    here.fault(kind, method, path, **more)  # type: ignore[arg-type]
-    if action == "pause":
-        here.set("e1", status="cancelled")
-    else:
-        here.suggest("e1", 2)
-    await here.until(lambda: here.states() == ["confirmed"], reason)
-    await here.run(60)
-    assert here.twin.books.summary()["repeated"] == 0, reason
-    assert len(here.effects("boost" if action == "boost" else "set_client_campaign_status")) == 1, reason
 
 
 BROKEN = "e2"

@@ -258,21 +258,6 @@ async def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is
     assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled", "pause-sold"], here.story()
 
 
-HIDE = "  - id: {name}\n    when: event.status == 'archived'\n    do: [{{frontend_status: HIDDEN}}]\n"
-
-
-@in_town(world(happening("e1")), "rules:\n" + HIDE.format(name="hide-archived"))
-async def test_33_a_rule_renamed_between_two_calls_of_its_action_makes_the_second_one(here: Town) -> None:
-    """The first call stood for the whole wish of the renamed rule; the second was cancelled with the old name (found
-    by the simulation, scene ``renamed``)."""
-    await here.run(6)
-    here.set("e1", status="archived")
-    await here.until(lambda: "applied" in here.states(), "the first call is under way")
-    here.use("rules:\n" + HIDE.format(name="hide-by-another-name"))
-    await here.run(30)
-    assert [one.operation for one in here.effects()] == ["set_frontend_status", "last_updated_on_fe"], here.story()
-
-
 @in_town(world(happening("e1")))
 async def test_nothing_is_sent_for_a_rule_that_went_while_its_facts_were_read_anew(here: Town) -> None:
     """The rules are replaced in the middle of a pre-flight: its write was judged under those of before."""

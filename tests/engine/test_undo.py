@@ -183,35 +183,6 @@ async def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(here:
     assert values(here) == ["PAUSED", "PAUSED"]
 
 
-@in_town(world(happening("e1")))
-async def test_another_hand_is_seen_though_the_wall_clock_was_set_back_meanwhile(here: Town) -> None:
-    """What came after the write goes by the log: the time of the other hand's change is before that of the write."""
-    await paused(here)
-    here.clock.skew = timedelta(hours=-1)
-    for value in ("RUNNING", "PAUSED"):
-        here.set("e1", by="person", client_campaign_status=value)
-        await here.run(6)
-    assert undo(here).plans == []
-    await here.run(30)
-    assert values(here) == ["PAUSED"], here.story()
-
-
-@in_town(world(happening("e1")))
-async def test_a_person_who_goes_back_and_forth_while_the_undo_is_held_has_the_last_word(here: Town) -> None:
-    """The undo was planned before; when it may be sent, the field reads as it was left, but a person left it so."""
-    await paused(here)
-    here.halt()
-    undo(here)
-    for value in ("RUNNING", "PAUSED"):
-        here.set("e1", by="person", client_campaign_status=value)
-        await here.run(6)
-    here.resume()
-    await here.until(lambda: undos(here)[0].final, "the undo has ended")
-    assert undos(here)[0].reason == "changed_since", here.story()
-    assert "somebody else has changed event.client_campaign_status since" in undos(here)[0].why
-    assert values(here) == ["PAUSED"], here.story()
-
-
 @in_town(
     world(happening("e1", frontend_status="FLAGGED")),
     HIDE + "  - id: cancel\n    when: event.status == 'cancelled'\n    do: [{frontend_status: CANCELLED}]\n",
