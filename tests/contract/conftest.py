@@ -1,4 +1,4 @@
-"""One PostgreSQL server for all tests of this folder that ask for it."""
+"""One PostgreSQL server for all tests of this folder that ask for it, and asyncio for those that are coroutines."""
 
 from collections.abc import Iterator
 
@@ -11,3 +11,8 @@ from tests.contract.postgres import Server, running
 def postgres() -> Iterator[Server]:
     with running() as server:
         yield server
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

@@ -23,11 +23,6 @@ PAUSE = "/api/v3/events/e1/client_campaign_status?client_campaign_status=PAUSED"
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def no_sleep(seconds: float) -> None:
     raise AssertionError(f"nothing here waits, and yet {seconds} s")
 
@@ -56,77 +51,76 @@ async def operating(client_host: str = "127.0.0.1") -> AsyncIterator[Operator]:
         yield Operator(client=client, service=service, headers=headers)
 
 
-async def test_every_row_that_is_served_is_listed() -> None:
-    async with operating() as it:
-        rows = (await it.client.get("/_sandbox/rows")).json()
+@pytest.fixture
+async def it() -> AsyncIterator[Operator]:
+    async with operating() as operator:
+        yield operator
+
+
+async def test_every_row_that_is_served_is_listed(it: Operator) -> None:
+    rows = (await it.client.get("/_sandbox/rows")).json()
 
     assert {"methods": ["GET"], "host": "api", "path": "/partners/", "who": "partner", "form": "documented"} in rows
     assert any(row["form"] == "our own" for row in rows)
 
 
-async def test_the_books_can_be_read() -> None:
-    async with operating() as it:
-        await it.pause()
-        await it.pause()
-        books = (await it.client.get("/_sandbox/books")).json()
+async def test_the_books_can_be_read(it: Operator) -> None:
+    await it.pause()
+    await it.pause()
+    books = (await it.client.get("/_sandbox/books")).json()
 
-        assert (books["writes_sent"], books["effects"], books["repeated"]) == (2, 2, 1)
-        assert [effect["repeated"] for effect in books["list"]] == [False, True]
-
-
-async def test_requests_can_be_read_from_a_number_on() -> None:
-    async with operating() as it:
-        await it.pause()
-        every = (await it.client.get("/_sandbox/requests")).json()
-        later = (await it.client.get("/_sandbox/requests?since=1")).json()
-        assert (await it.client.get("/_sandbox/requests?since=²")).json() == every, "a word that is no number"
-
-        assert [each["method"] for each in every] == ["POST", "PUT"]
-        assert later == every[1:]
+    assert (books["writes_sent"], books["effects"], books["repeated"]) == (2, 2, 1)
+    assert [effect["repeated"] for effect in books["list"]] == [False, True]
 
 
-async def test_violations_can_be_read() -> None:
-    async with operating() as it:
-        for _ in range(2):
-            await it.client.get("/api/v3/events/e1", headers=it.headers)
+async def test_requests_can_be_read_from_a_number_on(it: Operator) -> None:
+    await it.pause()
+    every = (await it.client.get("/_sandbox/requests")).json()
+    later = (await it.client.get("/_sandbox/requests?since=1")).json()
+    assert (await it.client.get("/_sandbox/requests?since=²")).json() == every, "a word that is no number"
 
-        assert [each["kind"] for each in (await it.client.get("/_sandbox/violations")).json()] == ["read_floor"]
-
-
-async def test_faults_can_be_asked_for_and_taken_back() -> None:
-    async with operating() as it:
-        asked = await it.post("faults", [{"kind": "answer_after", "match": {"method": "PUT"}}, {"kind": "storm"}])
-        assert [fault["kind"] for fault in asked.json()] == ["answer_after", "storm"]
-        assert await it.pause() == 429
-        assert len(it.service.books.effects) == 1
-        assert (await it.client.delete("/_sandbox/faults")).json() == []
-        assert await it.pause() == 204
+    assert [each["method"] for each in every] == ["POST", "PUT"]
+    assert later == every[1:]
 
 
-async def test_a_person_and_the_world_can_change_an_event() -> None:
-    async with operating() as it:
-        change = {"event": "e1", "partner": SECOND_PARTNER, "by": "person", "set": {"status": "cancelled"}}
-        assert (await it.post("change", change)).status_code == 200
-        assert (await it.post("change", {"event": "e4", "suggested_tcs": [{"tc": "x", "tc_run_id": 1}]})).json() == {
-            "changed": True
-        }
+async def test_violations_can_be_read(it: Operator) -> None:
+    for _ in range(2):
+        await it.client.get("/api/v3/events/e1", headers=it.headers)
 
-        found = it.service.world.at(SECOND_PARTNER, "e1")
-        assert found is not None
-        assert found.record["status"] == "cancelled"
-        assert it.service.books.outside[0].by == "person"
+    assert [each["kind"] for each in (await it.client.get("/_sandbox/violations")).json()] == ["read_floor"]
 
 
-async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset() -> None:
-    async with operating() as it:
-        changed = await it.post("settings", {"task_fails": True})
-        assert changed.json()["task_fails"] is True
-        await it.post("settings", {"task_fails": False})
-        await it.pause()
-        await it.post("reset", {})
-        event = await it.client.get("/api/v3/events/e1", headers=it.headers)
+async def test_faults_can_be_asked_for_and_taken_back(it: Operator) -> None:
+    asked = await it.post("faults", [{"kind": "answer_after", "match": {"method": "PUT"}}, {"kind": "storm"}])
+    assert [fault["kind"] for fault in asked.json()] == ["answer_after", "storm"]
+    assert await it.pause() == 429
+    assert len(it.service.books.effects) == 1
+    assert (await it.client.delete("/_sandbox/faults")).json() == []
+    assert await it.pause() == 204
 
-        assert event.json()["client_campaign_status"] == "RUNNING"
+
+async def test_a_person_and_the_world_can_change_an_event(it: Operator) -> None:
+    change = {"event": "e1", "partner": SECOND_PARTNER, "by": "person", "set": {"status": "cancelled"}}
+    assert (await it.post("change", change)).status_code == 200
+    assert (await it.post("change", {"event": "e4", "suggested_tcs": [{"tc": "x", "tc_run_id": 1}]})).json() == {
+        "changed": True
+    }
+
+    found = it.service.world.at(SECOND_PARTNER, "e1")
+    assert found is not None
+    assert found.record["status"] == "cancelled"
+    assert it.service.books.outside[0].by == "person"
+
+
+async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset(it: Operator) -> None:
+    changed = await it.post("settings", {"task_fails": True})
+    assert changed.json()["task_fails"] is True
+    await it.post("settings", {"task_fails": False})
+    await it.pause()
+    await it.post("reset", {})
+    event = await it.client.get("/api/v3/events/e1", headers=it.headers)
+
+    assert event.json()["client_campaign_status"] == "RUNNING"
 
 
 @pytest.mark.parametrize(
@@ -141,18 +135,16 @@ async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset() -> N
     ],
 )
 async def test_what_cannot_be_done_is_refused_with_the_nearest_right_name(
-    path: str, body: object, message: str
+    it: Operator, path: str, body: object, message: str
 ) -> None:
-    async with operating() as it:
-        answer = await it.post(path, body)
+    answer = await it.post(path, body)
 
-        assert answer.status_code == 422
-        assert message in answer.json()["error"]
+    assert answer.status_code == 422
+    assert message in answer.json()["error"]
 
 
-async def test_a_body_that_is_no_json_is_refused() -> None:
-    async with operating() as it:
-        assert (await it.client.post("/_sandbox/change", content=b"{")).status_code == 422
+async def test_a_body_that_is_no_json_is_refused(it: Operator) -> None:
+    assert (await it.client.post("/_sandbox/change", content=b"{")).status_code == 422
 
 
 @pytest.mark.parametrize("path", ["/", "/_sandbox/books", "/_sandbox/faults", "/_sandbox/settings"])
@@ -163,30 +155,29 @@ async def test_another_machine_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
 @pytest.mark.parametrize("path", ["faults", "change", "settings", "reset"])
-async def test_a_page_of_another_site_in_a_browser_here_is_refused(headers: dict[str, str], path: str) -> None:
-    async with operating() as it:
-        answer = await it.client.post(f"/_sandbox/{path}", json={"kind": "storm"}, headers=headers)
+async def test_a_page_of_another_site_in_a_browser_here_is_refused(
+    it: Operator, headers: dict[str, str], path: str
+) -> None:
+    answer = await it.client.post(f"/_sandbox/{path}", json={"kind": "storm"}, headers=headers)
 
-        assert answer.status_code == 403
-        assert it.service.faults.left == ()
+    assert answer.status_code == 403
+    assert it.service.faults.left == ()
 
 
-async def test_the_page_shows_events_requests_and_books_and_escapes_what_it_shows() -> None:
-    async with operating() as it:
-        await it.post("change", {"event": "e3", "set": {"title": "<script>alert(1)</script>"}})
+async def test_the_page_shows_events_requests_and_books_and_escapes_what_it_shows(it: Operator) -> None:
+    await it.post("change", {"event": "e3", "set": {"title": "<script>alert(1)</script>"}})
+    await it.pause()
+    page = (await it.client.get("/")).text
+
+    assert "writes sent 1, effects 1" in page
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+
+
+async def test_without_a_server_that_can_break_connections_a_cut_is_an_error(it: Operator) -> None:
+    it.service.faults.add(Fault(kind="cut_before"))
+    with pytest.raises(ConnectionCutError):
         await it.pause()
-        page = (await it.client.get("/")).text
-
-        assert "writes sent 1, effects 1" in page
-        assert "&lt;script&gt;" in page
-        assert "<script>" not in page
-
-
-async def test_without_a_server_that_can_break_connections_a_cut_is_an_error() -> None:
-    async with operating() as it:
-        it.service.faults.add(Fault(kind="cut_before"))
-        with pytest.raises(ConnectionCutError):
-            await it.pause()
 
 
 PROGRAM = """

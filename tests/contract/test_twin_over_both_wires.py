@@ -26,13 +26,7 @@ from worker.sandbox.settings import Host
 from worker.sandbox.start import FIRST_PARTNER, demo_world
 
 PAUSE = "/events/e1/client_campaign_status?client_campaign_status=PAUSED"
-WIRES = ("in-process", "socket")
 SHORT_S = 0.2
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class VirtualTime:
@@ -97,46 +91,44 @@ async def _signed_in(wire: Wire) -> Wire:
     return wire
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_an_ordinary_call_is_answered(wire: str) -> None:
-    async with wired(wire) as it:
-        listed = await it.send("GET", "/events/?limit=2")
-        paused = await it.send("PUT", PAUSE)
-
-        assert (listed.status_code, len(listed.json()["items"])) == (200, 2)
-        assert listed.headers["x-request-id"].startswith("twin-")
-        assert (paused.status_code, paused.content) == (204, b"")
+@pytest.fixture(params=["in-process", "socket"])
+async def it(request: pytest.FixtureRequest) -> AsyncIterator[Wire]:
+    """Over each wire."""
+    async with wired(request.param) as wire:
+        yield wire
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_the_three_bases_are_three_services(wire: str) -> None:
-    async with wired(wire) as it:
-        edited = await it.send("PUT", "/events/e1?event_type=a&partner_product=b", host="cr")
-        media = await it.send("POST", "/media", host="media", content=b"x")
+async def test_an_ordinary_call_is_answered(it: Wire) -> None:
+    listed = await it.send("GET", "/events/?limit=2")
+    paused = await it.send("PUT", PAUSE)
 
-        assert (edited.status_code, media.status_code) == (200, 201)
-        assert (await it.send("GET", "/events/e1", host="cr")).status_code == 405
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_an_encoded_segment_arrives_as_one_segment(wire: str) -> None:
-    async with wired(wire) as it:
-        answer = await it.send("GET", "/events/a%2Fb%20%26%20%D1%8E")
-
-        assert answer.status_code == 404
-        assert it.service.books.requests[-1].path == "/events/a%2Fb%20%26%20%D1%8E"
-        assert answer.json()["message"] == "no such event"
+    assert (listed.status_code, len(listed.json()["items"])) == (200, 2)
+    assert listed.headers["x-request-id"].startswith("twin-")
+    assert (paused.status_code, paused.content) == (204, b"")
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_repeated_query_keys_arrive_in_order(wire: str) -> None:
-    async with wired(wire) as it:
-        await it.send("POST", "/events/e1/series?event_series=e3&event_series=e2")
+async def test_the_three_bases_are_three_services(it: Wire) -> None:
+    edited = await it.send("PUT", "/events/e1?event_type=a&partner_product=b", host="cr")
+    media = await it.send("POST", "/media", host="media", content=b"x")
 
-        assert (await it.send("GET", "/events/e1")).json()["campaign_event_series"] == ["e3", "e2"]
+    assert (edited.status_code, media.status_code) == (200, 201)
+    assert (await it.send("GET", "/events/e1", host="cr")).status_code == 405
 
 
-@pytest.mark.parametrize("wire", WIRES)
+async def test_an_encoded_segment_arrives_as_one_segment(it: Wire) -> None:
+    answer = await it.send("GET", "/events/a%2Fb%20%26%20%D1%8E")
+
+    assert answer.status_code == 404
+    assert it.service.books.requests[-1].path == "/events/a%2Fb%20%26%20%D1%8E"
+    assert answer.json()["message"] == "no such event"
+
+
+async def test_repeated_query_keys_arrive_in_order(it: Wire) -> None:
+    await it.send("POST", "/events/e1/series?event_series=e3&event_series=e2")
+
+    assert (await it.send("GET", "/events/e1")).json()["campaign_event_series"] == ["e3", "e2"]
+
+
 @pytest.mark.parametrize(
     ("kind", "reset", "expected", "effects"),
     [
@@ -147,54 +139,45 @@ async def test_repeated_query_keys_arrive_in_order(wire: str) -> None:
     ],
 )
 async def test_a_cut_is_a_broken_connection_and_says_nothing_of_the_effect(
-    wire: str, kind: Kind, reset: bool, expected: type[Exception], effects: int
+    it: Wire, kind: Kind, reset: bool, expected: type[Exception], effects: int
 ) -> None:
-    async with wired(wire) as it:
-        it.breaks(kind, "PUT", reset=reset)
-        with pytest.raises(expected):
-            await it.send("PUT", PAUSE)
+    it.breaks(kind, "PUT", reset=reset)
+    with pytest.raises(expected):
+        await it.send("PUT", PAUSE)
 
-        assert len(it.service.books.effects) == effects
-        assert it.service.books.writes_sent == 1
-        assert (await it.send("GET", "/events/e2")).status_code == 200, "the next connection is a new one"
+    assert len(it.service.books.effects) == effects
+    assert it.service.books.writes_sent == 1
+    assert (await it.send("GET", "/events/e2")).status_code == 200, "the next connection is a new one"
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("reset", [True, False])
-async def test_a_body_that_breaks_off_is_an_error_and_not_a_short_answer(wire: str, reset: bool) -> None:
-    async with wired(wire) as it:
-        it.breaks("cut_body", "GET", reset=reset)
-        with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
-            await it.send("GET", "/events/")
+async def test_a_body_that_breaks_off_is_an_error_and_not_a_short_answer(it: Wire, reset: bool) -> None:
+    it.breaks("cut_body", "GET", reset=reset)
+    with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+        await it.send("GET", "/events/")
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(("kind", "effects"), [("hang_before", 0), ("hang_after", 1)])
-async def test_a_hang_ends_with_the_clients_patience(wire: str, kind: Kind, effects: int) -> None:
-    async with wired(wire) as it:
-        it.breaks(kind, "PUT")
-        with pytest.raises(httpx.ReadTimeout):
-            await it.send("PUT", PAUSE)
+async def test_a_hang_ends_with_the_clients_patience(it: Wire, kind: Kind, effects: int) -> None:
+    it.breaks(kind, "PUT")
+    with pytest.raises(httpx.ReadTimeout):
+        await it.send("PUT", PAUSE)
 
-        assert len(it.service.books.effects) == effects
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_an_answer_slower_than_the_clients_patience_is_a_timeout_with_its_effect(wire: str) -> None:
-    async with wired(wire) as it:
-        it.breaks("slow", "PUT", delay_s=3 * SHORT_S)
-        with pytest.raises(httpx.ReadTimeout):
-            await it.send("PUT", PAUSE)
-
-        assert len(it.service.books.effects) == 1
+    assert len(it.service.books.effects) == effects
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_a_slow_answer_within_the_clients_patience_arrives(wire: str) -> None:
-    async with wired(wire) as it:
-        it.breaks("slow", "GET", delay_s=0.01)
+async def test_an_answer_slower_than_the_clients_patience_is_a_timeout_with_its_effect(it: Wire) -> None:
+    it.breaks("slow", "PUT", delay_s=3 * SHORT_S)
+    with pytest.raises(httpx.ReadTimeout):
+        await it.send("PUT", PAUSE)
 
-        assert (await it.send("GET", "/events/e1")).status_code == 200
+    assert len(it.service.books.effects) == 1
+
+
+async def test_a_slow_answer_within_the_clients_patience_arrives(it: Wire) -> None:
+    it.breaks("slow", "GET", delay_s=0.01)
+
+    assert (await it.send("GET", "/events/e1")).status_code == 200
 
 
 async def test_in_process_a_connection_that_never_came_about_left_no_byte() -> None:
