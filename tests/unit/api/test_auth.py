@@ -317,13 +317,3 @@ def test_without_a_prefix_only_slugs_are_partners_each_once() -> None:
         "partner-id-b",
         "partner-id-a",
     )
-
-
-def test_a_secret_never_shows_itself() -> None:
-    secret = SecretValue("s3cret")
-    account = Account(username=secret, password=secret)
-    shown = f"{secret} {secret!r} {account} {tokens.tokens_from(signed_in().content, 0.0)}"
-
-    assert secret.reveal() == "s3cret"
-    assert "s3cret" not in shown
-    assert "access-1" not in shown

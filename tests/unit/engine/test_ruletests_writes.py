@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import spending
-from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes
+from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, passes
 from worker.guards import Limits
 
 CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
@@ -244,15 +244,6 @@ steps:
 
 
 def test_brakes_are_on() -> None:
-    run = "{id: r, when: \"event.status == 'x'\", do: [run]}"
-    passes(
-        a_bench(run, limits=Limits(writes_per_hour=1)),
-        """
-given: {event: [{id: a, status: x, client_campaign_status: PAUSED}, {id: b, status: x, client_campaign_status: PAUSED}]}
-steps:
-  - {at: 0s, sent: 1, held: [{rule: r, reason: writes_per_hour, event: b}]}
-""",
-    )
     make = "{id: r, when: \"event.status == 'x'\", do: [{create_draft: {goal: ROAS, total_budget: 60}}]}"
     done = passes(
         a_bench(make, limits=spending(per_day=100.0)),
@@ -262,21 +253,6 @@ steps: [{at: 0s, sent: 1, held: [{rule: r, reason: spend}]}]
 """,
     )
     assert done.held_back == {"r"}, "the test saw it hold back"
-
-
-def test_a_pause_overtakes_a_run_and_is_settled_after_it() -> None:
-    passes(
-        a_bench(PAUSE, "{id: go, when: \"event.status == 'active'\", do: [run]}"),
-        """
-given: {event: {status: active, client_campaign_status: PAUSED}}
-answers: [{action: run, answer: 429, effect: late 20s}]
-steps:
-  - {at: 0s, states: [{action: run, state: unknown}]}
-  - {at: 9s, set: {event: {status: cancelled}}, expect: [{rule: pause, action: pause}]}
-  - {at: 2m, set: {event: {client_campaign_status: RUNNING}}}
-  - {at: 10m, states: [{action: pause, state: confirmed}]}
-""",
-    )
 
 
 def test_a_change_that_moved_on_is_not_sent_as_it_was() -> None:
@@ -307,32 +283,3 @@ steps:
   - {at: 2m, set: {partner: {campaign_recommendations: true}}, sent: 1}
 """,
     )
-
-
-def test_a_rule_that_asks_leaves_what_is_unknown_to_a_person() -> None:
-    words = failing(
-        a_bench("{id: r, when: \"event.status == 'cancelled'\", do: [pause], on_unknown: ask}"),
-        f"{CANCELLED}\nanswers: [{{action: pause, answer: 429}}]\n"
-        "steps: [{at: 0s, states: [{action: pause, state: unknown}]}]",
-    )
-    assert words[2].startswith("  + happened pause of r for e1 needs_human: ask: ")
-
-
-def test_a_write_that_is_held_for_too_long_waits_for_a_person_as_in_the_daemon() -> None:
-    given = "given: {event: {id: e1}, setup: {state: DRAFT, total_budget: 500}, suggested_tcs: [{tc: a, tc_run_id: 1}]}"
-    steps = (
-        "steps: [{at: 0s}, {at: 6s, set: {suggested_tcs: [{tc: b, tc_run_id: 1}]}, unknown: [budget_range], "
-        "held: [{rule: boost, reason: fact_unknown}]}, {at: 1h12s, states: [{action: boost, state: planned}]}, "
-        "{at: 1h15s, states: [{action: boost, state: waiting}], held: [{rule: boost, reason: gap}], sent: 0}]"
-    )
-    passes(a_bench(BOOST), f"{given}\n{steps}")
-
-
-def test_an_unknown_write_is_not_sent_again_against_a_stronger_wish_as_in_the_daemon() -> None:
-    stronger = "{id: run, priority: 5, when: \"event.city == 'Ulm'\", do: [run]}"
-    answers = "answers: [{action: pause, answer: 503}, {action: run, answer: 503}, {action: run, answer: 503}]"
-    steps = (
-        "steps: [{at: 0s, states: [{action: pause, state: unknown}]}, {at: 60s, set: {event: {city: Ulm}}}, "
-        "{at: 10m, states: [{action: pause, state: cancelled}]}]"
-    )
-    passes(a_bench(PAUSE, stronger), f"{CANCELLED}\n{answers}\n{steps}")
