@@ -370,3 +370,23 @@ async def test_a_publish_is_no_author_of_a_later_start_that_another_process_sees
     await here.restart()
     await here.run(9)
     assert told(here)[-2:] == ["campaign RUNNING>PAUSED", "campaign PAUSED>RUNNING"], here.story()
+
+
+BY_WHOM = """
+rules:
+  - id: unseen
+    when: event.client_campaign_status == 'PAUSED' && set_by.client_campaign_status == 'unseen'
+    do: [{notify: unseen}]
+  - id: external
+    when: event.client_campaign_status == 'PAUSED' && set_by.client_campaign_status == 'external'
+    do: [{notify: external}]
+"""
+
+
+@in_town(world(happening("e1")), BY_WHOM)
+async def test_a_change_that_the_first_poll_of_a_process_sees_is_seen(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", client_campaign_status="PAUSED")
+    await here.restart()
+    await here.run(9)
+    assert here.texts == ["external"]

@@ -107,9 +107,9 @@ class Decider(EventByEvent):
     def _decided_on(
         self, state: PartnerState, news: News, writes: tuple[Write, ...]
     ) -> tuple[Decision, tuple[Write, ...]]:
+        state.stored.under(self._rules.current, state.known_facts())
         poll, decision, screen, memory = self._judged(state, news, writes)
         commit, undecided = decision.commit, state.undecided.difference(news.events)
-        state.stored.under(self._rules.current, state.known_facts())
         state.stored.polled(memory, news.at, complete=news.listing.complete)
         events = (
             {*news.events, OF_PARTNER} if news.more else state.stored.seen.keys() - undecided if undecided else None
