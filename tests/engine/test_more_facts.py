@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tests.worlds import Town, happening, in_town, several, world
 from worker.model.facts import CustomFact
 from worker.sandbox.world import Happening
@@ -137,6 +139,33 @@ async def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(here: To
     await here.run(15)
     assert here.states() == ["confirmed"], "what is asked so seldom is fresh as long"
     assert len(asked(here, "/events/e1/statistics")) - before <= 1
+
+
+ALONE = """
+rules:
+  - id: alone
+    when: event.id == 'e1' && events.filter(e, e.city == 'Ulm').size() == 0
+    do: [{notify: alone}]
+"""
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@in_town(world(happening("e1"), happening("e2", city="Ulm"), *several(happening, 3, first=3)), ALONE)
+async def test_an_event_that_is_listed_no_more_is_one_of_all_until_the_service_says_that_it_is_gone(
+    here: Town, restarted: bool
+) -> None:
+    await here.run(6)
+    here.fault("vanish", "GET", "/events/$", times=9, eid="e2")
+    await here.run(6)
+    if restarted:
+        await here.restart()
+    here.fault("answer_before", "GET", "/events/e2$", times=9, status=500)
+    await here.run(12)
+    assert here.texts == [], "nobody knows whether it is there"
+    here.twin.faults.clear()
+    here.change("e2", remove=True)
+    await here.run(12)
+    assert here.texts == ["alone"]
 
 
 @in_town(

@@ -347,10 +347,14 @@ def _as_read(write: Write, wanted: dict[str, Json]) -> Json:
     return {name: value for name, value in wanted.items() if name != "exists"}
 
 
-def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Known:
-    """The partner's events as they were listed last."""
-    values = (fact.value for _, fact in sorted(facts.items()) if isinstance(fact, Known))
-    return Known(value=list(values), read_at=at)
+def of_all(facts: Mapping[EventId, Fact | None], at: datetime) -> Fact:
+    """The partner's events as they were listed last; unknown where one is not listed any more, and does not answer."""
+    found = {event: fact.value for event, fact in sorted(facts.items()) if isinstance(fact, Known)}
+    lost = min(facts.keys() - found, default=None)
+    if lost is not None:
+        why = f"event {lost} is not in the list any more, and its own read does not say whether it is there"
+        return Unknown(code="unreadable", why=why, read_at=at)
+    return Known(value=list(found.values()), read_at=at)
 
 
 # What was.

@@ -186,7 +186,7 @@ class Reader(EventByEvent):
             memory = replace(memory, listed_at=now)
             state.last_ok_at, state.last_error = now, None
             if any("events" in rule.names for rule in poll.rules.rules):
-                state.list_whole(in_sight, now)
+                state.list_whole(state.known - memory.gone.keys(), now)
         else:
             state.last_error = listing.why
         state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.memory.ahead_of(now)))

@@ -251,7 +251,7 @@ class PartnerState:
     def list_whole(self, events: Iterable[EventId], now: datetime) -> None:
         """Keeps what the partner's events are, for rules that ask about all of them."""
         found, old = of_all({event: self.fact(event, EVENT) for event in events}, now), self.shared.get(EVENTS)
-        if isinstance(old, Known) and old.value == found.value:
+        if old is not None and _says_the_same(old, found):
             found = replace(old, read_at=now)
         else:
             self.due.clear()
