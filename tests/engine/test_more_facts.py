@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import Town, happening, in_town, several, world
+from tests.worlds import PAUSE, Town, happening, in_town, several, world
 from worker.model.facts import CustomFact
 from worker.sandbox.world import Happening
 
@@ -139,6 +139,38 @@ async def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(here: To
     await here.run(15)
     assert here.states() == ["confirmed"], "what is asked so seldom is fresh as long"
     assert len(asked(here, "/events/e1/statistics")) - before <= 1
+
+
+NONE_LEFT = "rules: [{id: a, when: tenant_statistics.active == 0.0, do: [{notify: none}]}]"
+
+
+@in_town(world(happening("e1")), NONE_LEFT)
+async def test_what_no_rule_has_asked_for_meanwhile_is_read_before_a_rule_that_is_back_decides(here: Town) -> None:
+    here.set("e1", status="archived")
+    await here.run(6)
+    assert here.texts == ["none"]
+    here.use(PAUSE)
+    here.set("e1", status="active")
+    await here.run(60)
+    here.use(NONE_LEFT.replace("id: a", "id: b"))
+    await here.run(60)
+    assert here.texts == ["none"], "what it was when it was read last says nothing of today"
+
+
+@in_town(
+    world(happening("e1", city="Ulm")),
+    "rules: [{id: a, when: event.city == 'Ulm' && own == 0.0, do: [{notify: none}]}]",
+    facts=FACTS,
+)
+async def test_what_is_asked_seldom_is_not_decided_on_once_it_is_older_than_that(here: Town) -> None:
+    await here.run(9)
+    assert here.texts == ["none"]
+    here.set("e1", city="Bonn")
+    here.change("e1", statistics={"tickets": 9})
+    await here.run(60)
+    here.set("e1", city="Ulm")
+    await here.run(60)
+    assert here.texts == ["none"], "it is not 0 any more"
 
 
 ALONE = """

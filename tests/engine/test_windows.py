@@ -4,7 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from tests.worlds import BOOST, HOUR, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, world
+import pytest
+
+from tests.worlds import BOOST, HOUR, MINUTE, PARTNER, PAUSE, QUICK, Town, draft, happening, in_town, world
 from worker.model.commits import OF_PARTNER
 from worker.model.facts import EventId, Fact, FactKey, Known
 
@@ -159,3 +161,23 @@ async def test_a_field_of_any_fact_that_a_condition_names_is_recorded_when_it_ch
 
     (record,) = here.log("observed")
     assert record["why"] == "statistics.tickets changed from 40.0 to 41.0, not by the worker"
+
+
+FALLEN = "rules: [{id: fallen, when: \"delta(tenant_statistics.active, '10m') <= -1.0\", do: [pause]}]"
+OF_ANOTHER = "rules: [{id: other, when: event.city == 'Ulm', do: [pause]}]"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@in_town(world(happening("e1"), happening("e2")), FALLEN, interval=SLOW)
+async def test_of_a_time_in_which_no_rule_named_it_nothing_is_known_of_a_fact_of_the_partner(
+    here: Town, restarted: bool
+) -> None:
+    await here.run(60)
+    here.use(OF_ANOTHER)
+    if restarted:
+        await here.restart()
+    here.set("e2", status="archived")
+    await here.run(15 * MINUTE)
+    here.use(FALLEN)
+    await here.run(5 * MINUTE)
+    assert here.writes() == [], "ten minutes ago nobody read it"

@@ -17,7 +17,7 @@ from zlib import crc32
 from worker.engine.derived import with_writes
 from worker.engine.episodes import may_ask, may_be_due
 from worker.engine.ports import Listing, Stage, Urgency
-from worker.engine.state import EVENT, PARTNER, FactsWanted, PartnerState
+from worker.engine.state import EVENT, OF_THE_WORKER, PARTNER, FactsWanted, PartnerState, Stored
 from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record
 from worker.model.errors import WorkerError
@@ -124,7 +124,9 @@ class Reader(EventByEvent):
         id) comes at its end. It ends early, and has lost nothing, when the worker stops or other rules are in force.
         """
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
-        if state.shared.get(PARTNER) is None and not self._settings.late_s:  # a fleet's may have been read a moment ago
+        edited = state.stored.rules is not None and state.stored.rules is not poll.rules
+        late = self._settings.late_s  # a fleet's may have been read a moment ago
+        if edited or (state.shared.get(PARTNER) is None and not late):
             await self._read_shared(state)
         kept = state.stored.kept if state.stored.rules is poll.rules else worth_keeping(poll.rules.rules)
         needed, listed_at = kept.get("event"), None
@@ -189,6 +191,7 @@ class Reader(EventByEvent):
                 state.list_whole(state.known - memory.gone.keys(), now)
         else:
             state.last_error = listing.why
+        self._stir_faded(state)
         state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.memory.ahead_of(now)))
         store = _worth_storing(state.memory, memory)
         news = replace(news, memory=memory, records=tuple(records), store=store, in_sight=len(in_sight))
@@ -277,9 +280,7 @@ class Reader(EventByEvent):
         return [event for event in events if event not in broken]
 
     def _want_all(self, state: PartnerState, rules: list[Rule], events: Sequence[EventId]) -> None:
-        """Facts that none wants any more are forgotten: an old value must not stand for today's when they are wanted
-        again."""
-        now, stored = self._clock.now(), state.stored
+        now = self._clock.now()
         asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
         found = {event: state.observation(event) for event in events}
         asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
@@ -288,12 +289,8 @@ class Reader(EventByEvent):
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
-            young = {*facts} if event in state.waited else self._young(facts)
-            for key in [key for key in facts if key not in wanted and key not in young and key != EVENT]:
-                del facts[key]
-            for key in [key for key, fact in stored.facts.get(event, {}).items() if isinstance(fact, Known)]:
-                if key not in wanted and key not in young and key != EVENT and key not in stored.seen.get(event, {}):
-                    stored.saw((event, key), UNREAD)
+            waited = facts if event in state.waited else ()
+            self._keep_only(state.stored, event, facts, {EVENT, *wanted, *waited})
             own = frozenset(key for key in wanted if key not in state.shared)
             if own:
                 weight = weight_of((priority for priority, keys in by_rule if keys), seen, now)
@@ -301,11 +298,31 @@ class Reader(EventByEvent):
             else:
                 state.wanted.pop(event, None)
 
+    def _keep_only(
+        self, stored: Stored, event: EventId, facts: dict[FactKey, Fact], wanted: AbstractSet[FactKey]
+    ) -> None:
+        """Facts that none wants any more are forgotten: an old value must not stand for today's when they are wanted
+        again, and of a time in which nobody read them the record tells nothing."""
+        kept = wanted | self._young(facts)
+        for key in facts.keys() - kept:
+            del facts[key]
+        told = stored.facts.get(event, {})
+        for key in [key for key in told if key not in kept and isinstance(told[key], Known)]:
+            if key not in stored.seen.get(event, {}):
+                stored.saw((event, key), UNREAD)
+
     def _young(self, facts: Mapping[FactKey, Fact]) -> set[FactKey]:
         """Those that are not asked again yet, because the config says how often."""
         now, every = self._clock.monotonic(), self._settings.every
         asked = {key: fact.trace.began for key, fact in facts.items() if key.name in every and fact.trace is not None}
         return {key for key, at in asked.items() if now - at < every[key.name].total_seconds()}
+
+    def _stir_faded(self, state: PartnerState) -> None:
+        """What was read for as long as the config says, and is not wanted any more, is not known any more."""
+        for event, facts in state.facts.items() if self._settings.every else ():
+            wanted = state.wanted[event].keys if event in state.wanted else frozenset[FactKey]()
+            if any(key.name in self._settings.every for key in facts.keys() - wanted - self._young(facts)):
+                state.due.pop(event, None)
 
     async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:
         """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
@@ -329,7 +346,9 @@ class Reader(EventByEvent):
         account may do, once and again when the partner's record has changed. Whether any says something else now."""
         changed: list[FactKey] = []
         named = {name for rule in self._active(state) for name in rule.names} & self._settings.shared
-        for key in [PARTNER, *(FactKey(name=name) for name in sorted((named | ACCOUNT) - {PARTNER.name}))]:
+        keys = [PARTNER, *(FactKey(name=name) for name in sorted((named | ACCOUNT) - {PARTNER.name}))]
+        self._keep_only(state.stored, OF_PARTNER, state.shared, {*keys, *OF_THE_WORKER})
+        for key in keys:
             old = state.shared.get(key)
             if self._still_good(key, old, named=key.name in named, anew=PARTNER in changed):
                 continue

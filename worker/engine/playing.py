@@ -420,12 +420,11 @@ class Play(StagedCycle):
         return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
 
     def _readings(self, now: datetime) -> Iterator[datetime]:
-        """When facts that are seldom asked are read again: what has changed meanwhile is seen then."""
+        """When facts that are seldom asked are read again, or not known any more: what has changed is seen then."""
         every = self._settings.every
-        for event, asked in self.state.wanted.items() if every else ():
-            for key in asked.keys:
-                fact = self.state.fact(event, key) if key.name in every else None
-                if fact is not None and fact.trace is not None:
+        for facts in self.state.facts.values() if every else ():
+            for key, fact in facts.items():
+                if key.name in every and fact.trace is not None:
                     yield now + every[key.name] - timedelta(seconds=self._clock.monotonic() - fact.trace.began)
 
     def _wakes(self, now: datetime, horizon: datetime) -> datetime:

@@ -315,6 +315,8 @@ WHOLE, SCALAR = "", "="
 """In place of a field: all of a fact, whatever it is, and where it is neither a list nor a record."""
 OF_THE_PARTNER = {"partner": tuple(PARTNER_FIELDS), "permissions": (WHOLE,), "features": (WHOLE,)}
 """What of the facts of the whole partner is worth a record, besides what rules name."""
+OF_THE_WORKER = (EVENTS, KEPT, MEMORY, SILENCE)
+"""What is kept as if it were a fact of the partner, and is not read."""
 OF_THE_RECORD = ("after_gap_at", "reset_at", "restored_at", "gone", "returned")
 """What of a partner's memory is kept with the changes: silences, resets, and who was out of sight."""
 UNSTORED_MOST = 16
