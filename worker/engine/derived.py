@@ -245,6 +245,7 @@ def makes(write: Write, change: FieldChange) -> bool:
 EVENT, EVENTS, SET_BY = (FactKey(name=name) for name in ("event", "events", "set_by"))
 _EVER, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 SILENT = "nobody looked then"
+UNASKED = "nobody read it then"
 NOT_KEPT = "changes were not kept for so long then"
 ANOTHER = "another event may have had its id then"
 Blind: TypeAlias = tuple[datetime, datetime, str]
@@ -433,18 +434,30 @@ class _Record:
     def _at(self, states: Sequence[Observed], blind: Sequence[Blind], at: datetime, window: timedelta) -> Fact:
         found = next((one for one in reversed(states) if one.at <= at), None)
         if found is None:
-            first = next((one.at for one in states if isinstance(one.fact, Known)), None)
-            return _nothing(first or self.asked.now, window)
+            return _nothing(self._first(states, at), window)
         ends = [(end, why) for begun, end, why in blind if begun < at < end]
         if ends:
             end, why = max(ends)
-            return Unknown(code="unread", why=f"{why}; it can be known from {_minute(end + window)} on")
-        return replace(found.fact, read_at=at)
+            return Unknown(code="unread", why=_known_from(why, end + window))
+        fact = found.fact
+        if isinstance(fact, Unknown):
+            why = UNASKED if fact.code == "unread" else fact.why
+            return replace(fact, why=_known_from(why, self._first(states, at) + window))
+        lacking = {name: _known_from(why, self._first(states, at, name) + window) for name, why in fact.gaps.items()}
+        return replace(fact, gaps=lacking, read_at=at)
+
+    def _first(self, states: Sequence[Observed], at: datetime, field: str = "") -> datetime:
+        """When it, or a field of it, was known first after that."""
+        known = (one.at for one in states if one.at > at and isinstance(one.fact, Known) and field not in one.fact.gaps)
+        return next(known, self.asked.now)
 
 
 def _nothing(first: datetime, window: timedelta) -> Unknown:
-    why = f"its record begins at {_minute(first)}; it can be known from {_minute(first + window)} on"
-    return Unknown(code="unread", why=why)
+    return Unknown(code="unread", why=_known_from(f"its record begins at {_minute(first)}", first + window))
+
+
+def _known_from(why: str, at: datetime) -> str:
+    return f"{why}; it can be known from {_minute(at)} on"
 
 
 def _minute(at: datetime) -> str:

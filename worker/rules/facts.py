@@ -371,10 +371,11 @@ def _missing_field(path: Path, fact: Known) -> str | None:
         kept = _within(fact.value, path.fields) is not None
         return None if kept else f"{path.text} is unknown: it was not read when that write was sent"
     value: Json = fact.value
-    place = fact_of(path.name)
+    whole, then, _ = path.name.partition(THEN)
+    place = f"what {whole} was" if then else whole
     for depth, name in enumerate(path.fields):
         if depth == 0 and name in fact.gaps:
-            return f"{path.name}.{name} is unknown: {fact.gaps[name]}"
+            return f"{path.text if then else f'{whole}.{name}'} is unknown: {fact.gaps[name]}"
         if not isinstance(value, dict):
             return f"{place} is {short(value)} and has no field '{name}'"
         if name not in value:

@@ -12,8 +12,9 @@ from tests.unit.engine.ruletest_bench import a_bench, failing, passes
 from worker.engine.derived import NAMED_MOST, PastAsked, derived
 from worker.engine.ports import ReadableLedger
 from worker.model.commits import KEPT, OF_PARTNER, SILENCE, History, Observed, PartnerMemory
-from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, spelled
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown, spelled
 from worker.rules.evaluate import expression
+from worker.rules.facts import scope_of
 
 EVENT = FactKey(name="event")
 THEN = FactKey(name="event@2h")
@@ -73,13 +74,25 @@ STATES = Past((0, EVENT, {"x": 1}), (30, EVENT, {"x": 2}), (45, EVENT, UNREAD), 
         (120, {"x": 1}, ""),
         (149, {"x": 1}, ""),
         (150, {"x": 2}, ""),
-        (165, None, "not read yet"),
+        (165, None, "nobody read it then; it can be known from 2026-03-01 14:50 UTC on"),
         (170, {"x": 3}, ""),
     ],
 )
 def test_a_fact_was_what_the_last_change_before_made_of_it(minute: int, value: Json, why_not: str) -> None:
     found = then(STATES, minute).get(THEN)
     assert (found.value if isinstance(found, Known) else None, why(found)) == (value, why_not)
+
+
+def test_of_what_could_not_be_read_then_it_is_told_when_it_can_be_known() -> None:
+    failed = Unknown(code="unreadable", why="the service answered 500")
+    ill = Known(value={}, read_at=START, gaps={"x": "null"})
+    states = Past((0, EVENT, failed), (10, EVENT, ill), (30, EVENT, {"x": 1}))
+    assert why(then(states, 125).get(THEN)) == "the service answered 500; it can be known from 2026-03-01 14:10 UTC on"
+    rule = a_rule("r", "ago(event.x, '2h') == 1.0")
+    assert rule.when is not None
+    assert rule.when.judge(scope_of(rule, then(states, 135), START)).why == (
+        "ago(event.x, '2h') is unknown: null; it can be known from 2026-03-01 14:30 UTC on"
+    )
 
 
 def test_it_is_told_when_it_will_be_another() -> None:
