@@ -407,7 +407,8 @@ class _Check:
         elif text.startswith("-"):
             self.find(window.start, "how long ago has no sign", f"write '{text[1:]}'", code="value")
         else:
-            self._tried(window, FUNCTIONS["duration"], [text], f"write '{duration_meant(text)}'")
+            meant = duration_meant(text)
+            self._tried(window, FUNCTIONS["duration"], [text], f"write {meant}" if " " in meant else f"write '{meant}'")
 
     def _known(self, node: Node, bound: Mapping[str, Type]) -> Type:
         asked = node.children[0] if len(node.children) == 1 else node

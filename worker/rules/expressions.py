@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from posixpath import normpath
@@ -93,7 +93,7 @@ class Definitions:
             said = f"'{name}' is defined already, in {place.file}:{place.line}:{place.column}"
             return said, "give one of the two another name: a name is known in every file of the folder"
         if not NAME.fullmatch(name):
-            plain = re.sub(r"\W+", "_", name).strip("_") or "small"
+            plain = re.sub(r"\W+", "_", name, flags=re.ASCII).lstrip("_0123456789").rstrip("_") or "small"
             return f"'{name}' is no name that a condition can hold", f"write letters, digits and _: {plain}"
         what = "a fact" if name in self._facts else "a function" if name in {**FUNCTIONS, **MACRO_ABOUT} else ""
         if what or name in RESERVED:
@@ -133,7 +133,7 @@ class Definitions:
             tree = parse(source, WITH_NAMES_MAX)
             for node, _ in free_idents(tree):
                 self._read(node.text, (*within, name))
-            text = with_names(source, tree, self.found)
+            text = with_names(source, tree, self.found, self._written)
             whole = parse(text, WITH_NAMES_MAX)
         except BadSyntax as error:
             self.form.note(value, str(error), hint=error.hint, code="syntax", offset=error.offset if at else None)
@@ -159,8 +159,13 @@ def _last_comment(text: str) -> int | None:
     return next((one.start(1) for one in _COMMENTS.finditer(text) if one[1]), None)
 
 
-def with_names(source: str, tree: Node, defined: Defined) -> str:
-    """A text with what its names stand for in their places. Raises `BadSyntax` where a macro's name means another."""
+def with_names(source: str, tree: Node, defined: Defined, written: Container[str]) -> str:
+    """A text with what its names stand for in their places. ``written``: the names of all files. Raises `BadSyntax`
+    where a macro's name means another, or is one of them."""
+    for variable in (node.children[1] for node in walk(tree) if node.kind == "macro"):
+        if variable.text in written:
+            message = f"'{variable.text}' is a name under `define`, and here an item of the list"
+            raise BadSyntax(variable.start, message, "give the items another name")
     parts, end = list[str](), 0
     for node, bound in free_idents(tree):
         meant = defined.get(node.text)
@@ -287,7 +292,8 @@ class Expressions:
             return None
         try:
             tree = whole = parse(source)
-            text = named = with_names(source, tree, self._defined if names is None else {})
+            defined = self._defined if names is None else {}
+            text = named = with_names(source, tree, defined, defined)
             text = with_items(text, each) if each and each != ADDED else text
             if text != source:
                 whole = parse(text, WITH_NAMES_MAX)
