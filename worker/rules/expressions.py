@@ -252,7 +252,7 @@ class Expressions:
         self._names = {**names_in(registry, ()), **of_changes, **{name: one.type for name, one in defined.items()}}
         self._nonzero: frozenset[str] = frozenset()
         self._places: list[tuple[Expression, Scalar]] = []
-        self._in_items: list[str] = []
+        self._meant: dict[str, str] = {}
 
     def condition(self, value: Scalar | None) -> Expression | None:
         """A ``when``, which with ``after`` is false where no write stands."""
@@ -327,8 +327,8 @@ class Expressions:
         except BadSyntax as error:  # what a name stands for has no place in this function
             self._form.note(value, str(error), hint=error.hint, code="syntax")
             return None
-        if each and not computed and named != source:
-            self._in_items.append(named)
+        if named != source and (computed or each):
+            self._meant[value.text] = value.text[:skip] + named
         return found
 
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
@@ -343,12 +343,12 @@ class Expressions:
                 hint = f"ask for it in `when`: {text} > 0.0 && …"
             self._form.warn(value, said, hint=hint, code="zero", offset=divisor.start + skip)
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The computed values, and the choices of items, in which names stand, with what these stand for: an edit of a
-        name is one of the rule."""
-        values = (one.source for one, value in self._places if one.source != value.text[1:].rstrip())
-        return (*values, *self._in_items)
+    def put_in(self, written: str) -> str:
+        """What is written of actions, as JSON, with what names in it stand for: an edit of that is one of the rule, and
+        another name for the same is none."""
+        for value, meant in self._meant.items():
+            written = written.replace(*(json.dumps(one, ensure_ascii=False) for one in (value, meant)))
+        return written
 
 
 _ONLY_WITH: Mapping[str, tuple[frozenset[str], str, str]] = {

@@ -265,7 +265,7 @@ class _RuleReader:
             parameters=text.asked_with,
             do=steps,
             on_unknown=text.on_unknown or "settle",
-            do_hash=_digest(*(_canonical(item.get(name)) for name in ("do", "with")), *self._expressions.named),
+            do_hash=_digest(*(self._expressions.put_in(_canonical(item.get(name))) for name in ("do", "with"))),
         )
         self._asked(rule)
         self._turning()

@@ -49,7 +49,7 @@ def mistakes(names: str, when: str = "true") -> list[str]:
         ("quiet && event.city == home", '(event.capacity < 300.0) && !(event.id in ["e17", "e20"])'),
         ("event.capacity - limit > 1.0", "event.capacity - 300.0 > 1.0"),
         ("event.id in never || small", 'event.id in ["e17", "e20"] || (event.capacity < 300.0)'),
-        ("clusters.exists(limit, limit.tc == home)", "clusters.exists(limit, limit.tc == 'Ulm')"),
+        ("clusters.exists(c, c.tc == home)", "clusters.exists(c, c.tc == 'Ulm')"),
         ("event.city == home // home", "event.city == 'Ulm' // home"),
     ],
 )
@@ -170,3 +170,18 @@ def test_a_name_by_which_items_are_chosen_is_part_of_what_the_rule_does() -> Non
         return read_rules({"n.yaml": f"define: {{low: {low}}}", "r.yaml": text}).rules.rules[0].do_hash
 
     assert digest(150) == digest(150) != digest(50)
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        '{create_draft: {goal: ROAS, total_budget: "=low * 2.0"}}',
+        "{edit_cluster: {each: {of: campaigns, where: each.budget < low}, budget: 70}}",
+    ],
+)
+def test_another_name_for_the_same_is_no_edit(do: str) -> None:
+    def read(name: str) -> Rule:
+        rule = f"rules: [{{id: r, when: event.capacity > low, do: [{do}]}}]".replace("low", name)
+        return read_rules({"n.yaml": f"define: {{{name}: 150}}", "r.yaml": rule}).rules.rules[0]
+
+    assert (read("low").when, read("low").do_hash) == (read("small").when, read("small").do_hash)
