@@ -347,7 +347,8 @@ class Expressions:
         """What is written of actions, as JSON, with what names in it stand for: an edit of that is one of the rule, and
         another name for the same is none."""
         for value, meant in self._meant.items():
-            written = written.replace(*(json.dumps(one, ensure_ascii=False) for one in (value, meant)))
+            said, says = (json.dumps(one, ensure_ascii=False) for one in (value, meant))
+            written = written.replace(said, says)
         return written
 
 
