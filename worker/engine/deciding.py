@@ -37,7 +37,7 @@ from worker.model.rules import Rule, RuleSet, Truth
 from worker.model.writes import Write
 from worker.rules.cel import Node, walk
 from worker.rules.evaluate import Expression, Verdicts, covers, leaves
-from worker.rules.facts import DATES, derives, scope_of
+from worker.rules.facts import DATES, scope_of
 from worker.rules.registry import BUILT_IN, CHANGE
 
 Memories = Mapping[tuple[EventId, RuleId], RuleMemory]
@@ -215,7 +215,7 @@ def observed(
     how long a silence is a gap."""
     rules, now, gap = asked
     observations: Mapping[EventId, Observation] = {event: state.observation(event) for event in events}
-    return derived(observations, ledger, state.past_asked(rules, now, gap)) if derives(rules) else observations
+    return derived(observations, ledger, state.past_asked(rules, now, gap))
 
 
 def _take(state: PartnerState, memories: Iterable[RuleMemory]) -> None:

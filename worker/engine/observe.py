@@ -281,7 +281,8 @@ class Reader(EventByEvent):
 
     def _want_all(self, state: PartnerState, rules: list[Rule], events: Sequence[EventId]) -> None:
         now = self._clock.now()
-        asking = [rule for rule in rules if asks_more(rule, self._settings.shared)]
+        free = {"event", *self._settings.shared}  # what is read once for all events
+        asking = [rule for rule in rules if any(name not in free for name in names_read(rule))]
         found = {event: state.observation(event) for event in events}
         asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
         for event, seen in with_writes(found, self._ledger, asked_of).items():
@@ -529,12 +530,6 @@ def wanted_keys(rule: Rule, observation: Observation, now: datetime) -> frozense
 def unread_keys(rule: Rule, observation: Observation, now: datetime) -> frozenset[FactKey]:
     """The wanted facts that were never read."""
     return frozenset(key for key in wanted_keys(rule, observation, now) if key not in observation.facts)
-
-
-def asks_more(rule: Rule, shared: AbstractSet[str]) -> bool:
-    """Whether the rule can want any fact of a single event beside the event's own record. ``shared``: the facts of the
-    whole partner."""
-    return any(name != "event" and name not in shared for name in names_read(rule))
 
 
 def weight_of(priorities: Iterable[int], observation: Observation, now: datetime) -> float:

@@ -38,7 +38,6 @@ from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.model.writes import Write
 from worker.reading.pacing import SENT_WITHIN
 from worker.rules.facts import (
-    derives,
     kept_of,
     keys_for,
     normalised,
@@ -416,7 +415,5 @@ class Preflight(Stage):
         if isinstance(old, Known) and now - old.read_at > 2 * poll:
             stale = Unknown(code="unread", why="the list of events is older than two polls")
             seen = replace(seen, facts={**seen.facts, EVENTS: stale})
-        if not derives(rules):
-            return seen
         then = state.past_asked(rules, now, self._settings.deciding.gap)
         return derived({event: seen}, self._ledger, then)[event]

@@ -292,11 +292,7 @@ def _older(new: Fact, old: Fact) -> bool:
 
 def _says_the_same(old: Fact, new: Fact) -> bool:
     """Whether nothing can be decided otherwise for the new one: when it was read does not matter."""
-    if isinstance(old, Known) and isinstance(new, Known):
-        return (old.value is new.value or old.value == new.value) and old.gaps == new.gaps
-    if isinstance(old, Unknown) and isinstance(new, Unknown):
-        return (old.code, old.why) == (new.code, new.why)
-    return False
+    return same(old, new) and not (isinstance(old, Unknown) and isinstance(new, Unknown) and old.why != new.why)
 
 
 def _began(fact: Fact) -> float:
@@ -542,8 +538,8 @@ def watched_fields(rules: Iterable[Rule]) -> Mapping[str, tuple[str, ...]]:
 def same(old: Fact | None, new: Fact) -> bool:
     """Whether two facts say the same, whenever they were read, and in whatever words nothing is known."""
     if isinstance(new, Known):
-        return isinstance(old, Known) and old.value == new.value and old.gaps == new.gaps
-    return old is not None and not isinstance(old, Known) and old.code == new.code
+        return isinstance(old, Known) and (old.value is new.value or old.value == new.value) and old.gaps == new.gaps
+    return isinstance(old, Unknown) and old.code == new.code
 
 
 def _fields(one: Observed) -> dict[str, Json]:

@@ -150,11 +150,6 @@ def fact_of(name: str) -> str:
     return name.partition(THEN)[0]
 
 
-def derives(rules: Iterable[Rule]) -> bool:
-    """Whether any of them asks for what is made of the ledger: what was, who set a field, or another rule's write."""
-    return any(rule.past or rule.after or "set_by" in rule.names for rule in rules)
-
-
 def windows_of(rules: Iterable[Rule]) -> Mapping[str, timedelta]:
     """What rules ask for as it was some time ago: by its name, how long ago."""
     names = frozenset[str]().union(*(rule.past for rule in rules))

@@ -12,7 +12,7 @@ from worker.model.facts import EventId, FactKey, Json, Known, Observation
 from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.rules.cel import BadSyntax
 from worker.rules.evaluate import expression
-from worker.rules.facts import derives, kept_of, keys_for, since_then
+from worker.rules.facts import kept_of, keys_for, since_then
 from worker.rules.load import read_rules
 
 FIRST = "rules: [{id: first, when: event.status == 'cancelled', do: [pause]},"
@@ -63,18 +63,6 @@ def test_what_a_write_was_of_is_known_by_its_fields() -> None:
     rule = the_rule("when: write.action == 'pause' && write.before != write.wanted")
     assert judged(rule, written(1)).truth is Truth.TRUE
     assert judged(rule, written(1, before="PAUSED")).truth is Truth.FALSE
-
-
-def test_what_another_rule_wrote_is_derived_for_a_rule_that_comes_after_it() -> None:
-    second = read_rules(
-        {
-            "a.yaml": f"{FIRST} {{id: other, when: event.status == 'cancelled', do: [pause]}}, "
-            "{id: then, after: other, when: event.capacity > 1.0, do: [run]}]"
-        }
-    )
-    (rule,) = [one for one in second.rules.rules if one.after]
-    assert derives([rule])
-    assert not derives([one for one in second.rules.rules if not one.after])
 
 
 def observed(**facts: Json) -> Observation:
