@@ -75,7 +75,8 @@ _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_PARTNER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PARTNER_ID = re.compile(r"(?!\.+$)([!-~](?<![/\\?#%]))+")
+"""What can stand in a path as it is."""
 
 
 # what a single key is checked for
@@ -121,7 +122,7 @@ def _partner_id(text: PartnerId) -> PartnerId:
         hint = "write partners: discover, without brackets; in a list it is taken for the id of a partner"
         raise Slip(f"{WHAT}: discover stands alone", hint)
     if not _PARTNER_ID.fullmatch(text):
-        raise Slip(f"{WHAT}: {text!r} is no partner id", "letters, digits, dots, - and _, as in partner-id-the-hall")
+        raise Slip(f"{WHAT}: {text!r} is no partner id", "no space, nothing that ends a path: partner-id-the-hall")
     return text
 
 

@@ -125,8 +125,8 @@ class Reader(EventByEvent):
         """
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
         edited = state.stored.rules is not None and state.stored.rules is not poll.rules
-        late = self._settings.late_s  # a fleet's may have been read a moment ago
-        if edited or (state.shared.get(PARTNER) is None and not late):
+        in_a_fleet = bool(self._settings.late_s)  # where another replica may have read it a moment ago
+        if edited or (state.shared.get(PARTNER) is None and not in_a_fleet):
             await self._read_shared(state)
         kept = state.stored.kept if state.stored.rules is poll.rules else worth_keeping(poll.rules.rules)
         needed, listed_at = kept.get("event"), None

@@ -37,6 +37,7 @@ from worker.model.endpoints import Host, row_called, row_of
 from worker.model.facts import Json
 from worker.rules.binding import (
     NAMED,
+    NUMBER,
     SPELLED,
     WHAT,
     WHOLE,
@@ -44,7 +45,6 @@ from worker.rules.binding import (
     Duration,
     Flag,
     Id,
-    Money,
     Part,
     SchemaOfFile,
     Slip,
@@ -292,7 +292,7 @@ def _channel(text: str, asked: ValidationInfo) -> str:
 _IDS: Final = Annotated[tuple[Annotated[Id, WrapValidator(_or_computed)], ...], Field(min_length=1)]
 _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "string": (Text, "…"),
-    "number": (Annotated[Money, Field(ge=BUDGET_MIN)], 500),
+    "number": (Annotated[float, Field(ge=BUDGET_MIN), NUMBER], 500),
     "integer": (Annotated[int, WHOLE], 12),
     "goal": (Annotated[Literal[WORDS["goal"]], SPELLED], "ROAS"),
     # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.

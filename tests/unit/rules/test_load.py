@@ -72,7 +72,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         (HEAD.replace("[pause]", "[create_draft: x]"), "r.yaml:4:24: 'create_draft' takes a mapping"),
         (
             HEAD.replace("[pause]", "[create_draft: {goal: ROAS, total_budget: 0}]"),
-            "r.yaml:4:51: create_draft.total_budget must be a number above 0",
+            "r.yaml:4:51: create_draft.total_budget must be 0.005 or more",
         ),
         (HEAD + HEAD.removeprefix("rules:\n"), "r.yaml:5:9: the id 'a' is used already, in r.yaml:2"),
         (HEAD.replace("- id", "- &a\n    id") + "  - *a\n", "r.yaml:3:9: the id 'a' is used already, in r.yaml:3"),
