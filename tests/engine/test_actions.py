@@ -124,6 +124,32 @@ async def test_each_of_twenty_added_clusters_is_a_write_with_a_life_of_its_own(h
     assert here.twin.books.repeated == ()
 
 
+def of_state(here: Town, state: str) -> set[str]:
+    """The items whose writes are in this state."""
+    return {write.key.item for write in here.writes() if write.state == state}
+
+
+@in_town(world(published()), EACH, limits=Limits(writes_per_hour=1))
+async def test_what_was_added_and_is_held_still_is_added_at_the_next_change_and_under_another_text(here: Town) -> None:
+    here.suggest("e1", 1)
+    await here.run(9)
+    here.suggest("e1", 1, 2, 3)
+    await here.until(lambda: sorted(here.states()) == ["confirmed", "planned"], "one write an hour")
+    sent, left = of_state(here, "confirmed"), of_state(here, "planned")
+    here.suggest("e1", 1, 2, 3, 4)
+    await here.run(9)
+    assert of_state(here, "planned") == left | {"cluster 4:4"}
+    here.suggest("e1", 1, 2, 3)
+    await here.run(9)
+    assert of_state(here, "planned") == left
+    here.use(EACH.replace("10.0", "20.0"))
+    await here.run(9)
+    assert (of_state(here, "planned"), of_state(here, "cancelled")) == (left, left)
+    here.suggest("e1", 1, *(int(item[-1]) for item in sent))
+    await here.run(9)
+    assert (of_state(here, "planned"), of_state(here, "confirmed")) == (set(), sent)
+
+
 @in_town(world(published()), EACH)
 async def test_a_change_that_only_takes_clusters_away_writes_nothing_and_ends(here: Town) -> None:
     here.suggest("e1", 1, 2)

@@ -31,6 +31,7 @@ from worker.model.writes import UNSENT, Write
 from worker.rules.cel import WRITE
 from worker.rules.facts import difference, normalised, unless_reordered, watch_key
 from worker.writes.evidence import alike, named_so, same_field
+from worker.writes.intents import ADDED, EACH
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
 #
@@ -326,7 +327,8 @@ def _settled(
             for key, base in memory.baselines.items()
             if key in values
         }
-        memory = replace(memory, baselines={**memory.baselines, **baselines}, before_firing={}, waited=None)
+        baselines = {**memory.baselines, **baselines}
+        memory = replace(memory, baselines=baselines, before_firing=_without_unsent(baselines, writes), waited=None)
     if not memory.open:
         return memory, ()
     if all(write.final for write in writes):
@@ -338,7 +340,23 @@ def _settled(
     why = "the watched value is back where it was before the change"
     unsent = [write for write in (*view.sequence, *view.joined) if write.state in UNSENT]
     ends = tuple(End(write=write, reason="no_longer_holds", why=why) for write in unsent)
-    return replace(memory, open=False, fired=False, baselines={**memory.baselines, **before}, before_firing={}), ends
+    begun, baselines = bool(sent), {**memory.baselines, **before}
+    return replace(memory, open=begun, fired=begun, baselines=baselines, before_firing={}), ends
+
+
+def _without_unsent(baselines: Mapping[str, Baseline], writes: Iterable[Write]) -> dict[str, Baseline]:
+    """The lists without what they had gained of which nothing was sent yet: to a newer change it is ``added`` still."""
+    writes = [one for one in writes if one.intent.context.get(EACH) == ADDED]
+    begun = {one.key.item for one in writes if one.state not in UNSENT or one.sent}
+    unsent = [one.intent.params for one in writes if one.key.item not in begun]
+
+    def names(params: Mapping[str, Json], item: Json) -> bool:
+        run = params["tc_run_id"]
+        return isinstance(item, Mapping) and (item.get("tc"), item.get("tc_run_id", run)) == (params["tc"], run)
+
+    lists = {key: base.value for key, base in baselines.items() if unsent and isinstance(base.value, list)}
+    left = {key: [one for one in value if not any(names(of, one) for of in unsent)] for key, value in lists.items()}
+    return {key: replace(baselines[key], value=value) for key, value in left.items() if value != lists[key]}
 
 
 def _may_be_own(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]) -> bool:
