@@ -168,6 +168,8 @@ class _Pass:
         ordinary = known.looked_at is not None and view.silence is None
         if memory != known and not (ordinary and replace(memory, looked_at=known.looked_at) == known):
             self._stored[key] = memory
+        else:
+            self._stored.pop(key, None)
 
     def _remember_new(self, view: RuleView, memory: RuleMemory) -> None:
         """The same of a pair of which nothing is stored: it stays unstored while it is quiet. After a
@@ -348,9 +350,10 @@ class _Pass:
         self._stored.update(reopened_by([left], self._poll.memories, self._poll.episode_writes))
 
     def _hold(self, view: RuleView, memory: RuleMemory, held: Hold) -> None:
-        """Remembers what holds the firing; a record is made only when the reason changes."""
+        """Remembers what holds the firing; a record is made only when the reason changes, or what it holds."""
         self._held[(memory.event, memory.rule)] = held
-        if memory.held != held.reason:
+        before, now = view.memory, (held.reason, memory.episode, memory.at_time)
+        if memory.held != held.reason and (before.held, before.episode, before.at_time) != now:
             until = f" until {held.until:%Y-%m-%dT%H:%M:%SZ}" if held.until is not None else ""
             said = Record(
                 at=self._poll.now,

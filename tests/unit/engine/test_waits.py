@@ -8,7 +8,7 @@ import pytest
 from tests.polls import HOUR, MINUTE, Story, a_rule, a_story
 from tests.unit.engine.test_times import FIVE_PAST, started, to
 from worker.model.facts import EventId
-from worker.model.rules import Rule
+from worker.model.rules import Rule, Watch
 from worker.model.writes import Write
 
 CANCELLED = "event.status == 'cancelled'"
@@ -23,8 +23,9 @@ def waiting(story: Story, over: bool = True) -> Write:
 
 
 def begun(*rules: Rule) -> Story:
-    story = a_story(*rules, confirming=False).event(status="cancelled")
+    story = a_story(*rules, confirming=False).event(status="cancelled", category="a")
     story.look()
+    story.event(category="b").look()
     story.writes = {number: one for number, one in story.writes.items() if one.waits}
     return story
 
@@ -57,15 +58,18 @@ def test_a_rule_with_at_asks_its_condition_when_the_wait_is_over(status: str, pl
     assert [one.split()[1] for one in over.moved] == [moved]
 
 
-def test_a_stronger_opposite_wish_holds_what_comes_after_a_wait() -> None:
+@pytest.mark.parametrize("watched", [(), (Watch(fact="event", by=("category",)),)])
+def test_a_stronger_opposite_wish_holds_what_comes_after_a_wait_and_is_said_once(watched: tuple[Watch, ...]) -> None:
     story = begun(
-        a_rule("r", CANCELLED, "wait 3600", "run"), a_rule("stronger", "event.capacity > 5.0", "pause", priority=1)
+        a_rule("r", CANCELLED, "wait 3600", "run", on_change=watched),
+        a_rule("stronger", "event.capacity > 5.0", "pause", priority=1),
     )
     waiting(story, over=False)
     story.event(capacity=9).look()
     waiting(story)
     over = story.look(HOUR)
     assert (over.planned, over.held) == ([], ["r: conflict"])
+    assert [story.look().held for _ in range(3)] == [[]] * 3
     assert story.event(capacity=1).look().planned == ["r: run"]
 
 
