@@ -11,8 +11,8 @@ import ssl
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,18 +74,22 @@ def exchanges(port: int, *, scheme: str = "http", clock: VirtualClock | None = N
     return Exchanges(wire=wire, hosts=hosts, clock=clock or VirtualClock(), assumptions=Assumptions())
 
 
-async def write_to(server: Server, paths: list[str], *, scheme: str = "http") -> list[Outcome]:
-    listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
-    made = exchanges(listening.sockets[0].getsockname()[1], scheme=scheme)
-    async with listening:
-        outcomes = [
-            await made.write(
-                HALL, TOKEN, WriteRequest(host="api", method="PUT", path=path, query=(("q", "a b&c"),)), LATE
-            )
-            for path in paths
-        ]
+@asynccontextmanager
+async def listening(server: Server, serving: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """The port at which the server listens; at the end all that it began has ended."""
+    async with await asyncio.start_server(server.accept, "127.0.0.1", 0, ssl=serving) as socket:
+        yield socket.sockets[0].getsockname()[1]
         await asyncio.gather(*server.served)
-    return outcomes
+
+
+def put(path: str) -> WriteRequest:
+    return WriteRequest(host="api", method="PUT", path=path, query=(("q", "a b&c"),))
+
+
+async def write_to(server: Server, *paths: str, scheme: str = "http") -> list[Outcome]:
+    async with listening(server) as port:
+        made = exchanges(port, scheme=scheme)
+        return [await made.write(HALL, TOKEN, put(path), LATE) for path in paths]
 
 
 @pytest.mark.parametrize(
@@ -101,21 +105,17 @@ async def write_to(server: Server, paths: list[str], *, scheme: str = "http") ->
         "/events//x",
     ],
 )
-def test_a_path_arrives_byte_for_byte(path: str) -> None:
+async def test_a_path_arrives_byte_for_byte(path: str) -> None:
     server = Server(OK)
-
-    outcomes = asyncio.run(write_to(server, [path]))
-
-    assert isinstance(outcomes[0], Accepted)
+    (outcome,) = await write_to(server, path)
+    assert isinstance(outcome, Accepted)
     line = server.connections[0][0].splitlines()[0]
     assert line == f"PUT /api/v3{path}?q=a%20b%26c HTTP/1.1"
 
 
-def test_every_write_has_a_connection_of_its_own_though_the_service_would_keep_it() -> None:
+async def test_every_write_has_a_connection_of_its_own_though_the_service_would_keep_it() -> None:
     server = Server(OK, keep=True)
-
-    asyncio.run(write_to(server, ["/a", "/b", "/c"]))
-
+    await write_to(server, "/a", "/b", "/c")
     assert [len(heads) for heads in server.connections] == [1, 1, 1]
     assert all("connection: close" in heads[0].lower() for heads in server.connections)
 
@@ -133,12 +133,10 @@ def test_every_write_has_a_connection_of_its_own_though_the_service_would_keep_i
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Accepted, "an interim answer is none"),
     ],
 )
-def test_nothing_below_repeats_or_follows(made: bytes, expected: type, reason: str) -> None:
+async def test_nothing_below_repeats_or_follows(made: bytes, expected: type, reason: str) -> None:
     server = Server(made)
-
-    outcomes = asyncio.run(write_to(server, ["/a"]))
-
-    assert isinstance(outcomes[0], expected), reason
+    (outcome,) = await write_to(server, "/a")
+    assert isinstance(outcome, expected), reason
     assert [len(heads) for heads in server.connections] == [1], reason
 
 
@@ -155,27 +153,17 @@ class SleepyClock(VirtualClock):
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2])
-def test_a_process_that_wakes_up_with_its_connection_made_does_not_send(looks: int) -> None:
+async def test_a_process_that_wakes_up_with_its_connection_made_does_not_send(looks: int) -> None:
     server = Server(OK)
-
-    async def story() -> Outcome:
-        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        made = exchanges(port, clock=SleepyClock(looks))
-        outcome = await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), 10.0)
-        await asyncio.gather(*server.served)
-        listening.close()
-        await listening.wait_closed()
-        return outcome
-
-    outcome = asyncio.run(story())
+    async with listening(server) as port:
+        outcome = await exchanges(port, clock=SleepyClock(looks)).write(HALL, TOKEN, put("/a"), 10.0)
 
     assert isinstance(outcome, NotSent)
     assert outcome.cause == "stale"
     assert [heads for heads in server.connections if heads] == [], "a connection perhaps, but not one byte"
 
 
-def test_the_fence_is_armed_before_the_last_check_and_only_until_the_kernel_has_the_request() -> None:
+async def test_the_fence_is_armed_before_the_last_check_and_only_until_the_kernel_has_the_request() -> None:
     server, seen = Server(OK), list[str]()
 
     @contextmanager
@@ -188,15 +176,10 @@ def test_the_fence_is_armed_before_the_last_check_and_only_until_the_kernel_has_
         seen.append("checked")
         return False
 
-    async def story() -> None:
+    async with listening(server) as port:
         wire = Wire(transports=Transports(fence=fence), timeout_s=5.0)
-        async with await asyncio.start_server(server.accept, "127.0.0.1", 0) as listening:
-            url = httpx.URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a")
-            await wire.write(request_of("PUT", url, {}), late)
-            seen.append("answered")
-            await asyncio.gather(*server.served)
-
-    asyncio.run(story())
+        await wire.write(request_of("PUT", httpx.URL(f"http://127.0.0.1:{port}/a"), {}), late)
+        seen.append("answered")
 
     assert seen == ["checked", "armed", "checked", "disarmed", "answered"]
 
@@ -225,36 +208,24 @@ asyncio.run(main())
 """
 
 
-def test_hundreds_of_writes_that_go_well_end_no_process_and_leave_no_timer() -> None:
+async def test_hundreds_of_writes_that_go_well_end_no_process_and_leave_no_timer() -> None:
     server = Server(OK)
-
-    async def story() -> int | None:
-        async with await asyncio.start_server(server.accept, "127.0.0.1", 0) as listening:
-            url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a"
-            process = await asyncio.create_subprocess_exec(sys.executable, "-c", MANY_WRITES, url)
-            code = await process.wait()
-            await asyncio.gather(*server.served)
-            return code
-
-    assert asyncio.run(story()) == 7
+    async with listening(server) as port:
+        call = (sys.executable, "-c", MANY_WRITES, f"http://127.0.0.1:{port}/a")
+        process = await asyncio.create_subprocess_exec(*call)
+        assert await process.wait() == 7
     assert len(server.connections) == 300
 
 
-def test_a_refused_connection_is_known_to_be_harmless() -> None:
-    async def story() -> Outcome:
-        listening = await asyncio.start_server(Server(OK).accept, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        listening.close()
-        await listening.wait_closed()
-        return await exchanges(port).write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE)
-
-    outcome = asyncio.run(story())
-
+async def test_a_refused_connection_is_known_to_be_harmless() -> None:
+    async with listening(Server(OK)) as port:
+        pass
+    outcome = await exchanges(port).write(HALL, TOKEN, put("/a"), LATE)
     assert isinstance(outcome, NotSent)
     assert outcome.cause == "connect"
 
 
-def test_a_refused_tls_handshake_is_known_to_be_harmless() -> None:
+async def test_a_refused_tls_handshake_is_known_to_be_harmless() -> None:
     server = Server(OK)
 
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -264,9 +235,8 @@ def test_a_refused_tls_handshake_is_known_to_be_harmless() -> None:
 
     server.serve = plain  # type: ignore[method-assign]  # another service on the same port
 
-    outcomes = asyncio.run(write_to(server, ["/a"], scheme="https"))
-
-    assert isinstance(outcomes[0], NotSent)
+    (outcome,) = await write_to(server, "/a", scheme="https")
+    assert isinstance(outcome, NotSent)
 
 
 def packed(*layers: str, content: bytes) -> bytes:
@@ -296,9 +266,9 @@ CUT_SHORT = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(
     ],
     ids=["once", "in other letters", "twice", "a bomb", "no gzip", "otherwise", "cut short", "many values", "and more"],
 )
-def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) -> None:
+async def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) -> None:
     tracemalloc.start()
-    (reply,) = asyncio.run(read_from(Server(answer), "/events/e1"))
+    (reply,) = await read_from(Server(answer), "/events/e1")
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (reply.ok, says in reply.why) == (not says, True), reply.why
@@ -306,19 +276,14 @@ def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) 
 
 
 async def read_from(server: Server, *paths: str) -> list[ReadResponse]:
-    listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
-    made = exchanges(listening.sockets[0].getsockname()[1])
-    async with listening:
-        replies = [await made.read(HALL, TOKEN, path) for path in paths]
-        await asyncio.gather(*server.served)
-    return replies
+    async with listening(server) as port:
+        made = exchanges(port)
+        return [await made.read(HALL, TOKEN, path) for path in paths]
 
 
-def test_every_read_has_a_connection_of_its_own_and_asks_for_no_stored_answer() -> None:
+async def test_every_read_has_a_connection_of_its_own_and_asks_for_no_stored_answer() -> None:
     server = Server(OK, keep=True)
-
-    replies = asyncio.run(read_from(server, "/events/e1", "/events/e1", "/events/e1"))
-
+    replies = await read_from(server, "/events/e1", "/events/e1", "/events/e1")
     assert [reply.status for reply in replies] == [200, 200, 200]
     assert [len(heads) for heads in server.connections] == [1, 1, 1], "what a balancer moves, is asked where it is now"
     for (head,) in server.connections:
@@ -326,28 +291,25 @@ def test_every_read_has_a_connection_of_its_own_and_asks_for_no_stored_answer() 
         assert "cache-control: no-cache" in head.lower()
 
 
-def test_a_read_goes_where_new_connections_go_and_not_where_the_last_one_went() -> None:
+async def test_a_read_goes_where_new_connections_go_and_not_where_the_last_one_went() -> None:
     """As with a balancer, or a name that moved: the old place still answers whoever stayed there."""
     old, new = (
         Server(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"old"', keep=True),
         Server(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"new"', keep=True),
     )
 
-    async def story() -> list[ReadResponse]:
-        front = await asyncio.start_server(old.accept, "127.0.0.1", 0)
-        port = front.sockets[0].getsockname()[1]
-        made = exchanges(port)
-        replies = [await made.read(HALL, TOKEN, "/events/e1")]
-        front.close()
-        async with await asyncio.start_server(new.accept, "127.0.0.1", port, reuse_address=True):
-            replies.append(await made.read(HALL, TOKEN, "/events/e1"))
-            await asyncio.wait([*old.served, *new.served], timeout=1)
-        return replies
-
-    assert [reply.json() for reply in asyncio.run(story())] == ["old", "new"]
+    front = await asyncio.start_server(old.accept, "127.0.0.1", 0)
+    port = front.sockets[0].getsockname()[1]
+    made = exchanges(port)
+    replies = [await made.read(HALL, TOKEN, "/events/e1")]
+    front.close()
+    async with await asyncio.start_server(new.accept, "127.0.0.1", port, reuse_address=True):
+        replies.append(await made.read(HALL, TOKEN, "/events/e1"))
+        await asyncio.wait([*old.served, *new.served], timeout=1)
+    assert [reply.json() for reply in replies] == ["old", "new"]
 
 
-def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None:
+async def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None:
     class Twice(Server):
         """Says everything twice: at once, and again a moment later."""
 
@@ -365,8 +327,7 @@ def test_an_answer_that_comes_twice_is_never_the_next_resources_answer() -> None
                     await writer.drain()
             await closed(writer)
 
-    replies = asyncio.run(read_from(Twice(b""), "/events/a", "/events/b", "/events/c"))
-
+    replies = await read_from(Twice(b""), "/events/a", "/events/b", "/events/c")
     assert [reply.json() for reply in replies] == [f"/api/v3/events/{name}" for name in "abc"]
 
 
@@ -382,7 +343,7 @@ def certified(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
-def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
+async def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, bundle = certified(tmp_path, "ours"), tmp_path / "bundle.pem"
@@ -392,33 +353,29 @@ def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_way(
     serving.load_cert_chain(ours)
     server = Server(OK)
 
-    async def story() -> list[ReadResponse | Outcome]:
-        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0, ssl=serving)
-        made = exchanges(listening.sockets[0].getsockname()[1], scheme="https")
-        async with listening:
-            found: list[ReadResponse | Outcome] = [await made.read(HALL, TOKEN, "/events/e1")]
-            bundle.write_text("garbage", encoding="utf-8")
-            found.append(await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/a"), LATE))
-            trust.cache_clear()  # as if this process had just begun
-            found.append(await made.write(HALL, TOKEN, WriteRequest(host="api", method="PUT", path="/b"), LATE))
-            await asyncio.gather(*server.served)
-        return found
-
     trust.cache_clear()
     try:
-        read, sent, not_sent = asyncio.run(story())
+        async with listening(server, serving) as port:
+            made = exchanges(port, scheme="https")
+            read = await made.read(HALL, TOKEN, "/events/e1")
+            bundle.write_text("garbage", encoding="utf-8")
+            sent = await made.write(HALL, TOKEN, put("/a"), LATE)
+            trust.cache_clear()  # as if this process had just begun
+            not_sent = await made.write(HALL, TOKEN, put("/b"), LATE)
     finally:
         trust.cache_clear()
 
-    assert isinstance(read, ReadResponse)
     assert read.ok
     assert isinstance(sent, Accepted)
     assert isinstance(not_sent, NotSent), "what fails before the hand-over is known not to have been sent"
-    assert [heads[0].split()[1] for heads in server.connections if heads] == ["/api/v3/events/e1", "/api/v3/a"]
+    assert [heads[0].split()[1] for heads in server.connections if heads] == [
+        "/api/v3/events/e1",
+        "/api/v3/a?q=a%20b%26c",
+    ]
 
 
 @pytest.mark.parametrize(("asked", "told"), [(b"3600", [("retry_after_long", "p", 3600)]), (b"900", []), (b"soon", [])])
-def test_who_asks_to_be_left_alone_for_longer_than_is_done_is_told_of(
+async def test_who_asks_to_be_left_alone_for_longer_than_is_done_is_told_of(
     asked: bytes, told: list[tuple[str, str, int]]
 ) -> None:
     server, alarms = Server(b"HTTP/1.1 429 X\r\nRetry-After: " + asked + b"\r\nContent-Length: 0\r\n\r\n"), []
@@ -427,12 +384,8 @@ def test_who_asks_to_be_left_alone_for_longer_than_is_done_is_told_of(
         def alarm(self, message: str, *, partner: str, asked_s: int) -> None:
             alarms.append((message, partner, asked_s))
 
-    async def story() -> int:
-        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
-        wire = Wire(transports=transports_of(Meter(), cast("Any", Reporter()), SystemClock()), timeout_s=5.0)
-        url = httpx.URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/api/v3/events/")
-        async with listening:
-            return (await wire.read(request_of("GET", url, {PARTNER_HEADER: "p"}))).status
-
-    assert asyncio.run(story()) == 429
+    wire = Wire(transports=transports_of(Meter(), cast("Any", Reporter()), SystemClock()), timeout_s=5.0)
+    async with listening(server) as port:
+        url = httpx.URL(f"http://127.0.0.1:{port}/api/v3/events/")
+        assert (await wire.read(request_of("GET", url, {PARTNER_HEADER: "p"}))).status == 429
     assert alarms == told
