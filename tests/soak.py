@@ -15,7 +15,6 @@ import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,7 +30,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.processes import WORKER, Home, Sandbox, home, sandbox
+from tests.acceptance.processes import WORKER, Home, Sandbox, free_port, home, sandbox
 from tests.reference.pages import ROOT
 from tests.reference.soak import MEASURES, RECORDED, verdict
 
@@ -108,9 +107,8 @@ class House:
         self.name, self.partner, self.box, self.chance = name, PARTNERS[name], box, chance
         folder.mkdir()
         self.where: Home = home(folder, box, (RULES,), timeout="3s", **GENTLE)
-        self.port = _free_port()
-        with self.where.config.open("a", encoding="utf-8") as config:
-            config.write(f"partners: [{self.partner}]\nweb: {{listen: '127.0.0.1:{self.port}'}}\n")
+        self.port = free_port()
+        self.where.told(f"partners: [{self.partner}]\nweb: {{listen: '127.0.0.1:{self.port}'}}")
         self.items = {eid: Item(boosted=number >= PAUSED) for number, eid in enumerate(events)}
         self.counts: Counter[str] = Counter()
         self.asked: dict[int, float] = {}
@@ -430,12 +428,6 @@ def events_of(box: Sandbox, partner: str) -> list[str]:
     """Events that only this partner has."""
     first = partner == PARTNERS[KILLED]
     return [f"e{number}" for number in (range(11, 30) if first else range(91, 110))]
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _cpu_s(pid: int) -> float:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from typing import Any
 import httpx
 
 from tests.calling import call
+from tests.worlds import PAUSE
 
 WORKER = (sys.executable, "-m", "worker")
 FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
@@ -28,12 +30,6 @@ FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
 LIMIT_S = 60.0
 CHECK_EVERY_S = 0.2
 
-PAUSE = """
-rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'
-    do: [pause]
-"""
 BOOST = """
 rules:
   - id: boost-drafts
@@ -51,6 +47,12 @@ def until(true: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> Any:
             return value
         time.sleep(CHECK_EVERY_S)
     raise AssertionError(f"within {limit_s} s never: {what}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return int(held.getsockname()[1])
 
 
 @dataclass(slots=True)
@@ -137,6 +139,11 @@ class Home:
     @property
     def config(self) -> Path:
         return self.folder / "config.yaml"
+
+    def told(self, more: str) -> None:
+        """The config says more."""
+        with self.config.open("a", encoding="utf-8") as config:
+            config.write(f"{more}\n")
 
     def rule(self, text: str, name: str = "rules.yaml") -> None:
         (self.folder / "rules").mkdir(exist_ok=True)

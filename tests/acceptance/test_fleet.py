@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import BOOST, FIRST, PAUSE, WORKER, Home, Sandbox, Worker, sandbox, until
+from tests.acceptance.processes import BOOST, FIRST, WORKER, Home, Sandbox, Worker, sandbox, until
 from tests.contract.postgres import Server, running
+from tests.worlds import PAUSE
 
 pytestmark = pytest.mark.timeout(300)
 TAKEN_OVER_S = 10.0

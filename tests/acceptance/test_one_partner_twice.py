@@ -15,8 +15,7 @@ def test_of_two_groups_that_are_one_partner_one_is_watched_and_the_other_held(tm
     with sandbox(tmp_path) as box:
         box.post("change", {"partner": SECOND, "set": {"id": "4101"}})  # as the first one's record says
         where = home(tmp_path, box)
-        with where.config.open("a", encoding="utf-8") as config:
-            config.write(f"partners: {partners}\n")
+        where.told(f"partners: {partners}")
         for partner in (FIRST, SECOND):
             box.cancel(BOTH_HAVE, partner)
         with where.worker() as worker:

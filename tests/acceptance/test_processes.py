@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, home, sandbox, until, watched
+from tests.acceptance.processes import BOOST, Home, Sandbox, home, sandbox, until, watched
+from tests.worlds import PAUSE
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from tests.acceptance.processes import PAUSE, Home, until
+from tests.acceptance.processes import Home, until
 from tests.calling import call
-from tests.worlds import PARTNER, tenant
+from tests.worlds import PARTNER, PAUSE, tenant
 from worker.ledger.reading import open_reading
 
 PASSWORD = "Tr0ub4dor & 3"

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.processes import WORKER, Home, home, sandbox, until, watched
+from tests.acceptance.processes import WORKER, Home, free_port, home, sandbox, until, watched
 from worker.cli.run import SOCKET_ENV
 
 pytestmark = pytest.mark.timeout(180)
@@ -56,11 +56,8 @@ def beats(folder: Path, where: Home) -> Iterator[list[float]]:
 def test_a_tool_that_holds_the_ledger_stops_no_loop_and_turns_no_answer_into_a_time_out(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box, timeout="6s")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with where.config.open("a", encoding="utf-8") as config:
-            config.write(f"web: {{listen: 127.0.0.1:{port}}}\n")
+        port = free_port()
+        where.told(f"web: {{listen: 127.0.0.1:{port}}}")
         with beats(tmp_path, where) as heard, where.worker() as running:
             where.watches()
             box.fault("slow", *PUT, params={"delay_s": 2.5})

@@ -7,7 +7,6 @@ those too, as a stranger would.
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.acceptance.processes import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "tutorial.md"
@@ -46,15 +47,10 @@ def typed(body: str) -> Iterator[Typed]:
         yield Typed(command, shown)
 
 
-def a_free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return str(held.getsockname()[1])
-
-
 def script() -> tuple[str, list[Typed]]:
     """The whole page as one session of a shell, and its commands."""
     lines, commands = [], []
-    page = PAGE.read_text("utf-8").replace("8700", a_free_port())
+    page = PAGE.read_text("utf-8").replace("8700", str(free_port()))
     for block in BLOCK.finditer(page):
         if block["language"] == "console":
             for one in typed(block["body"]):

@@ -1,4 +1,5 @@
-"""What may lead a write out of ``unknown``, for both judges. Shares no code with the worker, as they do not."""
+"""What may lead a write out of ``unknown``, for both judges, and how a proof says what it saw. Shares no code with the
+worker, as they do not."""
 
 PROOFS = {
     "confirmed": {"there", "person"},
@@ -10,3 +11,8 @@ PROOFS = {
 """By the record that follows: what was read last, or a person."""
 AT_ONCE = {"no_readback", "toggle", "ask"}
 """Why a person is asked without a read."""
+
+
+def say(what: str) -> None:
+    """Says what a proof saw, where pytest shows it (-s or -rP): a proof that met nothing proves nothing."""
+    print(f"\n{what}")  # noqa: T201

@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 
 from tests.prove.deeds import DEEDS, OUTCOMES
-from tests.prove.test_random_worlds import say
+from tests.prove.proofs import say
 from tests.prove.trials import LOSES, Step, Trial, expected, fits, tried
 from worker.model.actions import ACTIONS, UNDO
 

@@ -2,14 +2,7 @@
 
 from pathlib import Path
 
-from tests.worlds import Town, happening, town, world
-
-RUN = """
-rules:
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED'
-    do: [run]
-"""
+from tests.worlds import RUN, Town, happening, town, world
 
 
 def test_a_restart_does_not_read_a_task_sooner_or_oftener_than_its_put_allows(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import BOOST, PAUSE, Home, Sandbox, Worker, home, sandbox, until
+from tests.acceptance.processes import BOOST, Home, Sandbox, Worker, home, sandbox, until
+from tests.prove.proofs import say
+from tests.worlds import PAUSE
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(0)]
 ROUNDS = int(os.environ.get("KILLS", "30"))
@@ -49,11 +51,6 @@ GENTLE = {
     "max_attempts": "9",
     "evidence_within": "30m",
 }
-
-
-def say(what: str) -> None:
-    """Says what a proof saw, where pytest shows it (-s or -rP): a proof that met nothing proves nothing."""
-    print(f"\n{what}")  # noqa: T201
 
 
 def cause(box: Sandbox, chance: Random, event: str) -> str:

@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from tests.prove.proofs import say
+
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(180)]
 ROUNDS = 5
 """Attempts in each trouble, side by side."""
@@ -90,11 +92,6 @@ asyncio.run(main())
     .replace("PORT", str(PORT))
     .replace("ROUNDS", str(ROUNDS))
 )
-
-
-def say(what: str) -> None:
-    """Says what a proof measured, where pytest shows it (-s or -rP)."""
-    print(f"\n{what}")  # noqa: T201
 
 
 @dataclass(slots=True)

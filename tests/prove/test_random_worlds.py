@@ -12,17 +12,13 @@ import pytest
 
 from tests.prove.checker import check
 from tests.prove.play import played
+from tests.prove.proofs import say
 from tests.prove.stories import drawn
 
 SHORT = 6
 GROUP = 6
 LONG = int(os.environ.get("WORLDS", "600"))
 FROM = int(os.environ.get("WORLDS_FROM", "10000"))
-
-
-def say(what: str) -> None:
-    """Says what a proof saw, where pytest shows it (-s or -rP): a proof that met nothing proves nothing."""
-    print(f"\n{what}")  # noqa: T201
 
 
 def seen_in(folder: Path, seeds: range) -> Counter[str]:

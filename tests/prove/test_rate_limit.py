@@ -10,7 +10,6 @@ takes (15); the first third is for finding the limit.
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Home, Sandbox, home, sandbox, until
-from tests.prove.test_kills import say
+from tests.acceptance.processes import Home, Sandbox, free_port, home, sandbox, until
+from tests.prove.proofs import say
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(0)]
 LASTS_S = 60.0 * float(os.environ.get("RATE_LIMIT_MINUTES", "15"))
@@ -173,10 +172,7 @@ def program() -> str:
 def limited(folder: Path, box: Sandbox, limit: Limit) -> Iterator[Nginx]:
     """An nginx before the sandbox."""
     folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    found = Nginx(folder=folder, port=port, behind=box.control, burst="" if limit.spaced else BURST)
+    found = Nginx(folder=folder, port=free_port(), behind=box.control, burst="" if limit.spaced else BURST)
     found.limit(limit.per_minute)
     command = [program(), "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
     found.process = subprocess.Popen(command)
@@ -270,8 +266,7 @@ def test_behind_a_real_nginx_the_limit_is_found_and_every_write_gets_done(tmp_pa
                 cr_url=box.cr_url.replace(box.control, f"http://127.0.0.1:{nginx.port}"),
             )
             where = home(folder, through, [RULES], timeout="10s", settle="20s", evidence_within="10m")
-            with where.config.open("a", encoding="utf-8") as config:
-                config.write(f"partners: [{PARTNER}]\nrequests: {{per_minute: {limit.config}}}\n")
+            where.told(f"partners: [{PARTNER}]\nrequests: {{per_minute: {limit.config}}}")
             stack.enter_context(where.worker())
             plays.append(Play(limit=limit, box=box, nginx=nginx, where=where, allowed=limit.per_minute))
         for play in plays:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prove.test_random_worlds import say
+from tests.prove.proofs import say
 from tests.worlds import QUICK, Town, draft, happening, town, world
 from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import Home, Sandbox, home, sandbox, until
+from tests.acceptance.processes import Sandbox, home, sandbox, until
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(0)]
 FIRST = "partner-id-aurora-live"
@@ -67,14 +67,6 @@ int clock_gettime(clockid_t which, struct timespec *at) {
 """
 
 
-def cancelled(box: Sandbox, event: str) -> None:
-    box.cancel(event)
-
-
-def states(where: Home) -> list[str]:
-    return [one["state"] for one in where.writes()]
-
-
 def looks(box: Sandbox, after: int) -> int:
     """How often the list was read since so many requests."""
     return sum(one["path"] == "/events/" for one in box.get("requests")[after:])
@@ -88,15 +80,15 @@ def test_a_process_stopped_between_record_and_send_does_not_send_when_it_wakes_t
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box, timeout="2s")
         with where.started(sys.executable, "-c", FREEZES_ITSELF, str(where.config)) as running:
-            cancelled(box, "e3")
+            box.cancel("e3")
             until(lambda: running.process.poll() is not None or stopped(running.process.pid), "it stopped itself")
             assert running.process.poll() is None, running.errors
             wakes_at = time.monotonic() + 3
-            assert states(where) == ["sending"]
+            assert where.states == ["sending"]
             until(lambda: time.monotonic() > wakes_at, "longer than api.timeout")
             assert box.get("books")["writes_sent"] == 0
             running.process.send_signal(signal.SIGCONT)
-            until(lambda: states(where) == ["confirmed"], "done in the end")
+            until(lambda: where.states == ["confirmed"], "done in the end")
             assert running.stop() == 0
         kinds = [
             (one["kind"], one["attempt"])
@@ -111,18 +103,17 @@ def test_a_process_stopped_between_record_and_send_does_not_send_when_it_wakes_t
 def test_what_stop_within_could_not_await_is_unknown_at_the_next_start_and_settled_by_reading(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box, timeout="30s")
-        with where.config.open("a", encoding="utf-8") as config:
-            config.write("stop_within: 1s\n")
+        where.told("stop_within: 1s")
         with where.worker() as running:
             box.fault("hang_after", *PUT)
-            cancelled(box, "e3")
+            box.cancel("e3")
             until(lambda: len(box.effects()) == 1, "it took effect, and no answer comes")
             began = time.monotonic()
             assert running.stop() == 0
             assert time.monotonic() - began < 15
-        assert states(where) == ["sending"]
+        assert where.states == ["sending"]
         with where.worker() as running:
-            until(lambda: states(where) == ["confirmed"], "confirmed by reading")
+            until(lambda: where.states == ["confirmed"], "confirmed by reading")
             assert running.stop() == 0
         assert box.get("books")["writes_sent"] == 1
 
@@ -140,17 +131,17 @@ def test_a_wall_clock_that_jumps_stops_no_look_and_repeats_nothing(tmp_path: Pat
         where = home(tmp_path, box)
         where.environment |= {"LD_PRELOAD": str(library), "MOVED_BY": str(moved_by)}
         with where.worker() as running:
-            cancelled(box, "e3")
-            until(lambda: states(where) == ["confirmed"], "before the jump")
+            box.cancel("e3")
+            until(lambda: where.states == ["confirmed"], "before the jump")
             box.fault("answer_before", *PUT, params={"status": 500})
-            cancelled(box, "e5")
-            until(lambda: states(where)[1:] == ["unknown"], "unknown while the clock jumps")
+            box.cancel("e5")
+            until(lambda: where.states[1:] == ["unknown"], "unknown while the clock jumps")
             moved_by.write_text(str(by), "utf-8")
             seen = len(box.get("requests"))
             until(lambda: looks(box, seen) > 2, "it looks on")
-            cancelled(box, "e6")
-            until(lambda: states(where)[2:] == ["confirmed"], "after the jump")
-            until(lambda: states(where)[1] in ("confirmed", "needs_human"), "settled, or before a person")
+            box.cancel("e6")
+            until(lambda: where.states[2:] == ["confirmed"], "after the jump")
+            until(lambda: where.states[1] in ("confirmed", "needs_human"), "settled, or before a person")
             assert running.stop() == 0
         assert ("clock_set_back" in running.errors) is (by < 0)
         assert box.get("books")["repeated"] == 0

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.prove.proofs import say
 from tests.simulation.alike import first_of_each, known, walked
 from tests.simulation.mutations import at
 from tests.simulation.nemesis import Tally, Try, pairs, singles, swarm, tally, tried
@@ -46,11 +47,6 @@ ENOUGH = 50
 """Of fewer worlds many may be idle."""
 PARTS = 16
 """What a test run plays comes in so many parts, which several processes share to the end."""
-
-
-def say(what: str) -> None:
-    """Says what a proof saw, where pytest shows it (-s or -rP): a proof that met nothing proves nothing."""
-    print(f"\n{what}")  # noqa: T201
 
 
 def judged(tries: Iterable[Try]) -> Tally:

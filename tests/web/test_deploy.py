@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.acceptance.processes import until
+from tests.acceptance.processes import free_port, until
 from tests.architecture.test_docs import wrong_in
 from tests.web.scene import Scene, scene
 from worker.web.door import Key, Keys, digest
@@ -136,9 +135,7 @@ def prometheus(page: Scene, folder: Path) -> Iterator[str]:
         assert old in text
         text = text.replace(old, new)
     (folder / "prometheus.yaml").write_text(text, "utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    listen = f"127.0.0.1:{free_port()}"
     options = (
         "--config.file=prometheus.yaml",
         f"--web.listen-address={listen}",

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.acceptance.processes import home, sandbox, until
+from tests.acceptance.processes import free_port, home, sandbox, until
 from worker.cli.run import SOCKET_ENV, tell_supervisor
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
@@ -51,11 +51,8 @@ def test_without_a_manager_or_with_one_that_is_gone_nothing_happens(tmp_path: Pa
 def test_a_real_daemon_tells_its_manager_and_serves_its_page(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box, manager(tmp_path) as (path, heard):
         place = home(tmp_path, box)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with place.config.open("a", encoding="utf-8") as config:
-            config.write(f"web: {{listen: 127.0.0.1:{port}}}\n")
+        port = free_port()
+        place.told(f"web: {{listen: 127.0.0.1:{port}}}")
         place.environment[SOCKET_ENV] = path
         with place.worker() as worker:
             until(lambda: "READY=1" in heard, "the manager is told that it is ready")
