@@ -276,6 +276,11 @@ class Town:
         """Something happens to fields of an event, by the world or by a person."""
         self.change(event, partner, by=by, set=fields)
 
+    async def becomes(self, event: str, seconds: float, by: By = "world", **fields: Any) -> None:
+        """Something happens to fields of an event, and so many seconds go by."""
+        self.set(event, by=by, **fields)
+        await self.run(seconds)
+
     def become(self, partner: PartnerId = PARTNER, **fields: Any) -> None:
         """Something happens to the record of a partner."""
         self.twin.change(PartnerChange(partner=partner, set=fields), self.loop.time())

@@ -50,8 +50,7 @@ async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_s
     await here.run(60)
     here.twin.books.requests.clear()
     here.set("e1", benchmark=HOPELESS)
-    here.set("e2", status="cancelled")
-    await here.run(30)
+    await here.becomes("e2", 30, status="cancelled")
     assert paused(here) == ["e2"], "the other rule goes on"
     assert held(here, "product_off") == [
         (

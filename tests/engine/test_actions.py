@@ -84,8 +84,7 @@ async def test_changes_of_a_draft_go_one_after_the_other_and_a_slow_one_is_never
 async def test_an_older_change_of_a_draft_that_is_held_is_not_overtaken_by_a_newer_one(here: Town) -> None:
     await here.run(6)
     here.halt(rule=RuleId("a"))
-    here.set("e1", status="cancelled")
-    await here.run(30)
+    await here.becomes("e1", 30, status="cancelled")
     assert here.effects() == []
     held = {write.key.rule: write.held_by for write in here.writes()}
     assert held == {"a": "halt", "b": "target_busy"}
@@ -401,22 +400,19 @@ AT = "rules: [{id: r, when: \"event.status == 'cancelled' && setup.state == 'NON
 
 @in_town(world(happening("e1")), AT)
 async def test_a_rule_with_at_acts_at_its_time_and_reads_nothing_before(here: Town) -> None:
-    here.set("e1", status="cancelled")
-    await here.run(170)
+    await here.becomes("e1", 170, status="cancelled")
     assert here.writes() == []
     assert not any("/setup_processes/" in one.path for one in here.twin.books.requests)
     await here.until(lambda: here.states() == ["confirmed"], "at three past twelve")
     assert here.at < 200
     await here.run(60)
-    here.set("e1", client_campaign_status="RUNNING")
-    await here.run(400)
+    await here.becomes("e1", 400, client_campaign_status="RUNNING")
     assert here.states() == ["confirmed"], "and not again"
 
 
 @in_town(world(happening("e1")), AT)
 async def test_a_time_that_a_worker_slept_through_is_told_and_left(here: Town) -> None:
-    here.set("e1", status="cancelled")
-    await here.run(30)
+    await here.becomes("e1", 30, status="cancelled")
     await here.restart(600)
     await here.run(30)
     assert here.writes() == []

@@ -24,8 +24,7 @@ rules:
 
 
 async def paused(here: Town, times: int = 1) -> None:
-    here.set("e1", status="active", client_campaign_status="RUNNING")
-    await here.run(6)
+    await here.becomes("e1", 6, status="active", client_campaign_status="RUNNING")
     here.set("e1", status="cancelled")
     await here.until(lambda: [one.state for one in pauses(here)] == ["confirmed"] * times, "paused")
 
@@ -79,8 +78,7 @@ async def test_a_write_that_is_undone_does_not_count_from_the_confirmation_of_th
 async def test_only_what_is_confirmed_counts(here: Town, status: int, kind: Kind, counts: int) -> None:
     """A write that was refused is no ground for anything; one whose answer was lost is, once it is seen to be there."""
     here.fault(kind, "PUT", CAMPAIGN, status=status)
-    here.set("e1", status="cancelled")
-    await here.run(2 * SPELL)
+    await here.becomes("e1", 2 * SPELL, status="cancelled")
     assert len(here.texts) == counts
 
 
@@ -125,14 +123,12 @@ async def test_since_compares_with_what_was_read_when_the_write_was_sent(
     here: Town, before: int, then: int, texts: list[str]
 ) -> None:
     """Not with what was before that, nor with what was seen last: it changes in small steps, over a restart."""
-    here.set("e1", capacity=before)
-    await here.run(9)
+    await here.becomes("e1", 9, capacity=before)
     await paused(here)
     (write,) = pauses(here)
     assert write.intent.context["since"] == {"event.capacity": float(before)}
     for step in range(1, 5):
-        here.set("e1", capacity=before + (then - before) * step / 4)
-        await here.run(9)
+        await here.becomes("e1", 9, capacity=before + (then - before) * step / 4)
     await here.restart(SPELL)
     await here.run(30)
     assert here.texts == texts
@@ -156,8 +152,7 @@ async def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(he
     asks, here.rules.current = here.rules.current, rule_set(SINCE.partition("  - id: tell")[0])
     await paused(here)
     here.rules.current = asks
-    here.set("e1", capacity=0)
-    await here.run(SPELL + 30)
+    await here.becomes("e1", SPELL + 30, capacity=0)
     assert here.texts == []
     asked = ("--event", "e1", "--rule", "tell")
     found = call("explain", *asked, config=settle_in(tmp_path, rules=SINCE)).both

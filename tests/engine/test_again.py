@@ -59,8 +59,7 @@ async def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(
 @in_town(world(happening("e1")))
 async def test_nothing_happens_before_the_condition_is_true_again(here: Town) -> None:
     await said_no(here)
-    here.set("e1", status="active")
-    await here.run(9)
+    await here.becomes("e1", 9, status="active")
     again(here)
     await here.run(15)
     assert here.states() == ["rejected"]
@@ -97,8 +96,7 @@ async def test_the_baseline_goes_back_also_where_the_condition_was_false_meanwhi
     await here.until(lambda: here.states() == ["refused"], "out of range")
     mended = {"goal": "ROAS", "total_budget": 500, "state": "DRAFT"}
     here.change("e1", setup=mended)
-    here.set("e1", status="archived")
-    await here.run(9)
+    await here.becomes("e1", 9, status="archived")
     again(here)
     here.set("e1", status="active")
     await here.until(lambda: here.states() == ["refused", "confirmed"], "the old baseline, so a change")
@@ -141,8 +139,7 @@ async def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_chang
     await said_no(here)
     word = Word(because="now", by="ann", at=here.clock.now())
     seen = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-    here.set("e1", status="active")
-    await here.run(9)
+    await here.becomes("e1", 9, status="active")
     with pytest.raises(StateConflict):
         here.ledger.reopen(reopening(here.writes(), seen, here.ledger), [spoken(here.only, "again", word)])
     assert here.log("again") == [], "all or nothing"

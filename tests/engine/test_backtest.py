@@ -60,11 +60,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         await here.run(7)
         here.set("e1", status="cancelled")
         here.set("e2", status="archived")
-        here.set("e3", status="archived")
-        await here.run(10)
+        await here.becomes("e3", 10, status="archived")
         here.set("e3", status="active")
-        here.set("e4", frontend_status="FLAGGED")
-        await here.run(60)
+        await here.becomes("e4", 60, frontend_status="FLAGGED")
 
     place = world(*several(happening, 4))
     with town(folder, place, RULES) as (here, play):
@@ -163,11 +161,9 @@ rules:
 async def test_what_had_fired_before_the_replay_begins_does_not_fire_again_and_is_judged_all_the_same(
     here: Town, tmp_path: Path
 ) -> None:
-    here.set("e1", category="party")
-    await here.run(10)
+    await here.becomes("e1", 10, category="party")
     await days(here, 2)
-    here.set("e1", status="cancelled")
-    await here.run(10)
+    await here.becomes("e1", 10, status="cancelled")
     found = backtest(tmp_path, SLOW_DOWN, "--format", "json", "--since", "2026-03-03T11:30:00Z").json
     assert [(one["kind"], one["event"], one["action"]) for one in found["writes"]] == [("same", "e1", "pause")]
     assert found["partners"][PARTNER]["before"] == 0, "it is a party still"
@@ -234,16 +230,13 @@ async def test_what_was_written_long_before_holds_and_starts_what_it_did_then(
     here.set("e2", category="party", ad_campaign_optimisation_status="ON")
     here.set("e3", category="launch")
     here.set("e5", category="two", ad_campaign_optimisation_status="ON")
-    here.set("e6", capacity=10)
-    await here.run(30)
+    await here.becomes("e6", 30, capacity=10)
     here.set("e2", by="person", category="other", ad_campaign_optimisation_status="ON")
-    here.set("e6", by="person", capacity=20, client_campaign_status="RUNNING")
-    await here.run(20)
+    await here.becomes("e6", 20, by="person", capacity=20, client_campaign_status="RUNNING")
     await days(here, 2.5)
     here.set("e1", category="late")
     here.set("e2", category="party")
-    here.set("e4", category="launch")
-    await here.run(30)
+    await here.becomes("e4", 30, category="launch")
     here.decide(approved)
     await days(here, 1)
     held = [(write.key.event, write.held_by) for write in here.writes() if not write.final]
@@ -293,10 +286,8 @@ rules:
     do: [pause]
 """
     await here.run(4)
-    here.set("e1", status="cancelled")
-    await here.run(180)
-    here.set("e1", by="person", client_campaign_status="OTHER")
-    await here.run(30)
+    await here.becomes("e1", 180, status="cancelled")
+    await here.becomes("e1", 30, by="person", client_campaign_status="OTHER")
     found = rows(tmp_path, enforce)
     assert [(one["kind"], one["would"]["reason"]) for one in found] == [("new", "condition"), ("new", "drift")]
 
@@ -317,8 +308,7 @@ rules:
 @in_town(world(happening("e1"), draft("e2")), LAUNCH, requests_per_minute=1200)
 async def test_changes_and_sequences_are_replayed_with_the_effects_of_each_step(here: Town, tmp_path: Path) -> None:
     await here.run(7)
-    here.set("e1", category="launch")
-    await here.run(20)
+    await here.becomes("e1", 20, category="launch")
     here.suggest("e2", 2, 3)
     await here.run(20)
     assert told(tmp_path, LAUNCH) == [("same", "e1", "create_draft"), ("same", "e1", "boost"), ("same", "e2", "boost")]
@@ -364,8 +354,7 @@ async def test_what_the_last_look_has_only_planned_is_no_difference(here: Town, 
 @in_town(world(happening("e1"), happening("e2")), RULES)
 async def test_a_long_silence_is_replayed_as_one(here: Town, tmp_path: Path) -> None:
     await here.run(7)
-    here.set("e2", status="archived")
-    await here.run(7)
+    await here.becomes("e2", 7, status="archived")
     here.set("e1", status="cancelled")
     await here.restart(7200)
     await here.run(70)
@@ -401,8 +390,7 @@ async def test_what_people_and_lost_answers_made_of_the_writes_is_no_difference(
     here.set("e1", category="party")
     here.set("e2", category="party")
     here.fault("answer_after", "PUT", CAMPAIGN, status=429, times=1)
-    here.set("e3", status="cancelled")
-    await here.run(100)
+    await here.becomes("e3", 100, status="cancelled")
     first, second = [one for one in here.writes() if one.state == "waiting"]
     here.decide(approved, first)
     here.decide(rejected, second)
@@ -413,8 +401,7 @@ async def test_what_people_and_lost_answers_made_of_the_writes_is_no_difference(
     again(here, *(one for one in here.writes() if one.state == "rejected"))
     await here.restart()
     await here.run(30)
-    here.set("e3", status="active")
-    await here.run(30)
+    await here.becomes("e3", 30, status="active")
     made = [(write.key.event, write.intent.action, write.state) for write in here.ledger.writes()]
     assert made == [
         ("e1", "boost", "confirmed"),
@@ -459,11 +446,9 @@ async def test_windows_and_the_other_events_are_replayed_with_the_rest(here: Tow
     await here.run(40)
     here.set("e1", capacity=250)
     here.set("e2", category="party")
-    here.set("e3", by="person", campaign_optimisation_status="ON")
-    await here.run(120)
+    await here.becomes("e3", 120, by="person", campaign_optimisation_status="ON")
     here.set("e3", category="party")
-    here.set("e1", capacity=400)
-    await here.run(60)
+    await here.becomes("e1", 60, capacity=400)
     made = [(write.key.event, write.intent.action) for write in here.ledger.writes()]
     assert set(made) >= {("e1", "ad_optimisation"), ("e3", "optimisation"), ("e2", "pause"), ("e3", "pause")}
     assert {kind for kind, _, _ in told(tmp_path, FAST)} == {"same"}

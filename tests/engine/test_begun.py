@@ -49,10 +49,8 @@ async def edited(here: Town) -> None:
 
 
 async def overruled(here: Town) -> None:
-    here.set("e1", status="cancelled")
-    await here.run(30)
-    here.set("e1", status="active")
-    await here.run(60)
+    await here.becomes("e1", 30, status="cancelled")
+    await here.becomes("e1", 60, status="active")
 
 
 async def asked_again(here: Town) -> None:

@@ -169,8 +169,7 @@ async def test_a_rule_that_acted_is_held_for_its_event_and_acts_when_its_time_ha
     assert booked(here) == 1
     sent_at = here.only.first_sent_at
     assert sent_at is not None
-    here.set("e1", status="active", client_campaign_status="RUNNING")
-    await here.run(6)
+    await here.becomes("e1", 6, status="active", client_campaign_status="RUNNING")
     await change(here, "e1", "e2")
     assert [one.eid for one in here.effects()] == ["e1", "e2"], "it is the event that has to wait"
     record = here.log("held")[-1]
@@ -295,8 +294,7 @@ async def test_an_approval_given_after_the_condition_went_away_sends_nothing(her
     here.decide(approved, first)
     await here.run(9)
     assert here.writes()[0].state == "skipped", "approved a moment too late"
-    here.set("e2", status="active")
-    await here.run(6)
+    await here.becomes("e2", 6, status="active")
     assert here.writes()[1].state == "skipped", "what waits goes away by itself"
     assert second.state == "waiting"
     assert booked(here) == 0

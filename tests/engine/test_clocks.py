@@ -46,8 +46,7 @@ async def test_after_a_jump_the_worker_goes_on_as_before(here: Town, jump: timed
     await here.run(6)
     here.set("e2", status="cancelled")
     await here.until(lambda: here.states() == ["confirmed"] * 2, "after", limit=60)
-    here.set("e1", status="active", client_campaign_status="RUNNING")
-    await here.run(6)
+    await here.becomes("e1", 6, status="active", client_campaign_status="RUNNING")
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["confirmed"] * 3, "in its next episode", limit=60)
     assert here.twin.books.summary()["repeated"] == 0
@@ -57,8 +56,7 @@ async def test_after_a_jump_the_worker_goes_on_as_before(here: Town, jump: timed
 async def test_what_fires_at_the_very_look_after_a_jump_ahead_waits_as_after_a_silence(here: Town) -> None:
     await here.run(6)
     here.clock.skew = YEAR
-    here.set("e1", status="cancelled")
-    await here.run(6)
+    await here.becomes("e1", 6, status="cancelled")
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
@@ -98,14 +96,12 @@ async def test_the_pace_of_a_rule_and_the_writes_of_an_hour_do_not_hold_for_a_ye
     await here.run(6)
     if key.startswith("for"):
         here.clock.skew = YEAR
-        here.set("e1", frontend_status="FLAGGED")
-        await here.run(6)
+        await here.becomes("e1", 6, frontend_status="FLAGGED")
         here.clock.skew = timedelta(0)
     else:
         await ahead_and_back(here)
         await here.until(lambda: here.states() == ["confirmed"], "confirmed")
-        here.set("e1", frontend_status="DEFAULT", client_campaign_status="PAUSED")
-        await here.run(6)
+        await here.becomes("e1", 6, frontend_status="DEFAULT", client_campaign_status="PAUSED")
         here.set("e1", frontend_status="FLAGGED")
     before = len(here.campaigns())
     await here.until(lambda: len(here.campaigns()) > before, "not in a year", limit=2 * MINUTE)
@@ -168,12 +164,10 @@ async def test_what_was_done_before_the_clock_was_set_back_has_been_done(here: T
     """Until the clock had caught up it counted for nothing; then the rules fired once more for it."""
     here.clock.skew = timedelta(minutes=1)
     await here.run(6)
-    here.set("e1", by="person", category="tired", frontend_status="FLAGGED")
-    await here.run(30)
+    await here.becomes("e1", 30, by="person", category="tired", frontend_status="FLAGGED")
     here.clock.skew = timedelta(0)
     for capacity in (410, 420):
-        here.set("e1", capacity=capacity)
-        await here.run(60)
+        await here.becomes("e1", 60, capacity=capacity)
     assert sorted(here.texts) == ["by hand", "rested"]
 
 
@@ -182,8 +176,7 @@ async def test_a_clock_that_was_set_back_by_less_than_a_gap_delays_no_for(here: 
     """Of a quiet event it was noted when it is due again, by the clock that was ahead."""
     here.clock.skew = timedelta(minutes=50)
     await here.run(30)
-    here.set("e1", status="cancelled")
-    await here.run(60)
+    await here.becomes("e1", 60, status="cancelled")
     here.clock.skew = timedelta(0)
     await here.until(lambda: here.states() == ["confirmed"], "held for ten minutes", limit=11 * MINUTE)
 

@@ -106,8 +106,7 @@ async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_ar
 async def test_a_surge_counts_the_writes_of_each(here: Town, sent: bool) -> None:
     """Two events with three campaigns are six writes, also one after the other."""
     await here.run(30)
-    here.set("e2", status="active")
-    await here.run(60)
+    await here.becomes("e2", 60, status="active")
     states = [one.state for one in here.writes() if one.key.event == "e2" and one.key.item]
     assert states == (["confirmed"] if sent else ["waiting"]) * 3
 

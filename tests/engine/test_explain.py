@@ -66,14 +66,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         await here.run(7)
         here.set("e1", status="cancelled")
         here.set("e2", status="archived")
-        here.set("e3", category="party")
-        await here.run(10)
+        await here.becomes("e3", 10, category="party")
         here.suggest("e2", 2, 3)
-        here.set("e1", status="active")
-        await here.run(10)
+        await here.becomes("e1", 10, status="active")
         for number in range(3):
-            here.set("e1", status="active", capacity=number)
-            await here.run(4)
+            await here.becomes("e1", 4, status="active", capacity=number)
         here.change("e4", remove=True)
         await here.run(7)
 
@@ -301,10 +298,8 @@ rules:
 async def test_what_a_rule_does_for_other_events_counts_for_its_limit(here: Town, tmp_path: Path) -> None:
     settle_in(tmp_path, rules=ONE_A_DAY)
     await here.run(7)
-    here.set("e1", category="party")
-    await here.run(7)
-    here.set("e2", category="party")
-    await here.run(7)
+    await here.becomes("e1", 7, category="party")
+    await here.becomes("e2", 7, category="party")
     found = rule(tmp_path, "one-a-day", event="e2")
     assert (found["standing"], found["reason"]) == ("held", "limit"), "the write of e1 is planned and not sent yet"
 
@@ -315,8 +310,7 @@ async def test_a_rule_whose_condition_is_true_and_that_a_product_keeps_from_acti
 ) -> None:
     settle_in(tmp_path, rules=RULES)
     here.become(campaign_recommendations=False)
-    here.set("e1", status="cancelled")
-    await here.run(10)
+    await here.becomes("e1", 10, status="cancelled")
     told = explain(tmp_path, "--rule", "pause-cancelled").out.splitlines()
     assert told[2].startswith("pause-cancelled: unknown")
     assert told[3] == "  the partner's campaign_recommendations is off, and the rule needs it: pause"
@@ -328,8 +322,7 @@ async def test_writes_that_are_held_stand_beside_the_rule(here: Town, tmp_path: 
     settle_in(tmp_path, rules=RULES)
     await here.run(4)
     here.halt()
-    here.set("e1", status="cancelled")
-    await here.run(7)
+    await here.becomes("e1", 7, status="cancelled")
     (write,) = rule(tmp_path, "pause-cancelled")["writes"]
     assert (write["state"], write["held_by"]) == ("planned", "halt")
     assert "write 1 (pause): planned since" in explain(tmp_path).out

@@ -43,8 +43,7 @@ async def test_of_two_opposite_wishes_one_is_done_once_and_the_other_is_held_and
     here.set("e1", frontend_status="FLAGGED")
     if not together:
         await here.run(12)
-    here.set("e1", status="cancelled")
-    await here.run(60)
+    await here.becomes("e1", 60, status="cancelled")
     assert here.event().record[STATUS] == value
     assert here.twin.books.repeated == ()
     sent = [one.after for one in here.effects()]
@@ -137,8 +136,7 @@ async def test_a_no_to_a_shared_write_is_a_no_to_every_rule_that_stood_behind_it
     await here.run(200)
     assert (here.states(), here.effects()) == (["cancelled"], [])
     assert [(one["rule"], one["reason"]) for one in here.log("held")] == [("enforces", "drift")], "and says so"
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(9)
+    await here.becomes("e1", 9, by="person", client_campaign_status="PAUSED")
     here.set("e1", by="person", client_campaign_status="RUNNING")
     await here.until(lambda: here.states() == ["cancelled", "confirmed"], "the wanted value was read once")
     assert here.writes()[1].key.rule == "enforces"
@@ -166,8 +164,7 @@ rules:
 async def test_a_late_run_that_lands_after_the_pause_is_paused_again(here: Town, late_s: float) -> None:
     here.fault("late_effect", "PUT", CAMPAIGN, status=429, after_s=late_s)
     await here.sees("unknown", frontend_status="FLAGGED")
-    here.set("e1", status="cancelled")
-    await here.run(120)
+    await here.becomes("e1", 120, status="cancelled")
     values = [one.after for one in here.effects()]
     assert values[-1] in ("PAUSED", {"client_campaign_status": "PAUSED"}), here.story()
     assert {write.state for write in here.writes()} <= {"confirmed", "skipped"}, here.story()
@@ -191,8 +188,7 @@ async def test_a_late_boost_runs_no_campaign_of_a_cancelled_event(
     here.set("e1", client_campaign_status=before)
     here.fault("late_effect", "POST", "/boost$", status=429, after_s=15.0)
     await here.until(lambda: here.states() == ["unknown"], "the boost is unknown")
-    here.set("e1", status="cancelled")
-    await here.run(120)
+    await here.becomes("e1", 120, status="cancelled")
     assert here.event().record["client_campaign_status"] == "PAUSED", here.story()
     assert here.states() == ["confirmed", "confirmed"], here.story()
     assert [one["reason"] for one in here.log("held")] == held, here.story()
@@ -216,8 +212,7 @@ async def test_no_campaign_is_created_beside_a_boost_that_may_still_start_it(her
     """What a boost publishes starts a campaign for each cluster; one that is created beside it is a second one."""
     here.fault("late_effect", "POST", "/boost$", status=429, after_s=15.0)
     await here.until(lambda: here.states() == ["unknown"], "the boost is unknown")
-    here.set("e1", frontend_status="FLAGGED")
-    await here.run(120)
+    await here.becomes("e1", 120, frontend_status="FLAGGED")
     record = here.event()
     assert [one["tc"] for one in record.campaigns] == ["jazz"], here.story()
     assert here.states() == ["confirmed", "skipped"], here.story()
@@ -315,8 +310,7 @@ async def test_a_halt_of_one_rule_holds_a_shared_write_only_if_the_others_are_ha
         here.halt(rule=RuleId("pause-cancelled"))
     here.set("e1", predicted_sales_share=0.9)
     await here.until(lambda: here.states() == ["planned"], "held")
-    here.set("e1", status="cancelled")
-    await here.run(60)
+    await here.becomes("e1", 60, status="cancelled")
     assert here.only.rules == ("wind-down", "pause-cancelled")
     assert here.only.state == ("planned" if both else "confirmed"), here.story()
 
@@ -338,14 +332,11 @@ CHEAP = "{id: cheap, priority: 1, when: event.status == 'cancelled', do: " + JAZ
 async def test_what_was_held_goes_out_against_no_stronger_wish_that_came_meanwhile(here: Town) -> None:
     """What only the event tells of a rule's wishes counted for none: when the halt was over, the campaigns ran."""
     await here.run(6)
-    here.set("e1", category="tired")
-    await here.run(30)
+    await here.becomes("e1", 30, category="tired")
     here.halt(rule="held")
-    here.set("e1", capacity=300)
-    await here.run(60)
+    await here.becomes("e1", 60, capacity=300)
     held = [one.id for one in here.writes() if one.held_by == "halt"]
-    here.set("e1", status="cancelled")
-    await here.run(30)
+    await here.becomes("e1", 30, status="cancelled")
     here.resume(rule="held")
     await here.run(60)
     assert {(one.state, one.reason) for one in here.writes() if one.id in held} == {("skipped", "conflict")}

@@ -19,8 +19,7 @@ from worker.writes.life import move
 async def test_connections_that_fail_for_longer_than_the_gap_put_the_write_before_a_person(here: Town) -> None:
     await here.run(10)
     here.fault("no_connection", "PUT", CAMPAIGN, times=1000)
-    here.set("e1", status="cancelled")
-    await here.run(5 * MINUTE)
+    await here.becomes("e1", 5 * MINUTE, status="cancelled")
     assert here.states() == ["waiting"], here.story()
     assert "not_sent" in here.only.why or "backoff" in here.only.why, here.only.why
     assert here.only.attempt > 4, "it was tried on, again and again"
@@ -169,8 +168,7 @@ async def test_a_presence_that_the_ledger_could_not_take_is_not_forgotten(here: 
     full = True
     no_room_while(here, lambda: full)
     await here.run(9)
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.run(9)
+    await here.becomes("e1", 9, by="person", client_campaign_status="RUNNING")
     full = False
     await here.run(120)
     assert here.only.state == "confirmed", here.story()
@@ -196,8 +194,7 @@ async def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be
     await here.until(lambda: here.states() == ["sending"], "it is under way")
     await here.run(4 + later)
     assert here.states() == ["sending"]
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.run(9)
+    await here.becomes("e1", 9, by="person", client_campaign_status="RUNNING")
     here.ledger.record_sending = sent  # type: ignore[method-assign]
     full = False
     await here.run(120)
@@ -225,8 +222,7 @@ async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
 
     here.ledger.record_sending = record_sending  # type: ignore[method-assign]
     here.ledger.testify = testify  # type: ignore[method-assign]
-    here.set("e1", status="cancelled")
-    await here.run(120)
+    await here.becomes("e1", 120, status="cancelled")
     assert here.only.state == "confirmed", here.story()
     told = [one for one in here.log("evidence") if one["reason"] == "takeover"]
     assert [(one["attempt"], one["response"]["status"]) for one in told] == [(1, 204)], here.story()

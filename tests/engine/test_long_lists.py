@@ -47,8 +47,7 @@ async def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_ar
 async def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_list_has(here: Town) -> None:
     await here.run(MINUTE)
     here.set("e10", by="person", client_campaign_status="PAUSED")
-    here.set("e49", by="person", client_campaign_status="PAUSED")
-    await here.run(MINUTE)
+    await here.becomes("e49", MINUTE, by="person", client_campaign_status="PAUSED")
     assert [one["event"] for one in here.log("observed")] == ["e10", "e49"]
 
 

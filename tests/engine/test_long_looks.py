@@ -87,8 +87,7 @@ async def story(here: Town) -> None:
     """Events change, some fire, some are held; the worker restarts after a silence."""
     await here.run(30)
     here.set("e12", status="cancelled")
-    here.set("e20", category="party")
-    await here.run(60)
+    await here.becomes("e20", 60, category="party")
     here.set("e12", status="active")
     here.set("e30", status="cancelled")
     await here.restart(2 * HOUR)
@@ -142,8 +141,7 @@ async def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_lo
     await here.run(4)
     with monkeypatch.context() as patch:
         patch.setattr(here.ledger, asked, fail)
-        here.set("e1", city="Erfurt")
-        await here.run(3)
+        await here.becomes("e1", 3, city="Erfurt")
     assert here.reports[-1].error == "the disk is failing"
     await here.run(4)
     assert here.reports[-1].error is None

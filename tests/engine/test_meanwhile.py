@@ -40,8 +40,7 @@ async def test_a_rule_that_is_narrowed_while_its_write_reads_sends_nothing(
 
     in_the_pre_flight(monkeypatch, narrowed)
     await here.run(6)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.run(60)
+    await here.becomes("e1", 60, frontend_status="FLAGGED")
     assert here.effects() == [], here.story()
     assert (here.only.state, here.only.reason) == ("skipped", "no_longer_holds")
 
@@ -98,8 +97,7 @@ rules:
 
 @in_town(world(happening("e1", city="Ulm"), happening("e2")), REMIND)
 async def test_a_reminder_is_planned_once_where_the_clock_is_set_back_before_it_is_given(here: Town) -> None:
-    here.set("e1", status="cancelled", client_campaign_status="PAUSED")
-    await here.run(595)
+    await here.becomes("e1", 595, status="cancelled", client_campaign_status="PAUSED")
     here.halt()
     await here.run(9)
     here.resume()
@@ -214,8 +212,7 @@ async def test_rules_that_are_edited_during_a_look_are_judged_by_a_list_that_was
     here.loop.call_later(1.0, here.use, rules)
     await here.run(60)
     assert here.log("fired") == [], here.story()
-    here.set("e1", mood="sad")
-    await here.run(30)
+    await here.becomes("e1", 30, mood="sad")
     assert [one["event"] for one in here.log("fired")] == (["e1"] if rules is MOOD_CHANGED else []), here.story()
 
 

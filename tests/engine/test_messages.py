@@ -46,12 +46,10 @@ async def test_a_surge_holds_what_writes_and_not_the_message_before_it(here: Tow
 @in_town(world(happening("e1")), TELLING)
 async def test_a_message_is_said_again_each_time_and_once_when_it_ends(here: Town) -> None:
     await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.run(2.5 * TURN)
+    await here.becomes("e1", 2.5 * TURN, status="cancelled")
     assert here.texts == ["Event e1 is cancelled"] * 3
     assert [one.key.item for one in here.writes()] == ["", "1", "2"]
-    here.set("e1", status="active")
-    await here.run(2 * TURN)
+    await here.becomes("e1", 2 * TURN, status="active")
     assert here.texts[3:] == ["Event e1 takes place"]
     assert set(here.states()) == {"confirmed"}
 
@@ -59,8 +57,7 @@ async def test_a_message_is_said_again_each_time_and_once_when_it_ends(here: Tow
 @in_town(world(happening("e1")), TELLING)
 async def test_what_was_due_while_the_worker_was_down_is_said_once(here: Town) -> None:
     await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.run(9)
+    await here.becomes("e1", 9, status="cancelled")
     await here.restart(5.5 * TURN)
     await here.run(9)
     assert here.texts == ["Event e1 is cancelled"] * 2
@@ -76,10 +73,8 @@ async def test_what_was_due_while_the_worker_was_down_is_said_once(here: Town) -
 async def test_the_end_of_a_message_that_was_not_given_is_not_told(here: Town) -> None:
     here.notebook.fails = 1000
     await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.run(60)
-    here.set("e1", status="active")
-    await here.run(60)
+    await here.becomes("e1", 60, status="cancelled")
+    await here.becomes("e1", 60, status="active")
     here.notebook.fails = 0
     await here.run(2 * TURN)
     assert here.texts == []
@@ -89,10 +84,8 @@ async def test_the_end_of_a_message_that_was_not_given_is_not_told(here: Town) -
 @in_town(world(happening("e1")), TELLING, deciding=replace(QUICK.deciding, mode="shadow"))
 async def test_in_shadow_mode_reminders_and_ends_are_decided_and_not_said(here: Town) -> None:
     await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.run(1.5 * TURN)
-    here.set("e1", status="active")
-    await here.run(60)
+    await here.becomes("e1", 1.5 * TURN, status="cancelled")
+    await here.becomes("e1", 60, status="active")
     assert [(one.state, one.key.item) for one in here.writes()] == [
         ("shadowed", ""),
         ("shadowed", "1"),
@@ -122,10 +115,8 @@ rules:
 @in_town(world(happening("e1")), TELL)
 async def test_a_text_that_cannot_be_computed_any_more_is_told_as_refused(here: Town) -> None:
     await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.run(9)
-    here.set("e1", status="active")
-    await here.run(9)
+    await here.becomes("e1", 9, status="cancelled")
+    await here.becomes("e1", 9, status="active")
     assert [(one.state, one.reason) for one in here.writes()] == [("confirmed", "answer"), ("refused", "bad_value")]
 
 

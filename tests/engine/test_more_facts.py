@@ -135,8 +135,7 @@ async def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(here: To
     for path, times in (("/events/e1/statistics", 3), ("/events/e1/tickets", 3), ("/events/statistics", 2)):
         assert len(asked(here, path)) == times, (path, asked(here, path))
     before = len(asked(here, "/events/e1/statistics"))
-    here.set("e1", city="Ulm")
-    await here.run(15)
+    await here.becomes("e1", 15, city="Ulm")
     assert here.states() == ["confirmed"], "what is asked so seldom is fresh as long"
     assert len(asked(here, "/events/e1/statistics")) - before <= 1
 

@@ -127,8 +127,7 @@ async def test_a_fact_that_turns_unknown_within_an_episode_changes_nothing(here:
     await here.cancelled("confirmed")
     here.fault("missing_fields", "GET", "^/events/$", times=10, fields=["items.status", "items.frontend_status"])
     await here.run(60)
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.run(2 * MINUTE)
+    await here.becomes("e1", 2 * MINUTE, by="person", client_campaign_status="RUNNING")
     assert here.states() == ["confirmed"], "the episode neither closed nor opened again"
     here.set("e1", status="active")
     await here.cancelled("confirmed", "confirmed")

@@ -226,8 +226,7 @@ async def test_what_cannot_be_computed_is_told_with_the_values_as_they_are_writt
 async def test_beside_a_running_worker_nothing_is_read_and_its_observations_count(here: Town) -> None:
     here.halt()
     here.set("e1", status="cancelled")
-    here.set("e2", category="party")
-    await here.run(10)
+    await here.becomes("e2", 10, category="party")
     here.resume()
     before = here.loop.time()
     found = await rehearsed(here, beside=True)
@@ -289,8 +288,7 @@ async def test_a_ledger_from_which_the_daemon_would_not_start_is_not_planned_on_
 ) -> None:
     await here.run(4)
     here.ledger.backup(tmp_path / "backup.db")
-    here.set("e1", status="cancelled")
-    await here.run(10)
+    await here.becomes("e1", 10, status="cancelled")
     await here.kill()
     (tmp_path / "backup.db").replace(tmp_path / "worker.db")
     with pytest.raises(NotSafe, match="was restored"):
@@ -307,8 +305,7 @@ async def test_the_command_tells_it_as_a_table_and_as_json_beside_a_daemon_of_tw
     here: Town, tmp_path: Path
 ) -> None:
     here.halt()
-    here.set("e1", status="cancelled")
-    await here.run(10)
+    await here.becomes("e1", 10, status="cancelled")
     here.resume()
     config = settle_in(tmp_path, "safety: {gap: {longer_than: 3000d}}\n", PAUSE)
     with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):
@@ -359,8 +356,7 @@ async def test_each_partner_that_is_watched_is_told_with_the_age_of_its_own_fact
 async def test_of_an_event_that_is_gone_the_open_writes_are_told(here: Town, tmp_path: Path) -> None:
     await here.run(10)
     here.halt()
-    here.set("e1", status="cancelled")
-    await here.run(10)
+    await here.becomes("e1", 10, status="cancelled")
     here.change("e1", remove=True)
     await here.run(70)
     with SenderLock.acquire(place_of(here.ledger_url), now=here.clock.now()):

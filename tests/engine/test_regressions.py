@@ -31,8 +31,7 @@ async def test_01_a_read_that_said_there_counts_even_if_nobody_was_looking_at_it
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["unknown"], "hidden effect")
     await here.until(lambda: bool(here.log("observed")) and "PAUSED" in here.log("observed")[-1]["why"], "seen")
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.run(5 * MINUTE)
+    await here.becomes("e1", 5 * MINUTE, by="person", client_campaign_status="RUNNING")
     assert len(here.campaigns()) == 1, here.story()
 
 
@@ -41,8 +40,7 @@ async def test_03_a_run_that_a_pause_overtook_is_not_switched_on_again(here: Tow
     """Absence is no proof where our own opposite write has put the field back."""
     here.fault("hang_after", "PUT", CAMPAIGN)
     await here.sees("sending", frontend_status="FLAGGED")
-    here.set("e1", status="cancelled")
-    await here.run(16 * MINUTE)
+    await here.becomes("e1", 16 * MINUTE, status="cancelled")
     assert here.campaigns() == ["RUNNING", "PAUSED"], here.story()
     proved = [write for write in here.writes() if write.intent.action == "run" and write.absent_proved]
     assert not proved, "it took effect, and the worker says that it is proved absent" + here.story()
@@ -63,8 +61,7 @@ async def test_07_a_fact_of_the_partner_does_not_grow_old_with_an_event(here: To
     here.become(pricing_tier="premium")
     await here.until(lambda: here.states() == ["confirmed"], "paused")
     here.become(pricing_tier="standard")
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.run(MINUTE)
+    await here.becomes("e1", MINUTE, by="person", client_campaign_status="RUNNING")
     here.become(pricing_tier="premium")
     await here.run(2 * MINUTE)
     assert here.states() == ["confirmed", "confirmed"], "the second episode" + here.story()
@@ -91,8 +88,7 @@ async def test_09_a_rule_that_joins_a_write_in_preflight_is_not_forgotten(here: 
     await here.until(lambda: here.states() == ["planned"], "planned, its pre-flight under way")
     here.set("e1", frontend_status="CANCELLED")
     await here.until(lambda: set(here.only.rules) == {"a-cancelled", "b-hidden"}, "the other rule joins")
-    here.set("e1", status="active")
-    await here.run(3 * MINUTE)
+    await here.becomes("e1", 3 * MINUTE, status="active")
     assert here.campaigns() == ["PAUSED"], here.story()
 
 
@@ -123,8 +119,7 @@ async def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(here
 
     here.tell(tell)
     await here.run(10)
-    here.set("e1", status="cancelled")
-    await here.run(30 * MINUTE)
+    await here.becomes("e1", 30 * MINUTE, status="cancelled")
     assert here.states() != ["sending"], here.story()
 
 
@@ -159,8 +154,7 @@ async def test_20_a_joined_rule_still_gets_its_effect_when_the_owner_of_an_unkno
 )
 async def test_21_one_event_with_an_odd_date_does_not_blind_the_partner(here: Town) -> None:
     await here.run(10)
-    here.set("e1", status="cancelled")
-    await here.run(MINUTE)
+    await here.becomes("e1", MINUTE, status="cancelled")
     assert here.campaigns() == ["PAUSED"], here.story()
 
 
@@ -196,8 +190,7 @@ async def test_29_a_pause_that_was_accepted_is_not_sent_again_because_reads_lag(
     await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
     await here.clock.sleep(1)
     here.twin.settings = replace(here.twin.settings, task_effect="when_done", task_duration_s=8.0)
-    here.set("e1", status="cancelled")
-    await here.run(3 * MINUTE)
+    await here.becomes("e1", 3 * MINUTE, status="cancelled")
     assert here.twin.books.summary()["repeated"] == 0, here.story()
     assert [one for one in here.campaigns() if one == "PAUSED"] == ["PAUSED"], here.story()
 
@@ -252,8 +245,7 @@ async def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is
         return stored
 
     monkeypatch.setattr(here.ledger, "apply", synced_badly)
-    here.set("e1", predicted_sales_share=0.9)
-    await here.run(30)
+    await here.becomes("e1", 30, predicted_sales_share=0.9)
     assert failed, "it came to that"
     assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled", "pause-sold"], here.story()
 
@@ -291,8 +283,7 @@ async def test_an_effect_that_shows_after_its_write_has_ended_is_no_change_for_i
     await here.until(lambda: here.states() == ["needs_human"], "nobody knows", MINUTE)
     here.resolve(here.only, applied=True)
     await here.run(6)
-    here.set("e1", campaign_optimisation_status="ON")
-    await here.run(6)
+    await here.becomes("e1", 6, campaign_optimisation_status="ON")
     assert len(here.log("fired")) == 1
     here.set("e1", campaign_optimisation_status="OFF")
     await here.until(lambda: len(here.effects()) == 1, "a change that is another's is one", MINUTE)

@@ -110,18 +110,14 @@ rules:
 @in_town(world(*EVENTS), REMEMBERS)
 async def test_what_another_event_was_and_what_was_done_to_it_is_no_ground_for_anything(here: Town) -> None:
     await here.run(6)
-    here.set("e1", category="tired", capacity=500)
-    await here.run(60)
+    await here.becomes("e1", 60, category="tired", capacity=500)
     await become_others(here, at_once=False)
-    here.set("e1", client_campaign_status="PAUSED")
-    await here.run(12)
-    here.set("e1", city="Oslo")
-    await here.run(30)
+    await here.becomes("e1", 12, client_campaign_status="PAUSED")
+    await here.becomes("e1", 30, city="Oslo")
     assert here.campaigns() == ["PAUSED"], here.story()
     assert [one.operation for one in here.effects()] == ["set_client_campaign_status"], here.story()
     await here.run(60)
-    here.set("e1", category="tired", client_campaign_status="RUNNING")
-    await here.run(30)
+    await here.becomes("e1", 30, category="tired", client_campaign_status="RUNNING")
     assert {one.operation for one in here.effects()} == {
         "set_client_campaign_status",
         "set_campaign_optimisation_status",

@@ -58,8 +58,7 @@ async def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_n
     assert "accept-restore" in refused.value.hint
     accept(here, tmp_path)
     here.start()
-    here.set("e3", status="cancelled")
-    await here.run(30)
+    await here.becomes("e3", 30, status="cancelled")
     open_writes = {(str(write.key.event), write.state, write.reason) for write in here.ledger.open_writes()}
     assert {event for event, _, _ in open_writes} >= {"e1", "e3"}, "what is true at the first look fires"
     assert {(state, reason) for _, state, reason in open_writes} == {("waiting", "restored")}

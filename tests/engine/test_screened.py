@@ -126,16 +126,11 @@ class AlwaysDue(dict[EventId, datetime]):
 async def calm_story(here: Town) -> None:
     """Things that only the clock brings about, and things that happen to an event that is at rest."""
     await here.run(MINUTE)
-    here.set("e1", status="cancelled")
-    await here.run(2 * MINUTE)
-    here.set("e3", campaign_optimisation_status="OFF")
-    await here.run(3 * MINUTE)
-    here.set("e2", start_date_time="2026-05-20T20:00:00Z")
-    await here.run(2 * MINUTE)
-    here.set("e1", status="active")
-    await here.run(MINUTE)
-    here.set("e1", status="cancelled")
-    await here.run(2 * MINUTE)
+    await here.becomes("e1", 2 * MINUTE, status="cancelled")
+    await here.becomes("e3", 3 * MINUTE, campaign_optimisation_status="OFF")
+    await here.becomes("e2", 2 * MINUTE, start_date_time="2026-05-20T20:00:00Z")
+    await here.becomes("e1", MINUTE, status="active")
+    await here.becomes("e1", 2 * MINUTE, status="cancelled")
 
 
 def test_passing_over_calm_events_decides_what_looking_at_all_of_them_decides(tmp_path: Path) -> None:
@@ -155,6 +150,5 @@ async def test_events_at_rest_are_not_looked_at(here: Town) -> None:
     await here.run(15)
     due = here.worker.states[PARTNER].due
     assert len(due) == 30, "a few polls are enough to find out"
-    here.set("e7", title="Another title")
-    await here.run(3)
+    await here.becomes("e7", 3, title="Another title")
     assert len(due) >= 29

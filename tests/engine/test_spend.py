@@ -149,8 +149,7 @@ async def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same
     second = here.writes()[1]
     assert (second.state, second.held_by) == ("planned", "spend"), here.story()
     await here.clock.sleep(23 * 3600 - 420)
-    here.set("e3", city="Berlin")
-    await here.run(360)
+    await here.becomes("e3", 360, city="Berlin")
     second = here.writes()[1]
     assert (second.state, second.held_by) == ("planned", "spend"), here.story()
     assert "writes_per_hour: 1 writes in the last hour" in second.why
@@ -235,8 +234,7 @@ async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -
     held = [one for one in here.log("held") if one["reason"] == "limit"]
     assert {one["event"] for one in held} == {"e4", "e5"}
     await here.restart(23 * 3600)
-    here.set("e6", status="cancelled")
-    await here.run(150)
+    await here.becomes("e6", 150, status="cancelled")
     assert len(here.writes()) == 3
     await here.clock.sleep(3600)
     await here.run(150)

@@ -32,10 +32,8 @@ PAUSED, OFF, RUNS = ("e1", "pause"), ("e1", "optimisation"), ("e1", "run")
 
 async def rested(here: Town) -> None:
     """The rule has paused the event, at a capacity of 500, and waits."""
-    here.set("e1", capacity=500)
-    await here.run(9)
-    here.set("e1", category="tired")
-    await here.run(30)
+    await here.becomes("e1", 9, capacity=500)
+    await here.becomes("e1", 30, category="tired")
     assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "confirmed"), ("wait", "planned")]
 
 
@@ -81,8 +79,7 @@ async def test_a_plan_tells_what_an_undo_would_put_back_and_where_the_write_is_l
 @in_town(world(happening("e1"), happening("e2")), SLOWLY)
 async def test_a_held_undo_is_told_with_what_it_would_put_back(here: Town) -> None:
     await rested(here)
-    here.set("e1", capacity=400)
-    await here.run(9)
+    await here.becomes("e1", 9, capacity=400)
     found = await rehearsed(here)
     assert rows(found)[1:] == [("e1", "runclient_campaign_status", "held", "for")]
     assert (found.rows[1].before, dict(found.rows[1].write.intent.wanted)) == (

@@ -148,8 +148,7 @@ async def test_a_person_who_had_the_last_word_while_the_worker_was_down_keeps_it
     await here.restart()
     await here.run(40)
     for value in ("PAUSED", "RUNNING"):
-        here.set("e1", by="person", client_campaign_status=value)
-        await here.run(6)
+        await here.becomes("e1", 6, by="person", client_campaign_status=value)
     here.set("e1", by="person", client_campaign_status="PAUSED")
     await here.restart()
     await here.run(9)
@@ -173,8 +172,7 @@ async def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(here:
     await here.until(
         lambda: [(one.state, one.reason) for one in undos(here)] == asked, "held for too long, it asks", 60
     )
-    here.set("e1", by="person", client_campaign_status="RUNNING", status="active")
-    await here.run(9)
+    await here.becomes("e1", 9, by="person", client_campaign_status="RUNNING", status="active")
     here.set("e1", by="person", frontend_status="FLAGGED")
     await here.until(lambda: here.states() == ["confirmed", "waiting", "confirmed"], "paused by another rule", 60)
     here.decide(approved)
@@ -363,8 +361,7 @@ async def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(here: To
     await paused(here)
     here.halt()
     undo(here)
-    here.set("e1", status="active")
-    await here.run(6)
+    await here.becomes("e1", 6, status="active")
     here.set("e1", frontend_status="FLAGGED")
     await here.until(lambda: len(here.writes()) == 3, "the rule plans its own")
     here.resume()

@@ -37,8 +37,7 @@ async def rested(here: Town) -> None:
 
 
 async def worse(here: Town, capacity: int = 300) -> None:
-    here.set("e1", capacity=capacity)
-    await here.run(60)
+    await here.becomes("e1", 60, capacity=capacity)
 
 
 @in_town(world(happening("e1")), REST)
@@ -75,10 +74,8 @@ async def test_a_worker_that_is_killed_before_or_after_the_send_puts_back_once(h
 @in_town(world(happening("e1")), REST)
 async def test_what_somebody_has_changed_since_is_left_alone_and_told(here: Town) -> None:
     await rested(here)
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.run(30)
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(30)
+    await here.becomes("e1", 30, by="person", client_campaign_status="RUNNING")
+    await here.becomes("e1", 30, by="person", client_campaign_status="PAUSED")
     await worse(here)
     assert by(here, "put-back") == [("undo", "refused", "no_undo")]
     assert "somebody else has changed event.client_campaign_status" in here.writes()[-1].why
@@ -92,8 +89,7 @@ async def test_what_somebody_has_changed_since_is_left_alone_and_told(here: Town
 )
 async def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rules(here: Town) -> None:
     await rested(here)
-    here.set("e1", city="Oslo")
-    await here.run(30)
+    await here.becomes("e1", 30, city="Oslo")
     assert by(here, "run-again") == []
     assert [one["reason"] for one in here.log("held") if one["rule"] == "run-again"] == ["conflict"]
     await worse(here)
@@ -106,13 +102,11 @@ async def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_oth
 )
 async def test_a_stronger_wish_of_a_third_rule_holds_an_undo(here: Town) -> None:
     await rested(here)
-    here.set("e1", city="Oslo")
-    await here.run(30)
+    await here.becomes("e1", 30, city="Oslo")
     await worse(here)
     assert by(here, "put-back") == []
     assert [one["reason"] for one in here.log("held") if one["rule"] == "put-back"] == ["conflict"]
-    here.set("e1", city="Bonn")
-    await here.run(60)
+    await here.becomes("e1", 60, city="Bonn")
     assert by(here, "put-back") == [("run", "confirmed", "read")]
 
 
@@ -145,10 +139,8 @@ async def test_a_newer_firing_takes_the_place_of_an_undo_that_still_waits(here: 
     await rested(here)
     await worse(here)
     assert by(here, "put-back") == [("run", "waiting", "mode")]
-    here.set("e1", category="awake", client_campaign_status="RUNNING")
-    await here.run(30)
-    here.set("e1", category="tired")
-    await here.run(60)
+    await here.becomes("e1", 30, category="awake", client_campaign_status="RUNNING")
+    await here.becomes("e1", 60, category="tired")
     assert by(here, "put-back")[1:] == [("run", "waiting", "mode")]
     assert by(here, "put-back")[0][1] == "skipped"
     here.decide(approved)
@@ -189,24 +181,20 @@ rules:
 @in_town(world(published("e1", BUDGETS)), RAISE, limits=Limits(spend=SpendLimits(per_day=2200.0)))
 async def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spending_limit_holds_it(here: Town) -> None:
     await here.run(6)
-    here.set("e1", category="hot")
-    await here.run(60)
+    await here.becomes("e1", 60, category="hot")
     assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 700.0}
     await worse(here)
     assert budgets(here) == dict(BUDGETS)
     assert {one[1] for one in by(here, "put-back")} == {"confirmed"}
-    here.set("e1", category="cold", capacity=500)
-    await here.run(30)
-    here.set("e1", category="hot")
-    await here.run(60)
+    await here.becomes("e1", 30, category="cold", capacity=500)
+    await here.becomes("e1", 60, category="hot")
     assert [one.held_by for one in here.writes() if one.key.rule == "raise"][3:].count("spend") == 2
 
 
 @in_town(world(published("e1", BUDGETS)), RAISE)
 async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_changed(here: Town) -> None:
     await here.run(6)
-    here.set("e1", category="hot")
-    await here.run(60)
+    await here.becomes("e1", 60, category="hot")
     undone = [one for one in here.writes() if one.key.item == "rock:1"]
     word = Word(because="too much", by="ann", at=here.clock.now())
     here.ledger.apply(undo_of(here.ledger, undone, word, shadow=False).commit(word.by, word.at))

@@ -41,8 +41,7 @@ def published(**fields: Any) -> Happening:  # noqa: ANN401 - fields of the twin'
 
 async def fires(here: Town, seconds: float = 30) -> None:
     await here.run(6)
-    here.set("e1", status="cancelled")
-    await here.run(seconds)
+    await here.becomes("e1", seconds, status="cancelled")
 
 
 def kinds(here: Town) -> list[str]:
@@ -114,8 +113,7 @@ async def test_a_refused_value_blocks_nobody_and_its_rule_fires_again_when_asked
     await fires(here)
     await here.until(lambda: "confirmed" in here.states(), "another rule's write on the same target goes out")
     assert sorted(here.states()) == ["confirmed", "refused"]
-    here.set("e1", wanted=600)
-    await here.run(30)
+    await here.becomes("e1", 30, wanted=600)
     assert sorted(here.states()) == ["confirmed", "refused"], "the episode counts as fired"
     again(here)
     await here.until(lambda: here.states().count("confirmed") == 2, "with the number that the field has now")
@@ -133,8 +131,7 @@ async def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(h
 async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
     await fires(here, 300)
     assert here.states() == ["refused"]
-    here.set("e1", wanted=700)
-    await here.run(300)
+    await here.becomes("e1", 300, wanted=700)
     assert here.states() == ["refused"], "until the value was there once, or the condition was false"
 
 
@@ -152,8 +149,7 @@ async def test_a_value_that_is_not_known_is_held_until_the_episode_closes(here: 
     assert here.writes() == []
     (held,) = here.log("held")
     assert (held["reason"], why in held["why"]) == ("fact_unknown", True), held["why"]
-    here.set("e1", status="active")
-    await here.run(30)
+    await here.becomes("e1", 30, status="active")
     assert here.twin.books.writes_sent == 0
 
 
@@ -166,10 +162,8 @@ async def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(here: T
     assert here.writes() == [], "0 spent: no return is known"
     here.set("e1", spend=100)
     await here.until(lambda: here.states() == ["confirmed"], "5 for each")
-    here.set("e1", spend=0)
-    await here.run(9)
-    here.set("e1", spend=100)
-    await here.run(9)
+    await here.becomes("e1", 9, spend=0)
+    await here.becomes("e1", 9, spend=100)
     assert here.states() == ["confirmed"], "unknown has closed no episode"
 
 

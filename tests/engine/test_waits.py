@@ -60,8 +60,7 @@ async def test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_res
 @in_town(world(happening("e1", category="tired")), REST)
 async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> None:
     await here.run(30)
-    here.set("e1", category="awake")
-    await here.run(9)
+    await here.becomes("e1", 9, category="awake")
     assert [(one.intent.action, one.state, one.reason) for one in here.writes()][1:] == [
         ("wait", "skipped", "no_longer_holds")
     ]
@@ -158,10 +157,8 @@ rules:
 @in_town(world(happening("e1")), NEWER, deciding=replace(QUICK.deciding, gap_then="act"))
 async def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(here: Town) -> None:
     await here.run(9)
-    here.set("e1", capacity=500)
-    await here.run(9)
-    here.set("e1", capacity=600)
-    await here.run(9)
+    await here.becomes("e1", 9, capacity=500)
+    await here.becomes("e1", 9, capacity=600)
     assert [(one.intent.action, one.key.episode, one.state, one.reason) for one in here.writes()] == [
         ("wait", 1, "skipped", "superseded"),
         ("wait", 2, "planned", "change"),
@@ -305,8 +302,7 @@ rules:
 async def test_a_message_that_is_said_again_is_no_step_that_others_wait_for(here: Town, fails: int) -> None:
     """The wait began anew with each. While one was not taken, the condition was judged as if nothing had been sent."""
     await here.run(6)
-    here.set("e1", category="hidden")
-    await here.run(30)
+    await here.becomes("e1", 30, category="hidden")
     here.notebook.fails = fails
     await here.run(240)
     assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
@@ -340,8 +336,7 @@ async def test_what_a_boost_brings_along_ends_no_sequence_of_its_own(here: Town)
 @in_town(world(draft("e1")), LAUNCH.replace("STATUS", "RUNNING"))
 async def test_what_a_person_takes_back_of_what_a_boost_brings_along_ends_the_wait_after_it(here: Town) -> None:
     await here.until(lambda: "confirmed" in here.states(), "boosted")
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(1200)
+    await here.becomes("e1", 1200, by="person", client_campaign_status="PAUSED")
     assert [one.state for one in here.writes() if one.intent.action != "boost"] == ["skipped"], here.story()
     assert here.effects("set_ad_campaign_optimisation_status") == []
 

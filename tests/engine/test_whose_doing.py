@@ -62,8 +62,7 @@ async def test_a_value_that_only_the_read_of_one_event_showed_is_not_passed_over
     it before the next list made it look as if nothing had changed, and the next pause as if it were the worker's."""
     await paused_and_not_logged(here)
     for value in ("RUNNING", "PAUSED"):
-        here.set("e1", by="person", client_campaign_status=value)
-        await here.run(6)
+        await here.becomes("e1", 6, by="person", client_campaign_status=value)
     assert told(here)[1:] == ["campaign RUNNING>PAUSED ours", "campaign PAUSED>RUNNING", "campaign RUNNING>PAUSED"]
 
 
@@ -82,10 +81,8 @@ async def test_an_effect_that_came_while_the_worker_was_down_is_its_own(here: To
 async def test_a_change_whose_record_could_not_be_stored_is_told_once_there_is_room(here: Town) -> None:
     await here.run(6)
     disk = Disk(here, full=True)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.run(6)
-    here.set("e1", frontend_status="HIDDEN")
-    await here.run(6)
+    await here.becomes("e1", 6, frontend_status="FLAGGED")
+    await here.becomes("e1", 6, frontend_status="HIDDEN")
     assert disk.failed > 1
     assert told(here) == []
     disk.full = False
@@ -99,13 +96,11 @@ async def test_several_changes_whose_commit_seemed_to_fail_are_told_once(here: T
     await here.run(6)
     disk = Disk(here, full=True, unsure=1)
     for value in ("FLAGGED", "DEFAULT"):
-        here.set("e1", frontend_status=value)
-        await here.run(6)
+        await here.becomes("e1", 6, frontend_status=value)
     disk.full = False
     await here.run(12)
     assert disk.unsure == 0
-    here.set("e1", frontend_status="HIDDEN")
-    await here.run(6)
+    await here.becomes("e1", 6, frontend_status="HIDDEN")
     assert told(here) == ["frontend DEFAULT>FLAGGED", "frontend FLAGGED>DEFAULT", "frontend DEFAULT>HIDDEN"]
 
 
@@ -117,8 +112,7 @@ async def test_a_pause_that_somebody_took_back_unseen_is_not_the_author_of_the_n
     here.set("e1", by="person", client_campaign_status="RUNNING")
     await here.restart()
     await here.run(40)
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(6)
+    await here.becomes("e1", 6, by="person", client_campaign_status="PAUSED")
     assert told(here)[1:] == ["campaign RUNNING>PAUSED ours", "campaign PAUSED>RUNNING", "campaign RUNNING>PAUSED"]
 
 
@@ -128,8 +122,7 @@ async def test_an_attempt_that_was_refused_made_nothing_so(here: Town) -> None:
     here.fault("answer_before", "PUT", CAMPAIGN, status=400)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["rejected"], "refused", 30)
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(6)
+    await here.becomes("e1", 6, by="person", client_campaign_status="PAUSED")
     assert told(here)[-1] == "campaign RUNNING>PAUSED"
 
 
@@ -160,8 +153,7 @@ async def test_a_change_that_a_read_of_its_own_saw_first_is_in_the_log(here: Tow
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["unknown"], "unknown", 30)
     here.fault("answer_before", "GET", "^/events/$", times=4, status=500)
-    here.set("e1", by="person", frontend_status="FLAGGED")
-    await here.run(60)
+    await here.becomes("e1", 60, by="person", frontend_status="FLAGGED")
     assert told(here) == ["status active>cancelled", "frontend DEFAULT>FLAGGED", "campaign RUNNING>PAUSED ours"]
 
 
@@ -176,12 +168,9 @@ rules:
 @in_town(world(happening("e1")), A)
 async def test_a_field_that_only_one_rule_names_is_watched_too(here: Town) -> None:
     await here.run(6)
-    here.set("e1", category="party", title="Another title", mood="bad")
-    await here.run(6)
-    here.set("e1", mood="so so", special_ad_category="politics")
-    await here.run(6)
-    here.set("e1", special_ad_category=None)
-    await here.run(6)
+    await here.becomes("e1", 6, category="party", title="Another title", mood="bad")
+    await here.becomes("e1", 6, mood="so so", special_ad_category="politics")
+    await here.becomes("e1", 6, special_ad_category=None)
     assert told(here) == [
         "category concert>party",
         "mood bad>so so",
@@ -205,8 +194,7 @@ async def test_what_a_field_became_while_a_list_lacked_it_is_told_once_it_is_rea
     lacks(here)
     await here.run(4)
     here.set("e1", category="party")  # another change meanwhile, which is told at once
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(6)
+    await here.becomes("e1", 6, by="person", client_campaign_status="PAUSED")
     if restarted:
         await here.restart()
         await here.run(9)
@@ -234,12 +222,10 @@ async def test_what_a_field_was_outlives_a_commit_that_fails_while_it_is_lacking
     await here.run(6)
     disk = Disk(here, full=not stored, unsure=99 if stored else 0)
     lacks(here, times=3)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.run(6)
+    await here.becomes("e1", 6, frontend_status="FLAGGED")
     assert disk.failed
     disk.full, disk.unsure = False, 0
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(9)
+    await here.becomes("e1", 9, by="person", client_campaign_status="PAUSED")
     assert told(here) == ["frontend DEFAULT>FLAGGED", "campaign RUNNING>PAUSED"], here.story()
 
 
@@ -251,11 +237,9 @@ async def test_what_nobody_reads_for_a_while_is_what_it_was_when_it_was_read_las
     await here.run(9)
     published = "state DRAFT>PUBLISHED"
     assert told(here) == [published], here.story()
-    here.set("e1", status="idle")
-    await here.run(9)
+    await here.becomes("e1", 9, status="idle")
     becomes(here, "DRAFT")
-    here.set("e1", status="active")
-    await here.run(15)
+    await here.becomes("e1", 15, status="active")
     assert told(here) == [
         published,
         "status active>idle",
@@ -315,10 +299,8 @@ async def test_a_commit_that_fails_after_one_that_only_seemed_to_makes_nothing_t
         return made
 
     here.ledger.apply = apply  # type: ignore[method-assign]
-    here.set("e1", frontend_status="FLAGGED")
-    await here.run(3)
-    here.set("e1", frontend_status="HIDDEN")
-    await here.run(15)
+    await here.becomes("e1", 3, frontend_status="FLAGGED")
+    await here.becomes("e1", 15, frontend_status="HIDDEN")
     assert told(here) == ["frontend DEFAULT>FLAGGED", "frontend FLAGGED>HIDDEN"], here.story()
 
 
@@ -329,12 +311,10 @@ async def test_more_changes_than_are_kept_do_not_hide_the_newest(here: Town, fli
     await here.run(6)
     disk = Disk(here, full=True, unsure=1)
     for number in range(flips):
-        here.set("e1", frontend_status=("FLAGGED", "DEFAULT")[number % 2])
-        await here.run(3)
+        await here.becomes("e1", 3, frontend_status=("FLAGGED", "DEFAULT")[number % 2])
     disk.full = False
     await here.until(lambda: disk.unsure == 0, "stored, and it seemed to fail", 120)
-    here.set("e1", frontend_status="HIDDEN")
-    await here.run(12)
+    await here.becomes("e1", 12, frontend_status="HIDDEN")
     assert told(here)[-1] == "frontend DEFAULT>HIDDEN"
     assert len(set(told(here)[-2:])) == 2, here.story()
 
@@ -364,8 +344,7 @@ async def test_a_publish_is_no_author_of_a_later_start_that_another_process_sees
     here.suggest("e1", 7)
     await here.until(lambda: here.states() == ["confirmed"], "published", 60)
     await here.run(15)
-    here.set("e1", by="person", client_campaign_status="PAUSED")
-    await here.run(9)
+    await here.becomes("e1", 9, by="person", client_campaign_status="PAUSED")
     here.set("e1", by="person", client_campaign_status="RUNNING")
     await here.restart()
     await here.run(9)

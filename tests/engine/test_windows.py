@@ -17,8 +17,7 @@ FALL = "rules:\n  - {id: fall, when: \"delta(event.capacity, '2h') <= -100.0\", 
 @in_town(world(happening("e1")), FALL, interval=SLOW)
 async def test_the_record_outlives_the_process(here: Town) -> None:
     await here.run(60)
-    here.set("e1", capacity=300)
-    await here.run(60)
+    await here.becomes("e1", 60, capacity=300)
     await here.restart(HOUR / 2)
     await here.run(1.4 * HOUR)
     assert here.writes() == [], "two hours ago nobody had looked yet"
@@ -33,8 +32,7 @@ async def test_in_a_long_silence_nothing_is_known(here: Town) -> None:
     await here.restart(3 * HOUR)
     await here.run(1.9 * HOUR)
     assert here.writes() == [], "what it was two hours ago lies in the silence"
-    here.set("e1", capacity=150)
-    await here.run(0.2 * HOUR)
+    await here.becomes("e1", 0.2 * HOUR, capacity=150)
     assert here.states() == ["waiting"], "what it rests on was first seen after the silence"
     (fired,) = here.log("fired")
     assert "ago(event.capacity, '2h') is 300" in str(fired["why"])
@@ -44,8 +42,7 @@ async def test_in_a_long_silence_nothing_is_known(here: Town) -> None:
 async def test_before_a_write_is_sent_what_was_is_read_from_the_record_anew(here: Town) -> None:
     """The fall lies further back than the rule asks when the write may go at last."""
     await here.run(60)
-    here.set("e1", capacity=300)
-    await here.run(2 * HOUR)
+    await here.becomes("e1", 2 * HOUR, capacity=300)
     assert here.states() == ["waiting"]
     await here.run(0.2 * HOUR)
     assert here.states() == ["skipped"], "nothing has fallen in the last two hours"
@@ -54,8 +51,7 @@ async def test_before_a_write_is_sent_what_was_is_read_from_the_record_anew(here
 @in_town(world(happening("e1")), FALL, interval=SLOW, observations_kept=timedelta(minutes=10))
 async def test_changes_are_kept_as_long_as_a_rule_asks_back(here: Town) -> None:
     await here.run(60)
-    here.set("e1", capacity=300)
-    await here.run(1.9 * HOUR)
+    await here.becomes("e1", 1.9 * HOUR, capacity=300)
     then = here.clock.now() - timedelta(hours=1.85)
     found = {one.key: one.fact for one in here.ledger.observed_at(PARTNER, EventId("e1"), then)}
     event = found[FactKey(name="event")]
@@ -69,11 +65,9 @@ async def test_changes_are_kept_as_long_as_a_rule_asks_back(here: Town) -> None:
 @in_town(world(happening("e1")), FALL.replace("'2h'", "'10m'"), interval=SLOW, observations_kept=timedelta(minutes=10))
 async def test_a_rule_that_asks_further_back_than_was_kept_is_unknown_until_it_is(here: Town) -> None:
     await here.run(3 * HOUR)
-    here.set("e1", capacity=350)
-    await here.run(60)
+    await here.becomes("e1", 60, capacity=350)
     here.use(FALL)
-    here.set("e1", capacity=200)
-    await here.run(60)
+    await here.becomes("e1", 60, capacity=200)
     assert here.writes() == []
 
 
@@ -116,8 +110,7 @@ async def test_a_change_of_what_a_rule_names_is_told_also_where_it_is_the_whole_
 @in_town(world(happening("e1")), settings=replace(QUICK, observations_kept=timedelta(minutes=10)))
 async def test_old_changes_are_dropped_after_their_time(here: Town) -> None:
     async def becomes(category: str) -> None:
-        here.set("e1", category=category)
-        await here.run(3)
+        await here.becomes("e1", 3, category=category)
         await here.clock.sleep(297)
 
     await here.run(5)

@@ -74,10 +74,8 @@ def play(folder: Path) -> None:
 
         async def story(acted: Town) -> None:
             await acted.run(9)
-            acted.set("summer-night", status="cancelled")
-            await acted.run(12)
-            acted.set("winter-gala", client_campaign_status="PAUSED", by="person")
-            await acted.run(6)
+            await acted.becomes("summer-night", 12, status="cancelled")
+            await acted.becomes("winter-gala", 6, client_campaign_status="PAUSED", by="person")
             for event in ("over-1", "over-2", HOSTILE_ID):
                 acted.set(event, status="archived")
             await acted.run(9)

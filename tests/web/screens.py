@@ -104,10 +104,8 @@ def play(folder: Path) -> None:
 
         async def story(acted: Town) -> None:
             await acted.run(9)
-            acted.set("summer-night", status="cancelled")
-            await acted.run(12)
-            acted.set("winter-gala", client_campaign_status="PAUSED", by="person")
-            await acted.run(15)
+            await acted.becomes("summer-night", 12, status="cancelled")
+            await acted.becomes("winter-gala", 15, client_campaign_status="PAUSED", by="person")
             acted.ledger.save_status(status_of(acted.clock.now()))
 
         go(story)

@@ -37,8 +37,7 @@ def test_a_page_that_stands_still_in_mid_read_holds_up_no_look_and_no_write(tmp_
             asked = browser.submit(said, f"{page.address}/metrics")
             assert reading.wait(SOON_S)
             acted.reports.clear()
-            acted.set("e1", status="cancelled")
-            await acted.run(30)
+            await acted.becomes("e1", 30, status="cancelled")
             assert (acted.only.state, len(acted.reports)) == ("confirmed", 10)
             assert all(report.complete for report in acted.reports)
             assert said(f"{page.address}/healthz") == "alive\n"
