@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, select, text, update
 
-from tests.calling import call, settle_in
+from tests.calling import call
 from tests.contract.postgres import Server, running
 from tests.unit.ledger.examples import ACME, NOW, after, become, key, memory, plan, planned, sent
 from worker.ledger.ownership import Membership
@@ -20,13 +20,6 @@ from worker.ledger.tables import metadata, replicas, revision_table
 from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
 from worker.model.facts import Json
-
-CONFIG = "api: {{base_url: 'http://127.0.0.1:1/api/v3'}}\nledger: {url}\nstate_dir: state\n"
-
-
-@pytest.fixture
-def url(postgres: Server) -> str:
-    return postgres.ledger()
 
 
 @contextmanager
@@ -63,9 +56,8 @@ def put_back_beneath(url: str) -> Iterator[None]:
 
 
 def test_what_was_put_back_beneath_an_open_connection_is_noticed_by_the_next_transaction(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, config: Path
 ) -> None:
-    config = settle_in(tmp_path, CONFIG.format(url=url))
     with replica(url, tmp_path / "one") as ledger:
         (write,) = planned(ledger)
         with put_back_beneath(url):
@@ -115,9 +107,8 @@ def test_nothing_is_sent_where_that_cannot_be_kept(url: str, tmp_path: Path) -> 
 
 
 def test_a_running_replica_sends_no_more_from_a_ledger_that_forgot_and_goes_on_once_it_is_accepted(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, config: Path
 ) -> None:
-    config = settle_in(tmp_path, CONFIG.format(url=url))
     with replica(url, tmp_path / "one") as ledger, replica(url, tmp_path / "two") as other:
         send(ledger)
         put_back(url, ledger)
@@ -190,8 +181,7 @@ def test_without_a_mark_a_replica_joins_beside_another_or_where_nothing_was_sent
             send(joined, 2)
 
 
-def test_where_every_mark_is_lost_a_person_says_so(url: str, tmp_path: Path) -> None:
-    config = settle_in(tmp_path, CONFIG.format(url=url))
+def test_where_every_mark_is_lost_a_person_says_so(url: str, tmp_path: Path, config: Path) -> None:
     with replica(url, tmp_path / "first") as ledger:
         send(ledger)
     assert call("ledger", "accept-restore", config=config).code == 1
@@ -206,8 +196,7 @@ def test_a_mark_that_cannot_be_read_is_no_mark(url: str, tmp_path: Path) -> None
         pass
 
 
-def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None:
-    config = settle_in(tmp_path, CONFIG.format(url=url))
+def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path, config: Path) -> None:
     with replica(url, tmp_path / "first") as ledger:
         assert "nothing to do" in call("ledger", "upgrade", config=config).err
         with ledger._store.writing() as connection:
@@ -221,10 +210,10 @@ def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path) -> None
 
 
 def test_what_no_start_would_take_and_what_replicas_run_on_is_taken_to_no_other_service(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, config: Path
 ) -> None:
     new = "http://127.0.0.1:2/api/v3"
-    config = settle_in(tmp_path, CONFIG.format(url=url).replace("http://127.0.0.1:1/api/v3", new))
+    config.write_text(config.read_text().replace("http://127.0.0.1:1/api/v3", new))
     arguments = ("ledger", "moved", "--to", new, "--because", "it has a new name")
     with replica(url, tmp_path / "one") as ledger:
         ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body={"service": "http://127.0.0.1:1/api/v3"}))
@@ -240,19 +229,17 @@ def test_what_no_start_would_take_and_what_replicas_run_on_is_taken_to_no_other_
         assert (forgot.code, "was restored" in forgot.err) == (3, True), forgot.err
 
 
-def test_what_to_do_before_an_upgrade_is_what_a_server_can(url: str, tmp_path: Path) -> None:
-    config = settle_in(tmp_path, CONFIG.format(url=url))
+def test_what_to_do_before_an_upgrade_is_what_a_server_can(url: str, tmp_path: Path, config: Path) -> None:
     with SqlLedger.open(url, clock_now=lambda: NOW) as ledger, ledger._store.writing() as connection:
         connection.execute(update(revision_table).values(version_num="0007"))
     done = call("writes", config=config)
     assert (done.code, "take a backup with `pg_dump`" in done.err) == (3, True)
 
 
-def test_nothing_is_no_ledger_to_upgrade(url: str, tmp_path: Path) -> None:
+def test_nothing_is_no_ledger_to_upgrade(url: str, tmp_path: Path, config: Path) -> None:
     (tmp_path / "worker.db").touch()
-    config = settle_in(tmp_path)
     for ledger in (url, "sqlite:///worker.db"):
-        config.write_text(CONFIG.format(url=ledger))
+        config.write_text(config.read_text().replace(url, ledger))
         done = call("ledger", "upgrade", config=config)
         assert (done.code, "is empty; nothing was changed" in done.err) == (1, True)
     with replica(url, tmp_path / "first") as begun:

@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import insert, text, update
 
 from tests.calling import Called, call, settle_in
-from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW
 from worker.engine.ports import unhealthy
 from worker.ledger.sql import SqlLedger
@@ -15,12 +14,6 @@ from worker.ledger.tables import partners, replicas
 from worker.model.commits import Commit, DaemonStatus, PartnerMemory
 from worker.model.facts import Json, PartnerId, spelled
 
-CONFIG = """
-api: {{base_url: "http://127.0.0.1:1/api/v3"}}
-credentials: {{username: ann, password: secret}}
-ledger: {url}
-state_dir: state
-"""
 SERVICE = "http://127.0.0.1:1/api/v3"
 OTHER = PartnerId("partner-id-other")
 
@@ -28,8 +21,9 @@ OTHER = PartnerId("partner-id-other")
 class Fleet:
     """Rows as replicas leave them: ``old`` was not heard of for a minute."""
 
-    def __init__(self, url: str, folder: Path) -> None:
-        self.config = settle_in(folder, CONFIG.format(url=url))
+    def __init__(self, url: str, config: Path) -> None:
+        self.config = config
+        config.write_text(f"{config.read_text()}credentials: {{username: ann, password: secret}}\n")
         self.ledger = SqlLedger.open(url, clock_now=lambda: NOW)
         with self.ledger._store.reading() as connection:
             self.now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
@@ -52,8 +46,8 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(postgres: Server, tmp_path: Path) -> Fleet:
-    return Fleet(postgres.ledger(), tmp_path)
+def fleet(url: str, config: Path) -> Fleet:
+    return Fleet(url, config)
 
 
 def test_fleet_names_who_runs_and_whose_each_partner_is(fleet: Fleet) -> None:

@@ -38,11 +38,6 @@ _numbers = count(1)
 HALTED = Hold(reason="halt", why="a look first")
 
 
-@pytest.fixture
-def url(postgres: Server) -> str:
-    return postgres.ledger()
-
-
 def joined(url: str) -> tuple[SqlLedger, Membership]:
     """A replica that runs."""
     ledger = SqlLedger.open(url, clock_now=lambda: NOW)

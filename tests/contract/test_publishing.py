@@ -22,19 +22,8 @@ from worker.model.commits import Commit, Sending
 from worker.model.errors import StateConflict
 from worker.model.writes import Write
 
-CONFIG = "api: {{base_url: 'http://127.0.0.1:1/api/v3'}}\nledger: {url}\nstate_dir: state\n"
 BROKEN = "rules:\n  - id: pause-cancelled\n    when: event.stats == 'cancelled'\n    do: [pause]\n"
 ANOTHER = "rules:\n  - id: another\n    when: event.status == 'cancelled'\n    do: [pause]\n"
-
-
-@pytest.fixture
-def url(postgres: Server) -> str:
-    return postgres.ledger()
-
-
-@pytest.fixture
-def config(tmp_path: Path, url: str) -> Path:
-    return settle_in(tmp_path, CONFIG.format(url=url))
 
 
 def publish(config: Path, rules: str | None = None) -> Called:
