@@ -234,6 +234,7 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
 
     assert upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW) == revision
 
+    assert_same_tables(tmp_path)
     with open_ledger(tmp_path) as ledger:
         assert ledger.refused() is None
         assert ledger.verify() is None
@@ -286,20 +287,17 @@ def sent_again(ledger: SqlLedger, write: Write) -> Write:
     return sent(ledger, write, after(8))
 
 
-@pytest.mark.parametrize("revision", [None, *REVISIONS[:-1]])
-def test_the_tables_are_the_same_however_they_came_about(tmp_path: Path, revision: str | None) -> None:
-    if revision is None:
-        open_ledger(tmp_path).close()
-    else:
-        older_ledger(tmp_path, revision)
-        upgrade(f"sqlite:///{tmp_path}/worker.db", now=NOW)
-    engine = create_engine(f"sqlite:///{tmp_path / 'plain.db'}")
+def test_the_tables_of_a_new_ledger_are_those_of_the_program(tmp_path: Path) -> None:
+    open_ledger(tmp_path).close()
+    assert_same_tables(tmp_path)
+
+
+def assert_same_tables(folder: Path) -> None:
+    """They are the same however they came about."""
+    engine = create_engine(f"sqlite:///{folder / 'plain.db'}")
     metadata.create_all(engine)
     engine.dispose()
-    with (
-        closing(sqlite3.connect(tmp_path / "worker.db")) as made,
-        closing(sqlite3.connect(tmp_path / "plain.db")) as plain,
-    ):
+    with closing(sqlite3.connect(folder / "worker.db")) as made, closing(sqlite3.connect(folder / "plain.db")) as plain:
         for asked in (INDEXES, COLUMNS):
             assert sorted(made.execute(asked).fetchall()) == sorted(plain.execute(asked).fetchall())
 
