@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
+from math import inf
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
@@ -43,7 +44,7 @@ from worker.rules.binding import (
 from worker.rules.cel import fields_in
 from worker.rules.evaluate import Expression
 from worker.rules.models import DIALECT, about_fact
-from worker.rules.registry import BUILT_IN_REGISTRY, LOCAL, MADE, FactName, Registry
+from worker.rules.registry import BUILT_IN_REGISTRY, LOCAL, MADE, FactName, Kind, Registry
 from worker.rules.spelling import duration_meant, instead, meant, nearest, parse_duration
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
@@ -211,12 +212,9 @@ class _FactsReader:
     def _shaped(self, fact: str, value: Value) -> bool:
         """Whether the value has the shape of the fact; its fields are checked on the way."""
         kind = self._names.facts[fact].type.kind
-        wanted = {"object": (Entries, "record", "{…}"), "list": (Items, "list", "[…]")}.get(kind)
-        if wanted is not None and not isinstance(value, wanted[0]):
-            self._slip(f"{fact} is a {wanted[1]}", f"write {fact}: {wanted[2]}", value)
-            return False
-        if kind == "double" and (not isinstance(value, Scalar) or value.number is None):
-            self._slip(f"{fact} is a number", f"write {fact}: 500", value)
+        noun, example, fits = _TYPES[_OF_KIND.get(kind, kind)]
+        if not fits(value.json):
+            self._slip(f"{fact} is {noun}", f"write {fact}: {example}", value)
             return False
         known = self._names.fields(fact)
         if isinstance(value, Entries) and known is not None:
@@ -531,7 +529,7 @@ _FIELDS: Mapping[str, Mapping[str, DocumentedField]] = {**RECORDS, **LISTS}
 _TYPES: Mapping[str, tuple[str, object, Callable[[Json], bool]]] = {
     "string": ("a text", "…", lambda value: isinstance(value, str)),
     "integer": ("a whole number", 500, lambda value: isinstance(number_of(value), int)),
-    "number": ("a number", 0.5, lambda value: number_of(value) is not None),
+    "number": ("a number", 0.5, lambda value: (number := number_of(value)) is not None and abs(number) < inf),
     "boolean": ("true or false", True, lambda value: isinstance(value, bool)),
     "timestamp": (
         "a time",
@@ -540,8 +538,11 @@ _TYPES: Mapping[str, tuple[str, object, Callable[[Json], bool]]] = {
     ),
     "list": ("a list", [], lambda value: isinstance(value, list)),
     "object": ("a record", {}, lambda value: isinstance(value, dict)),
+    "any": ("anything", 500, lambda _value: True),
 }
 """What a documented type is, an example of it, and whether a value is one."""
+_OF_KIND: Mapping[Kind, str] = {"double": "number", "bool": "boolean"}
+"""The kinds that the document calls otherwise."""
 _OF_ANY_SPELLING = frozenset({"id", "tc_run_id"})
 """What some answers have as a number and others as a text."""
 

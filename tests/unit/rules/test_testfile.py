@@ -22,7 +22,13 @@ rules:
     when: suggested_tcs.exists(t, t['weight'] > 2.0)
     do: [{create_draft: {goal: ROAS, total_budget: "=defaults.total_budget * 2.0", extra: {shape: wide}}}]
 """
-REGISTRY = with_custom({"ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend")})
+REGISTRY = with_custom(
+    {
+        "ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend"),
+        "sold_out": CustomFact(name="sold_out", get="/x/{eid}", type="bool"),
+        "tier": CustomFact(name="tier", get="/x/{eid}", type="text"),
+    }
+)
 
 
 def rules() -> RuleSet:
@@ -218,6 +224,9 @@ STEP = "steps: [{at: 0s}]"
         (f"given: {{event: {{id: null}}}}\n{STEP}", "25: event.id must be a text"),
         ("steps: [{at: 0s, expect: [{rule: , action: run}]}]", "31: an item of expect lacks 'rule'"),
         (f"given: {{suggested_tcs: {{}}}}\n{STEP}", "28: suggested_tcs is a list"),
+        (f"given: {{tier: 5}}\n{STEP}", "19: tier is a text"),
+        (f"given: {{sold_out: 1}}\n{STEP}", "23: sold_out is true or false"),
+        (f"given: {{expected_value: 1e400}}\n{STEP}", "29: expected_value is a number"),
         (
             f"given: {{suggested_tcs: [{{tcc: jazz}}]}}\n{STEP}",
             "30: unknown field 'suggested_tcs[].tcc'; did you mean 'tc'?",
