@@ -124,9 +124,9 @@ class Reader(EventByEvent):
         id) comes at its end. It ends early, and has lost nothing, when the worker stops or other rules are in force.
         """
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
-        edited = state.stored.rules is not None and state.stored.rules is not poll.rules
-        in_a_fleet = bool(self._settings.late_s)  # where another replica may have read it a moment ago
-        if edited or (state.shared.get(PARTNER) is None and not in_a_fleet):
+        edited = state.stored.rules is not poll.rules
+        handed_over = state.stored.rules is None and self._settings.late_s  # another replica may just have read it
+        if edited and not handed_over:
             await self._read_shared(state)
         kept = state.stored.kept if state.stored.rules is poll.rules else worth_keeping(poll.rules.rules)
         needed, listed_at = kept.get("event"), None

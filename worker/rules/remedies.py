@@ -76,7 +76,7 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
     if name.endswith("_by") or name in ("actor", "author", "who", "changed_by"):
         return f"unknown fact '{name}'", "write set_by.client_campaign_status == 'external': who set the value it has"
     near = nearest(name, known)
-    hint = "a text stands in quotes; facts of your own are declared under `facts` in the config"
+    hint = "a text stands in quotes; a name of your own stands under `define`, a fact under `facts` in the config"
     if near:
         hint = f"write {near}"
     return f"unknown fact '{name}'{meant(name, known)}", hint
