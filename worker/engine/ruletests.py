@@ -169,6 +169,8 @@ def _spelled(one: object) -> str:
             part = f" ({one.key.item})" if one.key.item else ""
             where = f"{one.intent.action}{part} of {one.key.rule} for {one.key.event}"
             return f"{where} {one.state}: {one.reason}{held}: {one.why}"
+        case str():
+            return f"a write of {one} that waits before this poll"
         case _:
             return f"{one} sent"
 
@@ -261,15 +263,6 @@ def tested_settings(settings: EngineSettings) -> EngineSettings:
     )
 
 
-def _unheard(step: StepOfTest, word: str, rule: RuleId, writes: Sequence[Write]) -> Failure:
-    """That somebody had nothing to decide of a rule."""
-    wanted = (f"a write of {rule} that is waiting",)
-    there = tuple(_spelled(one) for one in writes if rule in (one.key.rule, *one.rules))
-    return Failure(
-        at=step.at, line=step.line, claim=word, expected=wanted, happened=there, missing=wanted, surplus=there
-    )
-
-
 class _Run(Play):
     """One test on its way: the daemon's cycle, poll after poll, and what it came to."""
 
@@ -290,6 +283,7 @@ class _Run(Play):
         self._seq = 0
         self._fired: set[RuleId] = set()
         self._held_back: set[RuleId] = set()
+        self._waited: set[RuleId] = set()
 
     async def through(self) -> Ran:
         """Every step."""
@@ -311,12 +305,10 @@ class _Run(Play):
         changes = step.change is not None or bool(step.unknown or step.approve or step.reject)
         await self.until(step.at, including=not changes)
         self._service.answer(step.answers)
-        failures: list[Failure] = []
         if changes:
             self._change(step)
-            failures += self._hear(step)
             await self.poll(step.at)
-        failures += self._failures(step)
+        failures = list(self._failures(step))
         if step.expect is not None:
             self._held_back.update(self._holding_back(step))
         self._held_back.update(claim.rule for claim in step.held or ())
@@ -331,14 +323,15 @@ class _Run(Play):
         if step.change is not None:
             self._world.change(step.change)
         self._world.lose(step.unknown)
+        self._hear(step)
         changed = {*step.unknown, *(step.change.others if step.change is not None else ())}
         for facts in (state.shared, *state.facts.values()):
             old = {key: fact for key, fact in facts.items() if key.name in changed and key.name not in seldom}
             facts.update({key: replace(fact, trace=None) for key, fact in old.items()})
         state.rests.clear()
 
-    def _hear(self, step: StepOfTest) -> list[Failure]:
-        """What somebody says of writes that wait for approval; a failure where nothing of a rule does."""
+    def _hear(self, step: StepOfTest) -> None:
+        """What somebody says of writes that wait for approval."""
         at = self._clock.start + step.at
         waiting = [one for one in self.open if one.state == "waiting"]
         moves: list[Move] = []
@@ -349,11 +342,8 @@ class _Run(Play):
                 moves.append(approved(write, because=SAID, by=SOMEBODY, now=at, amount=amount))
             elif rules.intersection(step.reject):
                 moves.append(rejected(write, because=SAID, by=SOMEBODY, now=at))
-        decidable = {rule for write in waiting for rule in (write.key.rule, *write.rules)}
-        claims = [(word, rule) for word in ("approve", "reject") for rule in getattr(step, word)]
-        missed = [_unheard(step, word, rule, self._newest()) for word, rule in claims if rule not in decidable]
+        self._waited = {rule for write in waiting for rule in (write.key.rule, *write.rules)}
         self._ledger.apply(Commit(at=at, moves=tuple(moves)))
-        return missed
 
     # what was seen
 
@@ -425,7 +415,10 @@ class _Run(Play):
     def _unmet(self, step: StepOfTest) -> Iterator[tuple[str, _Both, _Both]]:
         """Each claim that does not hold: what it expects and what happened, each with what of it has no match. A firing
         that is expected without ``params`` stands for all the writes of an action with ``each``, or of an ``undo``;
-        with an empty list nothing is held now, and there are no writes at all."""
+        with an empty list nothing is held now, and there are no writes at all. Nobody decides what did not wait."""
+        for word, rules in (("approve", step.approve), ("reject", step.reject)):
+            if none := [rule for rule in rules if rule not in self._waited]:
+                yield word, (none, none), (self._newest(),) * 2
         if step.expect is not None:
             missing, surplus = _paired(step.expect, self._since, lambda claim, one: one.meets(claim))
             whole = [claim for claim in step.expect if not claim.params]

@@ -265,8 +265,8 @@ def test_a_word_on_what_does_not_wait_fails(word: str) -> None:
     too_soon = failing(bench, f"{RUNNING}\nsteps: [{{at: 3s, {cancelled}, {word}: [pause]}}]")
     assert too_soon == [
         f"step at 3s (line 4), {word}:",
-        "  - expected a write of pause that is waiting",
-        "  + happened nothing",
+        "  - expected a write of pause that waits before this poll",
+        "  + happened pause of pause for e1 waiting: mode: approve mode: event.status is 'cancelled'",
     ]
     twice = f"{{at: 3s, {cancelled}}}, {{at: 6s, {word}: [pause]}}, {{at: 9s, {word}: [pause]}}"
     assert any("pause of pause for e1 c" in line for line in failing(bench, f"{RUNNING}\nsteps: [{twice}]"))
