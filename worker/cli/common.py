@@ -25,7 +25,7 @@ from worker.model.exchange import Clock
 from worker.model.facts import Json
 from worker.model.rules import Rule, SpendLimits, Surge
 from worker.rules.registry import BUILT_IN
-from worker.rules.spelling import counted, duration_text, meant, parse_duration, parse_moment
+from worker.rules.spelling import counted, duration_meant, duration_text, meant, parse_duration, parse_moment
 from worker.system import SystemClock
 
 if TYPE_CHECKING:
@@ -253,7 +253,8 @@ def duration(text: str | None, option: str) -> timedelta | None:
     try:
         found = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
+        wrong = str(error).partition("; ")[0]
+        raise UsageError(f"{option}: {wrong}", hint=f"write {duration_meant(text)}") from error
     if not found:
         raise UsageError(f"{option}: must be longer than 0s")
     return found

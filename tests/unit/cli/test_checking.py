@@ -85,7 +85,7 @@ def test_a_duration_that_is_none_is_said_once(tmp_path: Path) -> None:
     done = call("run", "--for", "5x", config=settle_in(tmp_path))
 
     assert done.code == 2
-    assert done.err == "error: --for: '5x' is not a duration; write it as 500ms, 3s, 10m, 2h, 7d\n"
+    assert done.err == "error: --for: '5x' is not a duration\n    write it as 500ms, 3s, 10m, 2h, 7d\n"
 
 
 async def test_a_link_that_breaks_while_the_worker_runs_refuses_the_folder_as_a_whole(tmp_path: Path) -> None:
