@@ -105,7 +105,7 @@ def mistakes(text: str) -> list[str]:
         ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "c.yaml:1:18: facts.a.get has '%73' in it"),
         ("facts: {a: {get: '/./setup_processes/{eid}'}}", "c.yaml:1:18: facts.a.get has '/.' in it"),
         ("facts: {a: {get: /x/..}}", "c.yaml:1:18: facts.a.get has '/..' in it"),
-        ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "c.yaml:1:29: facts.a.value is not a JMESPath"),
+        ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "c.yaml:1:29: facts.a.value: not a JMESPath"),
         ("facts: {a: {get: /x%2f..%2fauth}}", "c.yaml:1:18: facts.a.get has '%2f' in it"),
         (
             'facts: {a: {get: "/x/{id}"}}',
@@ -123,7 +123,7 @@ def mistakes(text: str) -> list[str]:
             "facts: {a: {get: '/adplatform_targeting/suggested_radius?location=Gent&distance_unit=km'}}",
             "c.yaml:1:18: facts.a.get: distance_unit is mile or kilometer, not km",
         ),
-        ('facts: {a: {get: /x, value: "a["}}', "c.yaml:1:29: facts.a.value is not a JMESPath: "),
+        ('facts: {a: {get: /x, value: "a["}}', "c.yaml:1:29: facts.a.value: not a JMESPath: "),
         ("api: {timeout: 1ms}", "c.yaml:1:16: api.timeout: '1ms' is too short"),
         ("api: {timeout: 100d}", "c.yaml:1:16: api.timeout: '100d' is too long"),
         ("ledger: postgres//x", "c.yaml:1:9: ledger must be sqlite:///FILE"),

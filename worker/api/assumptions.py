@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 import jmespath
 from jmespath.exceptions import JMESPathError
+from jmespath.functions import Functions
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from worker.api.answers import strings_in
@@ -324,17 +325,23 @@ def objection(shape: Shape | tuple[str, ...], value: Json) -> str:
     except ValidationError:
         return wanted
     if shape == "path":
-        return _path_objection(str(value))
+        return path_objection(str(value))
     unknown = {name for text in strings_in(value) for name in _PLACEHOLDER.findall(text)} - PLACEHOLDERS
     return f"nothing fills in {{{min(unknown)}}}" if unknown and shape in _TEMPLATES else ""
 
 
-def _path_objection(value: str) -> str:
-    """Why this is no JMESPath expression."""
+def path_objection(path: str) -> str:
+    """Why nothing can be found by this JMESPath; empty where something can."""
     try:
-        jmespath.compile(value)
+        parts = [jmespath.compile(path).parsed]
     except (JMESPathError, RecursionError) as error:
-        return f"not a JMESPath expression: {str(error).splitlines()[0]}"
+        return f"not a JMESPath: {(str(error).splitlines() or ['it cannot be read'])[0]}"
+    for part in parts:  # grows while it is gone through
+        name = part.get("value")
+        if part["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
+            near = ", ".join(get_close_matches(name, Functions.FUNCTION_TABLE, n=1) or Functions.FUNCTION_TABLE)
+            return f"JMESPath has no function {name}; did you mean {near}?"
+        parts += part["children"]
     return ""
 
 

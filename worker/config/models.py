@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.functions import Functions
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 
-from worker.api.assumptions import ASSUMPTIONS
+from worker.api.assumptions import ASSUMPTIONS, path_objection
 from worker.config.addresses import (
     embedded,
     header_of_name,
@@ -172,17 +169,8 @@ def _get(text: str) -> str:
 
 
 def _jmespath(text: str) -> str:
-    try:
-        parts = [jmespath.compile(text).parsed]
-    except (JMESPathError, RecursionError) as error:
-        first = (str(error).splitlines() or ["it cannot be read"])[0]
-        raise Slip(f"{WHAT} is not a JMESPath: {first}", "write the way to the value, such as spend") from None
-    for part in parts:  # grows while it is gone through
-        name = part.get("value")
-        if part["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
-            said = f"{WHAT}: JMESPath has no function {name}{meant(name, Functions.FUNCTION_TABLE)}"
-            raise Slip(said, f"known: {', '.join(Functions.FUNCTION_TABLE)}")
-        parts += part["children"]
+    if said := path_objection(text):
+        raise Slip(f"{WHAT}: {said}", "write the way to the value, such as spend")
     return text
 
 

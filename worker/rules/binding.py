@@ -27,21 +27,13 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from worker.model.errors import Code, Problem
 from worker.model.facts import Json
-from worker.rules.spelling import (
-    DURATION_MAX,
-    EXAMPLES,
-    duration_meant,
-    duration_text,
-    instead,
-    meant,
-    nearest,
-    parse_duration,
-)
+from worker.rules.spelling import EXAMPLES, duration_meant, duration_text, instead, meant, nearest, parse_duration
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 TEXT_LENGTH_MAX = 10_000
 MISTAKES_MAX = 1_000
 """More mistakes of a file are not told at once."""
+A_MOMENT: Final = timedelta(milliseconds=1)
 WHAT: Final = "\0"
 """Stands for the name of a key in a message that is made where the name is not known."""
 Loc = tuple[str | int, ...]
@@ -213,9 +205,7 @@ def json_of(value: Tree) -> Json:
     return found
 
 
-def lasting(
-    least: timedelta = timedelta(milliseconds=1), why: str = "", most: timedelta = DURATION_MAX
-) -> BeforeValidator:
+def lasting(least: timedelta = A_MOMENT, why: str = "", most: timedelta = timedelta.max) -> BeforeValidator:
     """A duration of this length or more, and not of more than that."""
 
     def read(value: Tree) -> timedelta:

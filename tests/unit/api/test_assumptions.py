@@ -75,6 +75,7 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
         ("frontend_status.query", None, "neither it nor frontend_status.body"),
         ("boost.body", {"a": ["{what}"]}, "nothing fills in {what}"),
         ("campaigns.items", "a b", "not a JMESPath"),
+        ("campaigns.items", "lenght(a)", "JMESPath has no function lenght; did you mean length?"),
         ("campaigns.items", None, "a JMESPath"),
         ("setup.after_publish", "gone", "readable or absent"),
         ("setup.published", ["DRAFT"], "DRAFT stands in setup.draft and in setup.published"),
