@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.test_each import BUDGETS, budgets, published
 from tests.worlds import CAMPAIGN, Town, happening, in_town, world
-from worker.engine.operators import Word, approved, undo_of
+from worker.engine.operators import Word, approved, rejected, undo_of
 from worker.guards import Limits
 from worker.model.rules import SpendLimits
 
@@ -95,6 +95,21 @@ async def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_oth
     await worse(here)
     assert by(here, "put-back") == [("run", "confirmed", "read")]
     assert by(here, "run-again") == [("run", "skipped", "already_so")]
+
+
+@in_town(
+    world(happening("e1")),
+    REST.replace("do: [pause]", "priority: 5\n    do: [pause]").replace("after: rest", "mode: approve\n    after: rest")
+    + ("  - id: run-again\n    when: event.city == 'Oslo'\n    do: [run]\n"),
+)
+async def test_an_undo_that_waits_for_approval_ends_no_wish_and_nothing_goes_round_it(here: Town) -> None:
+    await rested(here)
+    here.set("e1", city="Oslo")
+    await worse(here)
+    assert (by(here, "put-back"), by(here, "run-again")) == ([("run", "waiting", "mode")], [])
+    here.decide(rejected)
+    await here.run(30)
+    assert (by(here, "run-again"), changes(here)) == ([], ["PAUSED"])
 
 
 @in_town(

@@ -136,15 +136,16 @@ def last_firing(writes: Iterable[Write], rule: str) -> Firing:
 
 
 def wish_ended(history: Iterable[Write], rule: str, episode: int) -> bool:
-    """Whether what a rule's firing wrote on a target is put back, or about to be. ``history``: every write of it."""
+    """Whether what a rule's firing wrote on a target is put back, or about to be: not while that waits for approval.
+    ``history``: every write of it."""
     writes = [*history]
     own = {
         one.id
         for one in writes
         if (one.key.rule, one.key.episode) == (rule, episode) or (one.key.rule != rule and rule in one.rules)
     }
-    undos = (one for one in writes if one.undo and (not one.final or one.state == "confirmed"))
-    return any(not own.isdisjoint(one.undoes) for one in undos)
+    let_go = (one for one in writes if one.state == "confirmed" or not (one.final or one.state == "waiting"))
+    return any(not own.isdisjoint(one.undoes) for one in let_go if one.undo)
 
 
 def undoing(chosen: Sequence[Write], history: Sequence[Write], foreign: Foreign) -> Undoing:

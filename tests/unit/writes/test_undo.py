@@ -355,7 +355,14 @@ def test_a_firing_keeps_its_number_where_a_part_of_it_is_undone() -> None:
 
 @pytest.mark.parametrize(
     ("state", "ended"),
-    [("planned", True), ("applied", True), ("confirmed", True), ("skipped", False), ("refused", False)],
+    [
+        ("planned", True),
+        ("applied", True),
+        ("confirmed", True),
+        ("waiting", False),
+        ("skipped", False),
+        ("refused", False),
+    ],
 )
 def test_the_wish_behind_a_write_ends_with_its_undo(state: State, ended: bool) -> None:
     mine, other = of_rule(sent(1), "some-rule", 3), of_rule(sent(2), "another")
