@@ -66,7 +66,9 @@ OUTCOMES: Final[dict[str, tuple[Outcome, tuple[str, ...]]]] = {
 fails later; a 401 after which something happens is only allowed for what spends (assumption `auth.denied`)."""
 UNWANTED: Final = Unwanted(reason="no_longer_holds", why="the condition is false")
 
-Step = Callable[[Write, Settling | None, Input, Policy, tuple[datetime, float]], Next]
+At = tuple[datetime, float]
+"""A moment by the wall clock, and by the monotonic one."""
+Step = Callable[[Write, Settling | None, Input, Policy, At], Next]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 import os
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.simulation.explorer import LAST_BYTE, Found, Step, explore
+from tests.simulation.explorer import LAST_BYTE, At, Found, Step, explore
 from worker.model.exchange import Accepted, Refused, Uncertain
 from worker.model.writes import Write
 from worker.writes.evidence import TargetRead
@@ -43,34 +43,25 @@ NOT_OF_ONE_WRITE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("last_byte", [0, LAST_BYTE], ids=["one process", "a fleet"])
+BY_WHOM = pytest.mark.parametrize("last_byte", [0, LAST_BYTE], ids=["one process", "a fleet"])
+
+
+@pytest.mark.parametrize("depth", [EVENTS, pytest.param(LONG, marks=pytest.mark.prove)])
+@BY_WHOM
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_order_of_events_breaks_the_promise(kind: str, last_byte: int) -> None:
+def test_no_order_of_events_breaks_the_promise(kind: str, last_byte: int, depth: int) -> None:
     action, policy = KINDS[kind]
-    found = explore(action, depth=EVENTS, last_byte=last_byte, **policy)
+    found = explore(action, depth=depth, last_byte=last_byte, **policy)
     assert found.complaints == {}
     assert found.worlds > 800, "the walk was cut short"
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize("last_byte", [0, LAST_BYTE], ids=["one process", "a fleet"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_long_order_of_events_breaks_the_promise(kind: str, last_byte: int) -> None:
-    action, policy = KINDS[kind]
-    assert explore(action, depth=LONG, last_byte=last_byte, **policy).complaints == {}
-
-
-@pytest.mark.parametrize("last_byte", [0, LAST_BYTE], ids=["one process", "a fleet"])
-def test_no_order_of_events_breaks_it_where_a_pause_overtakes_a_run(last_byte: int) -> None:
-    found = explore("run", "pause", depth=EVENTS - 2, last_byte=last_byte)
+@pytest.mark.parametrize("depth", [EVENTS - 2, pytest.param(LONG - 6, marks=pytest.mark.prove)])
+@BY_WHOM
+def test_no_order_of_events_breaks_it_where_a_pause_overtakes_a_run(last_byte: int, depth: int) -> None:
+    found = explore("run", "pause", depth=depth, last_byte=last_byte)
     assert found.complaints == {}
     assert found.worlds > 3_000, "the walk was cut short"
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("last_byte", [0, LAST_BYTE], ids=["one process", "a fleet"])
-def test_no_long_order_of_events_breaks_it_where_a_pause_overtakes_a_run(last_byte: int) -> None:
-    assert explore("run", "pause", depth=LONG - 6, last_byte=last_byte).complaints == {}
 
 
 def test_a_pause_that_forgets_what_it_overtook_is_found() -> None:
@@ -113,30 +104,24 @@ def _nothing_overtaken(event: Input) -> Input:
 
 
 def _takes(change: Any) -> Step:  # noqa: ANN401 - of an input
-    def step(write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]) -> Next:
+    def step(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
         return advance(write, known, change(event), policy, at)
 
     return step
 
 
-def _young_reads(
-    write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
-) -> Next:
+def _young_reads(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
     """A read counts from when it came, not from when it began."""
     event = replace(event, began=at[1]) if isinstance(event, TargetRead) else event
     return advance(write, known, event, policy, at)
 
 
-def _not_from_the_last_byte(
-    write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
-) -> Next:
+def _not_from_the_last_byte(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
     """A replica that takes over counts from its takeover."""
     return advance(write, replace(known, late_s=0.0) if known else None, event, policy, at)
 
 
-def _found_is_unsent(
-    write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
-) -> Next:
+def _found_is_unsent(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
     """A row found in ``sending`` is sent again."""
     if not isinstance(event, FoundSending):
         return advance(write, known, event, policy, at)
@@ -144,9 +129,7 @@ def _found_is_unsent(
     return Next(move=back, settling=None, then="send")
 
 
-def _unknown_ends_unwanted(
-    write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
-) -> Next:
+def _unknown_ends_unwanted(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
     """What is not wanted any more ends, whatever became of it."""
     if not isinstance(event, Unwanted) or write.state != "unknown":
         return advance(write, known, event, policy, at)
@@ -154,9 +137,7 @@ def _unknown_ends_unwanted(
     return Next(move=end, settling=None, then="rest")
 
 
-def _accepted_is_done(
-    write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
-) -> Next:
+def _accepted_is_done(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
     """A 2xx is believed, and by reading at that."""
     said = advance(write, known, event, policy, at)
     if not isinstance(event, Attempted) or said.move is None or said.move.after.state != "applied":
@@ -165,9 +146,7 @@ def _accepted_is_done(
     return Next(move=done, settling=None, then="rest")
 
 
-def _never_given_up(
-    write: Write, known: Settling | None, event: Input, policy: Policy, at: tuple[datetime, float]
-) -> Next:
+def _never_given_up(write: Write, known: Settling | None, event: Input, policy: Policy, at: At) -> Next:
     """Reads that say nothing are made for ever."""
     said = advance(write, known, event, policy, at)
     up = said.move is not None and (said.move.before.state, said.move.after.state) == ("unknown", "needs_human")
