@@ -14,8 +14,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from tests.calling import settle_in
 from tests.virtual import EPOCH
-from tests.worlds import PARTNER, PAUSE, Town, draft, happening, town, world
+from tests.worlds import PARTNER, PAUSE, Script, Town, draft, happening, plays, world
 from worker.cli.common import amiss_with, engine_settings, ledger_url
 from worker.cli.page import decide
 from worker.config import Config, load_config
@@ -24,6 +25,7 @@ from worker.model.commits import DaemonStatus
 from worker.model.facts import Json
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules
+from worker.sandbox.world import TwinWorld
 from worker.system import SystemClock
 from worker.web.app import ASK_EVERY_S, PageServer, application
 from worker.web.door import Key, Keys, digest
@@ -65,23 +67,26 @@ def play(folder: Path) -> None:
         happening("over-2"),
         happening(HOSTILE_ID, title=HOSTILE_TITLE),
     )
-    (folder / "rules").mkdir(parents=True)
-    (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
-    (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
-    with town(folder, place, RULES) as (made, go):
-        made.fault("answer_after", "POST", "/setup_processes/lost-answer/boost", status=429)
-        made.fault("answer_before", "POST", "/setup_processes/needs-you/boost", status=500)
 
-        async def story(acted: Town) -> None:
-            await acted.run(9)
-            await acted.becomes("summer-night", 12, status="cancelled")
-            await acted.becomes("winter-gala", 6, client_campaign_status="PAUSED", by="person")
-            for event in ("over-1", "over-2", HOSTILE_ID):
-                acted.set(event, status="archived")
-            await acted.run(9)
-            acted.ledger.save_status(status_of(acted.clock.now()))
+    async def story(acted: Town) -> None:
+        acted.fault("answer_after", "POST", "/setup_processes/lost-answer/boost", status=429)
+        acted.fault("answer_before", "POST", "/setup_processes/needs-you/boost", status=500)
+        await acted.run(9)
+        await acted.becomes("summer-night", 12, status="cancelled")
+        await acted.becomes("winter-gala", 6, client_campaign_status="PAUSED", by="person")
+        for event in ("over-1", "over-2", HOSTILE_ID):
+            acted.set(event, status="archived")
+        await acted.run(9)
+        acted.ledger.save_status(status_of(acted.clock.now()))
 
-        go(story)
+    left_by(folder, place, RULES, story)
+
+
+def left_by(folder: Path, place: TwinWorld, rules: str, story: Script) -> None:
+    """A folder as a page is served from, with what a story left in its ledger."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settle_in(folder, "web: {listen: 127.0.0.1:0}\n", rules)
+    plays(story, folder, place, rules)
 
 
 @dataclass(frozen=True)

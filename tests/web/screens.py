@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.virtual import EPOCH
 from tests.web.conftest import OPTIONS, found_browser
-from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, scene, status_of
-from tests.worlds import Town, draft, happening, town, world
+from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, left_by, scene, status_of
+from tests.worlds import Town, draft, happening, world
 from worker.cli.page import RuleTestRun
 from worker.config import load_config
 from worker.web.pages import link
@@ -93,22 +93,18 @@ def play(folder: Path) -> None:
         happening("family-day", title="Family Day", city="Dresden"),
         happening("book-fair", title="Book Fair Reading", city="Berlin"),
     )
-    (folder / "rules").mkdir(parents=True)
-    (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
+
+    async def story(acted: Town) -> None:
+        acted.fault("answer_after", "POST", "/setup_processes/indie-weekend/boost", status=429)
+        acted.fault("answer_before", "POST", "/setup_processes/poetry-slam/boost", status=500)
+        await acted.run(9)
+        await acted.becomes("summer-night", 12, status="cancelled")
+        await acted.becomes("winter-gala", 15, client_campaign_status="PAUSED", by="person")
+        acted.ledger.save_status(status_of(acted.clock.now()))
+
+    left_by(folder, place, RULES, story)
     (folder / "rules" / "tests").mkdir()
     (folder / "rules" / "tests" / "all.yaml").write_text(TESTS, encoding="utf-8")
-    (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
-    with town(folder, place, RULES) as (made, go):
-        made.fault("answer_after", "POST", "/setup_processes/indie-weekend/boost", status=429)
-        made.fault("answer_before", "POST", "/setup_processes/poetry-slam/boost", status=500)
-
-        async def story(acted: Town) -> None:
-            await acted.run(9)
-            await acted.becomes("summer-night", 12, status="cancelled")
-            await acted.becomes("winter-gala", 15, client_campaign_status="PAUSED", by="person")
-            acted.ledger.save_status(status_of(acted.clock.now()))
-
-        go(story)
 
 
 def taken(page: Page, to: Path) -> None:

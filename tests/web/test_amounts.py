@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.calling import call
-from tests.web.scene import ANN, PASSWORD, Scene, copied, scene
-from tests.worlds import Town, draft, happening, town, world
+from tests.web.scene import ANN, PASSWORD, Scene, copied, left_by, scene
+from tests.worlds import Town, draft, happening, world
 from worker.cli.common import ledger_url
 from worker.ledger.lock import SenderLock
 from worker.ledger.places import place_of
@@ -49,13 +49,9 @@ def play(folder: Path) -> None:
         here.set("e4", status="archived")
         await here.until(lambda: here.states() == ["waiting"] * 4, "all wait")
 
-    (folder / "rules").mkdir(parents=True)
-    (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
-    (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
     paused = happening("e3", client_campaign_status="PAUSED")
     place = world(draft("e1"), draft("e2", total_budget=250.5), paused, happening("e4"))
-    with town(folder, place, RULES) as (_, go):
-        go(story)
+    left_by(folder, place, RULES, story)
 
 
 @pytest.fixture(scope="module")
@@ -197,11 +193,11 @@ def test_plan_says_it_of_what_waits(waits: Scene, monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_is_asked_by_a_message_reads_the_same(waits: Scene) -> None:
-    told: list[Notice] = []
+    sent: list[Notice] = []
 
     class Wire:
         def send(self, message: Notice) -> bool:
-            told.append(message)
+            sent.append(message)
             return True
 
     seconds = iter((0.0, 60.0, 120.0))
@@ -216,7 +212,7 @@ def test_who_is_asked_by_a_message_reads_the_same(waits: Scene) -> None:
     outbox.begin()
     outbox.tell_news()
     outbox.tell_news()
-    (message,) = told
+    (message,) = sent
     assert f"write 1: boost of e1, spends 500 EUR, {FIRST}: " in message.body
     assert f"write 3: run of e3, {NO_AMOUNT}, PAUSED -> RUNNING: " in message.body
     assert "write 4: pause of e4, RUNNING -> PAUSED: " in message.body

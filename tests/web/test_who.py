@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.web.scene import Scene, scene
-from tests.worlds import Town, happening, town, world
+from tests.web.scene import Scene, left_by, scene
+from tests.worlds import Town, happening, world
 from worker.engine.operators import Word, approved, undo_of
 from worker.model.commits import Commit
 
@@ -22,34 +21,27 @@ rules:
 """
 
 
+async def story(here: Town) -> None:
+    await here.run(6)
+    here.set("e1", status="archived")
+    await here.until(lambda: here.states() == ["waiting"] * 3, "all of e1 wait")
+    moves = [approved(one, because="the hall says so", by="Ann", now=here.clock.now()) for one in here.writes()]
+    here.ledger.apply(Commit(at=here.clock.now(), moves=tuple(moves)))
+    await here.until(lambda: here.states() == ["confirmed"] * 3, "done")
+    word = Word(because="the import was wrong", by="Bob", at=here.clock.now())
+    here.ledger.apply(undo_of(here.ledger, here.writes()[:1], word, shadow=False).commit(word.by, word.at))
+    await here.until(lambda: set(here.states()) == {"confirmed"} and len(here.states()) > 3, "put back")
+    here.set("e2", status="archived")
+    await here.until(lambda: here.states().count("waiting") == 3, "all of e2 wait")
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Ann approves all that a rule wants of e1; Bob has its first value put back. Of e2 everything still waits."""
     folder = tmp_path_factory.mktemp("who")
-    (folder / "rules").mkdir()
-    (folder / "rules" / "rules.yaml").write_text(RULES, encoding="utf-8")
-    (folder / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
-    _play(folder)
+    left_by(folder, world(happening("e1"), happening("e2")), RULES, story)
     with scene(folder) as found:
         yield found
-
-
-def _play(folder: Path) -> None:
-    async def story(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", status="archived")
-        await here.until(lambda: here.states() == ["waiting"] * 3, "all of e1 wait")
-        moves = [approved(one, because="the hall says so", by="Ann", now=here.clock.now()) for one in here.writes()]
-        here.ledger.apply(Commit(at=here.clock.now(), moves=tuple(moves)))
-        await here.until(lambda: here.states() == ["confirmed"] * 3, "done")
-        word = Word(because="the import was wrong", by="Bob", at=here.clock.now())
-        here.ledger.apply(undo_of(here.ledger, here.writes()[:1], word, shadow=False).commit(word.by, word.at))
-        await here.until(lambda: set(here.states()) == {"confirmed"} and len(here.states()) > 3, "put back")
-        here.set("e2", status="archived")
-        await here.until(lambda: here.states().count("waiting") == 3, "all of e2 wait")
-
-    with town(folder, world(happening("e1"), happening("e2")), RULES) as (_, go):
-        go(story)
 
 
 def text(found: Scene, path: str) -> str:
