@@ -24,10 +24,7 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
 @pytest.mark.parametrize(
     ("condition", "column", "message"),
     [
-        ("setup.budgt > 1", 7, "setup has no documented field 'budgt'"),
-        ("event.status.x == 1", 14, "event.status is a text and has no field 'x'"),
         ("event[1] == 'a'", 7, "event is a record and has no [a whole number]"),
-        ("size(event.status, 1) > 0", 1, "'size' is not called so"),
         ("size(event.capacity) > 0", 6, "'size' does not take a number"),
         (
             "has(event.status)",
@@ -44,8 +41,6 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
             18,
             "arithmetic of a number from the service with a whole number: '-' takes two of a kind",
         ),
-        ("event.capacity == '5'", 16, "event.capacity (a number) and a text can never be equal"),
-        ("event.city < null", 12, "event.city (a text) and null have no order"),
         ("now + 5 > now", 5, "now (a time) and a whole number cannot be combined by '+'"),
         ("event.capacity in ['a']", 16, "a number is never in a list of a text"),
         ("now > now + duration(event.city)", 22, "duration takes a text in quotes"),
@@ -53,17 +48,14 @@ def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
         ("'x' || event.status == 'a'", 1, "|| takes true or false, and this is a text"),
         ("event.status ? true : false", 1, "'?' takes true or false, and this is a text"),
         ("event.city.exists(x, x == 'a')", 12, "'exists' goes over a list, and event.city is a text"),
-        ("clusters.exists(c, c.lable == 'a')", 22, "c has no documented field 'lable'; did you mean 'label'?"),
         ("clusters.exists(c, c.label)", 20, "'exists' takes a condition, and this is a text"),
         ("clusters.all(c, true, false)", 10, "'all' takes a name and a condition"),
-        ("event.a == && 1", 12, "'&&' is not expected here"),
         ("int(event.capacity) % 0 == 1", 23, "what is divided by 0 is unknown"),
         ("event.start_date_time > timestamp('2026-02-01')", 35, "'2026-02-01' is no time"),
         ("event.title.matches('(')", 21, "this pattern is not one that RE2 knows: missing ): ("),
         ("event.title.matches('([^a]{100}){9}')", 21, "this pattern is too large"),
         ("now.getHours('Berlin') > 8", 14, "'Berlin' is no time zone"),
         ("clusters.contains('a')", 1, "'contains' does not take a list"),
-        ("type(event['x']) == 'string'", 1, "unknown function 'type'"),
         ("{1: 'a'}[1] == 'a'", 2, "a field of a record has a text for its name, and this is a whole number"),
     ],
 )
