@@ -8,6 +8,7 @@ keeps everything as it was.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from worker.engine.episodes import ends_of, held_by_times, told_by
@@ -172,16 +173,6 @@ class Watched:
         return self.memory.baselines.keys() <= self.values.keys()
 
     @property
-    def asked(self) -> bool:
-        """Whether one of the pending changes is from and to what the rule asks for. While the parameters of a fact are
-        not known, as after a start, its change waits to be seen."""
-        base, watches = _base(self.memory), self.watches
-        return any(
-            key not in watches or watches[key].asks_for(base[key].value, new)
-            for key, new in self.memory.pending.items()
-        )
-
-    @property
     def unseen(self) -> tuple[str, ...]:
         """The pending values that this poll could not see: they may be gone again."""
         return tuple(sorted(self.memory.pending.keys() - self.values.keys()))
@@ -192,10 +183,12 @@ def watch(view: RuleView) -> Watched:
     values, watches, resolved = _seen(view)
     memory = _kept(view.memory, watches) if resolved else view.memory
     memory, ends = _settled(view, memory, values, watches)
-    memory = _compared(view, memory, values)
+    unasked = _unasked(memory, values, watches)
+    memory = _compared(view, memory, values, unasked)
     if memory.baselines:
         memory = replace(memory, looked_at=view.now)
-    return Watched(values=values, watches=watches, memory=memory, ends=ends)
+    watched = Watched(values=values, watches=watches, memory=memory, ends=ends)
+    return _closed(view, watched, "it has changed to or from what the rule does not ask for") if unasked else watched
 
 
 def change_facts(watched: Watched) -> dict[str, Json]:
@@ -237,12 +230,10 @@ def _result(view: RuleView, watched: Watched) -> RuleResult:
     if not memory.pending:
         forced = None if watched.complete else memory.forced
         return RuleResult(memory=replace(memory, forced=forced, held=None), ends=watched.ends)
-    asked = watched.asked
     held = held_by_times(view, memory) or held_by_pace(view, memory.pending_since)
-    if held is not None and asked:
+    if held is not None:
         return RuleResult(memory=replace(memory, pending_unheld_since=None), held=held, ends=watched.ends)
-    if truth is Truth.FALSE or not asked:
-        watched = _closed(view, watched)
+    if truth is Truth.FALSE:
         return RuleResult(memory=_consumed(watched), ends=watched.ends)
     unheld = replace(memory, pending_unheld_since=memory.pending_unheld_since or view.now)
     if truth is Truth.UNKNOWN or watched.unseen:
@@ -253,7 +244,7 @@ def _result(view: RuleView, watched: Watched) -> RuleResult:
     return RuleResult(memory=unheld, candidate=_candidate(view, watched), ends=watched.ends)
 
 
-def _closed(view: RuleView, watched: Watched) -> Watched:
+def _closed(view: RuleView, watched: Watched, why: str = "") -> Watched:
     """A definite false ends the episode, and what is not read while it is so is forgotten."""
     memory = watched.memory
     kept = {
@@ -275,7 +266,7 @@ def _closed(view: RuleView, watched: Watched) -> Watched:
         asked=memory.asked if pending else None,
         looked_at=view.now,
     )
-    return replace(watched, memory=memory, ends=ends_of(view))
+    return replace(watched, memory=memory, ends=ends_of(view, why))
 
 
 def _seen(view: RuleView) -> tuple[dict[str, Json], dict[str, Watch], bool]:
@@ -403,14 +394,24 @@ def _campaigns_with_own(fact: Fact, base: list[Json], value: list[Json], watch: 
     return unless_reordered(found, [value])
 
 
-def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json]) -> RuleMemory:
+def _unasked(memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]) -> set[str]:
+    """The values that have changed, but not from and to what the rule asks for. A change whose fact cannot be seen, as
+    after a start, waits to be."""
+    base = _base(memory)
+    changed = {key for key in memory.baselines.keys() & values.keys() if values[key] != memory.baselines[key].value}
+    return {key for key in changed if not watches[key].asks_for(base[key].value, values[key])}
+
+
+def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], unasked: AbstractSet[str]) -> RuleMemory:
+    """The values, compared with the baselines. One that is not asked for is judged false, and so the baseline."""
     baselines = dict(memory.baselines)
     pending = dict(memory.pending)
     since = memory.pending_since
     for key, value in values.items():
         base = baselines.get(key)
-        if base is None:
+        if base is None or key in unasked:
             baselines[key] = Baseline(value=value, seen_at=view.now)
+            pending.pop(key, None)
         elif value == base.value:
             pending.pop(key, None)
         elif pending.get(key) != value:

@@ -176,6 +176,21 @@ def test_what_is_not_asked_for_is_the_baseline_at_once_but_for_a_value_that_has_
     assert held.look(MINUTE).fired == ["r"]
 
 
+def test_what_is_not_asked_for_is_the_baseline_at_once_also_while_another_change_has_to_hold() -> None:
+    turns = replace(STATUS, before=("cancelled",), after=("active",))
+    rule = a_rule("r", None, on_change=[turns, Watch(fact="suggested_tcs")], parameters=BUDGET_500, hold_for=MINUTE)
+    story = a_story(rule)
+    for status, suggested in (
+        ("cancelled", "a"),
+        ("cancelled", "b"),
+        ("archived", "b"),
+        ("active", "b"),
+        ("active", "a"),
+    ):
+        assert story.event(status=status).put(TCS, tcs(suggested)).fires() == []
+    assert story.fires(MINUTE) == [], "from archived to active"
+
+
 def test_a_false_condition_consumes_nothing_that_is_held() -> None:
     story = a_story(a_rule("r", "event.city == 'Ulm'", on_change=[STATUS], hold_for=MINUTE))
     for status, city in (("active", "Ulm"), ("cancelled", "Ulm"), ("cancelled", "Oslo")):
