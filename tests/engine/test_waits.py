@@ -91,6 +91,22 @@ def test_what_comes_after_a_wait_that_was_over_long_ago_asks_as_a_firing_does(
     plays(script, tmp_path, world(happening("e1", category="tired")), REST, deciding=settings)
 
 
+@in_town(world(happening("e1", category="tired")), REST.replace("2d", "10m"))
+async def test_what_comes_after_a_wait_that_ended_while_its_rule_was_disabled_asks_as_a_firing_does(here: Town) -> None:
+    rules = REST.replace("2d", "10m")
+    await here.run(30)
+    here.use(rules.replace("do:", "enabled: false\n    do:"))
+    await here.run(900)
+    assert here.states() == ["confirmed", "planned"]
+    here.use(rules)
+    await here.run(60)
+    run = here.writes()[2]
+    assert (run.intent.action, run.state, run.reason) == ("run", "waiting", "gap"), here.story()
+    here.decide(approved)
+    await here.run(60)
+    assert here.campaigns() == ["PAUSED", "RUNNING"]
+
+
 HIDE = """
 rules:
   - id: hide-for-a-day

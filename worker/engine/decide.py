@@ -249,7 +249,8 @@ class _Pass:
             if candidate is not None:
                 candidate = computed(candidate)
             elif held is None and over is not None:
-                candidate = after_wait(replace(view, scope=self._scope_after(view)), result.memory, over)
+                view = replace(view, scope=self._scope_after(view))
+                candidate = after_wait(view, result.memory, over, self._poll.memory)
         except NotComputable as error:
             candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:

@@ -363,12 +363,15 @@ def wait_over(view: RuleView) -> Write | None:
     return next((one for one in waits if one.held_until is None), None)
 
 
-def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | None:
+def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
-    the wait was over long ago, and nobody could look, or nobody knows when it was. Raises `NotComputable`."""
+    nobody could look when the wait was over: that is long ago, or its rule or event was away, or nobody knows when it
+    was. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
+    back = partner.back.get(memory.rule, over_at), partner.returned.get(memory.event, over_at)
+    unseen = max(back) > over_at or abs(view.now - over_at) > view.settings.gap
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     candidate = Candidate(
         view=replace(view, scope=replace(view.scope, extra={**view.scope.extra, **context})),
@@ -377,7 +380,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write) -> Candidate | N
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
         fired=memory,
         dropped=memory,
-        forced=approval("gap" if abs(view.now - over_at) > view.settings.gap else None, view.settings),
+        forced=approval("gap" if unseen else None, view.settings),
         wait=wait,
     )
     return _with_steps(candidate, {**context, AFTER_WAIT: True}, wait.key.position)
