@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.model.actions import ACTIONS, money_in
+from worker.model.actions import ACTIONS, BUDGETS, money_in
 from worker.model.commits import Booking, Halt, Hold, SendingView
 from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId, number_of, record_of
 from worker.model.rules import Judgement, SpendLimits, Truth
@@ -280,10 +280,8 @@ def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
 def other_half(situation: Situation) -> No | None:
     """What no read shows of a pair goes only with the value that its other half has set (API section 3.2)."""
     intent, fact = situation.write.intent, situation.fact("event")
-    if situation.write.key.item not in ACTIONS[intent.action].unseen:
-        return None
-    reads, wanted = record_of(fact).get(intent.target), intent.params["value"]
-    if reads == wanted:
+    reads, wanted = record_of(fact).get(intent.target), intent.params.get("value")
+    if situation.write.key.item not in ACTIONS[intent.action].unseen or reads == wanted:
         return None
     return No(reason="no_longer_holds", why=f"{intent.target} reads {reads!r}, and this goes with {wanted!r}")
 
@@ -373,7 +371,7 @@ def budget_in_range(situation: Situation) -> No | None:
     draft = number_of(record_of(situation.fact("setup")).get("total_budget")) if row.budget == "draft" else None
     budgets = budgets_of(intent) if draft is None else (draft,)
     if not budgets:
-        if row.commits:
+        if row.budget == "draft" or not intent.params.keys().isdisjoint(BUDGETS):
             return No(reason="target_unreadable", why="the budget it would commit cannot be read")
         return None
     fact = situation.fact("budget_range")
@@ -425,10 +423,7 @@ def _goes_on(ended: Write, step: Write) -> bool:
     """Whether a later step follows one that ended without effect."""
     if ended.reason == "undo":
         return ended.intent.target != step.intent.target
-    return ended.state == "skipped" and ended.reason in _SO_ALREADY
-
-
-_SO_ALREADY = frozenset({"already_so", "nothing_to_pause"})
+    return ended.state == "skipped" and ended.reason in ("already_so", "nothing_to_pause")
 
 
 def halted(situation: Situation) -> No | None:

@@ -7,7 +7,7 @@ docs` writes it. What the code says in words is taken from there; only what has 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
@@ -20,7 +20,7 @@ from worker.engine.views import PARTNER_FACTS_EVERY
 from worker.ledger.log import FIELDS
 from worker.model.actions import ACTIONS, Action, Param
 from worker.model.commits import KINDS, REASONS
-from worker.model.endpoints import Endpoint
+from worker.model.endpoints import Endpoint, Host
 from worker.model.errors import CODES
 from worker.model.facts import (
     EVENT_FIELDS,
@@ -30,7 +30,7 @@ from worker.model.facts import (
     Field,
 )
 from worker.model.writes import UNSETTLED
-from worker.rules.actions import HOSTS, METHODS
+from worker.rules.actions import METHODS
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function
 from worker.rules.models import RuleText, WithText
 from worker.rules.registry import BUILT_IN, WORDS, FactName, of_field
@@ -270,7 +270,7 @@ def _param(param: Param) -> str:
         "frontend_status": ", ".join(f"`{value}`" for value in EVENT_FIELDS["frontend_status"].values),
         "eids": "list of event ids",
         "texts": "list of texts",
-        "host": ", ".join(f"`{host}`" for host in HOSTS),
+        "host": ", ".join(f"`{host}`" for host in get_args(Host)),
         "method": ", ".join(f"`{method}`" for method in METHODS),
         "query": "mapping",
         "body": "any JSON",

@@ -57,8 +57,6 @@ Budget = Literal["own", "draft"]
 _OWN_FACTS: Mapping[Shown, str] = {"field": "event", "setup": "setup", "campaign": "campaigns"}
 BUDGETS: tuple[str, ...] = ("total_budget", "budget")
 """Parameters that are a budget, in the partner's currency: those that the service's budget range is for."""
-BUDGET_MIN = 0.005
-"""What is less is nothing once it is rounded to cents, and no budget."""
 WORDS: Mapping[ParamType, tuple[str, ...]] = {
     "goal": GOALS,
     "on_off": ("ON", "OFF"),
@@ -172,11 +170,6 @@ class Action:
     def required(self) -> tuple[str, ...]:
         """The parameters that must be there."""
         return tuple(name for name, one in self.params.items() if one.required)
-
-    @property
-    def commits(self) -> bool:
-        """Whether it always carries a budget."""
-        return self.budget == "draft" or any(name in BUDGETS for name in self.required)
 
     def written(self, params: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         """What a write with these parameters changes: of a setup also the fields that the document does not name."""
@@ -495,6 +488,8 @@ _PLAIN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 SHOWN_LENGTH_MAX = 60
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _CENT = Decimal("0.01")
+_HALF_A_CENT = 0.005
+"""What is less is no budget once it is rounded."""
 _EXACT = Context(prec=400)
 """Enough digits for the cents of the largest double."""
 
@@ -602,7 +597,7 @@ def _is_texts(value: Json) -> bool:
 
 _WANTED: Mapping[ParamType, tuple[str, Callable[[Json], bool]]] = {
     "string": ("a text", _is_text),
-    "number": ("a number above 0", lambda value: (number_of(value) or 0) >= BUDGET_MIN),
+    "number": ("a number above 0", lambda value: (number_of(value) or 0) >= _HALF_A_CENT),
     "integer": ("a whole number", lambda value: whole_of(value) is not None),
     "eids": ("a list of event ids, as texts", _is_texts),
     "texts": ("a list of texts", _is_texts),

@@ -32,12 +32,11 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema
 
-from worker.model.actions import ACTIONS, BUDGET_MIN, EXTRA, WORDS, Action, ParamType
+from worker.model.actions import ACTIONS, EXTRA, WORDS, Action, ParamType
 from worker.model.endpoints import Host, row_called, row_of
 from worker.model.facts import Json
 from worker.rules.binding import (
     NAMED,
-    NUMBER,
     SPELLED,
     WHAT,
     WHOLE,
@@ -45,6 +44,7 @@ from worker.rules.binding import (
     Duration,
     Flag,
     Id,
+    Money,
     Part,
     SchemaOfFile,
     Slip,
@@ -57,7 +57,6 @@ from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
 PLACEHOLDERS = ("eid", "partner_id", "client_id")
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
-HOSTS: Mapping[str, Host] = {"api": "api", "cr": "cr", "media": "media"}
 TASK = "/events/{eid}/client_campaign_status/task"
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{\w*\})*)+")
 _HIDDEN = re.compile(
@@ -292,7 +291,7 @@ def _channel(text: str, asked: ValidationInfo) -> str:
 _IDS: Final = Annotated[tuple[Annotated[Id, WrapValidator(_or_computed)], ...], Field(min_length=1)]
 _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "string": (Text, "…"),
-    "number": (Annotated[float, Field(ge=BUDGET_MIN), NUMBER], 500),
+    "number": (Money, 500),
     "integer": (Annotated[int, WHOLE], 12),
     "goal": (Annotated[Literal[WORDS["goal"]], SPELLED], "ROAS"),
     # YAML 1.1 reads a bare OFF as false; editors may, the loader does not. So a schema must let both pass.
@@ -304,7 +303,7 @@ _TYPES: Final[Mapping[ParamType, tuple[Any, object]]] = {
     "eids": (_IDS, ["e2"]),
     "texts": (_IDS, ["rock"]),
     "any": (Any, None),
-    "host": (Annotated[Literal[tuple(HOSTS)], SPELLED], "api"),
+    "host": (Annotated[Host, SPELLED], "api"),
     "method": (Annotated[Literal[METHODS], BeforeValidator(check_method)], "PUT"),
     "path": (
         Annotated[Text, AfterValidator(check_path), WithJsonSchema({"type": "string", "pattern": "^/"})],
@@ -407,9 +406,8 @@ def _models(name: str, assumed: frozenset[str], form: _Form) -> type[GivenText]:
 
 
 def _params(action: Action, fields: dict[str, tuple[Any, Any]], assumed: frozenset[str]) -> type[ParamsText]:
-    about = "an assumption of the config names it"
     for key in sorted(assumed - {*fields}):
-        fields[key] = Any, Field(alias=key, default=None, description=about, examples=[1])
+        fields[key] = Any, Field(alias=key, default=None, description="an assumption gives it a value", examples=[1])
     if action.extra_params:
 
         def extra(key: str) -> str:

@@ -242,8 +242,7 @@ Id = Annotated[Text, WithJsonSchema({"type": ["string", "integer"]})]
 Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
 WHOLE: Final = BeforeValidator(_whole)
 Count = Annotated[int, Field(ge=1), WHOLE]
-NUMBER: Final = BeforeValidator(_number)
-Money = Annotated[float, Field(gt=0), NUMBER]
+Money = Annotated[float, Field(gt=0), BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Duration = Annotated[timedelta, lasting(), DURATION]
 Span = Annotated[timedelta, lasting(timedelta()), DURATION]

@@ -456,15 +456,11 @@ def with_custom(
         for name, fact in custom.items()
     }
     given = {
-        key: value
-        for key, value in (assumptions or {}).items()
-        if key.endswith((".query", ".body")) and isinstance(value, dict)
+        key: [name for name, text in query.items() if "{" not in str(text)]
+        for key, query in (assumptions or {}).items()
+        if key.endswith(".query") and isinstance(query, dict)
     }
     assumed = {
-        name: frozenset(
-            one for key in action.assumptions for one, text in given.get(key, {}).items() if "{" not in str(text)
-        )
-        for name, action in ACTIONS.items()
-        if action.extra_params
+        name: frozenset(one for key in row.assumptions for one in given.get(key, ())) for name, row in ACTIONS.items()
     }
     return Registry(facts={**BUILT_IN, **own}, assumed=assumed, channels=channels)

@@ -180,7 +180,7 @@ def wishes_of(rule: Rule) -> tuple[Wish, ...]:
     differ by event."""
     begun = takewhile(lambda step: step.action != WAIT, rule.do)
     plain = [step for step in begun if not step.computed and not step.each and ACTIONS[step.action].target]
-    return tuple(wish_of(step.action, _as_written(step)) for step in plain)
+    return tuple(wish_of(step.action, in_cents(cast("Mapping[str, Json]", step.params))) for step in plain)
 
 
 def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json], after: int = -1) -> tuple[Planned, ...]:
@@ -288,11 +288,6 @@ def asks_always(intent: Intent) -> tuple[str, str] | None:
     if intent.params.get("method") == "DELETE":
         return "delete", "an operator must let a DELETE go"
     return None if _documented(intent.params) else ("undocumented", "the service's document names no such request")
-
-
-def _as_written(step: RuleStep) -> dict[str, Json]:
-    """The parameters of a step that computes nothing."""
-    return in_cents(cast("dict[str, Json]", dict(step.params)))
 
 
 def _intent(action: str, params: Mapping[str, Json], item: str) -> Intent:

@@ -41,7 +41,7 @@ def test_all_that_a_campaign_is_to_have_goes_into_its_query() -> None:
 
 def test_what_a_rule_gives_stands_in_place_of_what_the_assumption_gives() -> None:
     """What was approved is sent, and not a second value beside it; what is filled in stays."""
-    query: dict[str, Json] = {"cluster": "{tc}", "run": "{tc_run_id}", "budget": "100", "kind": "new"}
+    query: Json = {"cluster": "{tc}", "run": "{tc_run_id}", "budget": "100", "kind": "new"}
     request = made("create_campaign", {"tc": "a", "tc_run_id": 7, "budget": 250.0}, create_campaign__query=query)
     assert request.query == (("cluster", "a"), ("run", "7"), ("kind", "new"), ("budget", "250"))
 

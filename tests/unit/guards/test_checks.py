@@ -376,6 +376,7 @@ def test_a_range_that_is_not_known_holds(fact: Fact, reason: str) -> None:
         (a_write("boost"), setup_fact("DRAFT", total_budget=True), "a boolean is no budget"),
         (a_write("boost"), unreadable(), "the draft cannot be read"),
         (a_write("create_draft", params={"total_budget": "much"}), setup_fact("NONE"), "a text is no budget"),
+        (a_write("edit_cluster", params={"budget": "much"}), setup_fact("PUBLISHED"), "nor of a cluster"),
     ],
 )
 def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact, reason: str) -> None:

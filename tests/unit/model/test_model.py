@@ -77,10 +77,6 @@ def test_every_action_stands_under_its_own_name_and_names_real_fields() -> None:
             assert field in tables[fact], f"{name} writes {fact}.{field}"
 
 
-def test_only_what_always_carries_a_budget_says_so() -> None:
-    assert {name for name, action in ACTIONS.items() if action.commits} == {"create_draft", "boost"}
-
-
 def test_of_a_draft_also_fields_that_the_document_does_not_name_are_written() -> None:
     assert ACTIONS["update_draft"].written({"name": "x"}) == (("setup", "name"),)
     assert ACTIONS["create_draft"].written({"goal": "ROAS", "name": "x"})[-1] == ("setup", "name")
