@@ -405,7 +405,7 @@ def later_messages(view: RuleView, memory: RuleMemory) -> Iterator[Plan]:
         last = given[-1].last_sent_at or given[-1].planned_at
         if ended:
             yield _later_message(view, given[0], step, ENDED)
-        elif given[-1].final and step.remind is not None and turn > (last - since) // step.remind:
+        elif given[-1].state not in UNSENT and step.remind is not None and turn > (last - since) // step.remind:
             yield _later_message(view, given[0], step, str(turn))
 
 
