@@ -486,7 +486,7 @@ _WITHIN = ("budget", "spend", "amount", "cost", "price")
 _PLAIN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 """A decimal that every reader reads alike."""
 SHOWN_LENGTH_MAX = 60
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|\d+")
 _CENT = Decimal("0.01")
 _HALF_A_CENT = 0.005
 """What is less is no budget once it is rounded."""

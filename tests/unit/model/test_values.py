@@ -49,6 +49,7 @@ def test_a_fault_shows_the_value_and_what_is_wanted() -> None:
         ({"targeting": {"x": [{"bid": 5}, {"bid": "6"}]}}, 11.0, "at any depth"),
         ({"budget": {"value": 5, "per": ["day", 7]}}, 12.0, "and below such a key"),
         ({"CPCBid": 5, "budget2": 6}, 11.0, "whatever stands beside the word"),
+        ({"CAPs": 5, "dailyBIDs": 6}, 11.0, "in capitals, and several"),
         ({"budget": -5}, 0.0, "what is below zero gives nothing back"),
         ({"cost": 10**400}, inf, "more than any limit"),
         ({"budget": True}, None, "a boolean is no number"),
