@@ -25,7 +25,7 @@ from worker.rules.registry import BUILT_IN_REGISTRY, Registry, Type
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
 _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
-    True: ("is always true", "the rule would fire once for every event; say for which ones it is meant"),
+    True: ("is always true", "say for which ones it is meant; as it stands it is for all"),
     False: ("is never true", "its parts contradict each other, or ask for a value that the field never has"),
 }
 _SHARES = frozenset({"event.predicted_sales_share"})
@@ -72,16 +72,16 @@ def _warning(
 
 
 def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
-    when = written.rule.when
-    if not isinstance(when, Expression):
-        return
-    names: Mapping[str, Type] = names_in(registry, written.rule.on_change)
-    truth = constant_truth(when.tree, names)
-    said = _CONSTANT.get(truth) if truth is not None or when.names else _NO_FACT
-    if said is not None:
-        message, hint = said
-        whole = f"rule '{written.rule.id}': this condition {message}"
-        yield _warning(written, whole, code="constant", key="when", hint=hint)
+    rule = written.rule
+    names: Mapping[str, Type] = names_in(registry, rule.on_change)
+    asked = [("when", "this condition", rule.when), *(("do", "`where`", step.where) for step in rule.do)]
+    for key, what, condition in asked:
+        if isinstance(condition, Expression):
+            truth = constant_truth(condition.tree, names)
+            said = _CONSTANT.get(truth) if truth is not None or condition.names else _NO_FACT
+            if said is not None:
+                message, hint = said
+                yield _warning(written, f"rule '{rule.id}': {what} {message}", code="constant", key=key, hint=hint)
 
 
 def _percents(written: Written, _registry: Registry) -> Iterator[Problem]:

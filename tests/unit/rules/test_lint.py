@@ -69,6 +69,22 @@ def test_a_condition_that_cannot_change_is_told(condition: str, word: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("where", "word"),
+    [
+        ("true", "is always true"),
+        ("each.budget > 5.0 && each.budget < 2.0", "is never true"),
+        ("event.frontend_status != 'GONE'", "is always true"),
+        ("each.budget < 100.0", None),
+        ("each.tc != 'rock' && event.city == 'Berlin'", None),
+    ],
+)
+def test_so_is_a_where_that_takes_every_item_or_none(where: str, word: str | None) -> None:
+    edit = f'edit_cluster: {{each: {{of: campaigns, where: "{where}"}}, budget: 5}}'
+    said = [one for one in warnings(f"{{id: a, when: event.status == 'x', do: [{{{edit}}}]}}") if "`where`" in one]
+    assert said == ([] if word is None else [f"rule 'a': `where` {word}"])
+
+
+@pytest.mark.parametrize(
     "condition",
     [
         "event.status == 'a' && event.city == 'b'",
