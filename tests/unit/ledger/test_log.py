@@ -91,7 +91,7 @@ def test_nothing_that_a_service_answers_can_stop_the_log(
     assert ledger.verify() is None
 
 
-NARROWED = (
+NARROWED: tuple[tuple[LogFilter, list[int]], ...] = (
     (LogFilter(partner="partner-id-acme"), [1, 3, 4, 5]),
     (LogFilter(event="e1"), [1, 2, 4, 5]),
     (LogFilter(rule=RULE), [1, 2, 3, 4, 5]),
