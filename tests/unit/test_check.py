@@ -63,6 +63,15 @@ def test_a_file_is_looked_at_once_however_often_it_is_named(home: Path) -> None:
     assert "there is no such file" in amiss.out
 
 
+def test_a_file_of_another_kind_is_told_for_what_it_is(home: Path) -> None:
+    config, rules = home / "config.yaml", home / "rules" / "r.yaml"
+    assert "this is a config\n" in called(home, "poll: {interval: 3s}\n", str(config)).out
+    assert "campaign-worker --config PATH check" in called(home, "poll: {interval: 3s}\n", str(config)).out
+    tested = call("test", str(rules), config=config)
+    assert (tested.code, "this is a file of rules\n" in tested.err) == (2, True), tested.both
+    assert "campaign-worker check PATH" in tested.err
+
+
 def test_a_broken_config_hides_no_broken_rule(home: Path) -> None:
     """Its facts are known by their names, so that no right rule is called wrong for them."""
     (home / "rules" / "r.yaml").write_text(WRONG, encoding="utf-8")

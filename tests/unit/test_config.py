@@ -166,6 +166,9 @@ def test_what_is_left_out_has_the_documented_default() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
+        ("partners: here", "write partners: discover, or partners: [partner-id-the-hall]"),
+        ("ledger: worker.db", "write sqlite:///worker.db for a file"),
+        ("api: {media_url: sandbox}", "write https://HOST/…; only api.base_url can be sandbox"),
         ("web: {listen: 9000}", "write listen: 127.0.0.1:9000"),
         ("web: {listen: ':9000'}", "write listen: 127.0.0.1:9000"),
         ("web: {listen: here}", "write listen: 127.0.0.1:8080"),

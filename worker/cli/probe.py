@@ -26,7 +26,7 @@ def probe(
 ) -> None:
     """Read one of each resource; say of each assumption: confirmed, refuted, or cannot be seen by reading.
 
-    Signs in, and writes nothing; keeps to the budget and the floor of the config. Each finding comes with the line to
+    Signs in, and writes nothing; keeps to the config's request quota and interval. Each finding comes with the line to
     write under `assumptions:`, which confirms it. Says where headers tell of a proxy in between, which may repeat
     a write by itself. Exits 3 beside a running daemon: stop that one first.
 

@@ -53,7 +53,8 @@ def service_address(text: str) -> str:
     """The same text; raises `Slip` where it is no address of a service. Never repeats the address."""
     parts = _split(text)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Slip(f"{WHAT} is not an address", "write https://HOST/api/v3, or sandbox for the embedded simulator")
+        hint = "write https://HOST/…; only api.base_url can be sandbox, for the embedded simulator"
+        raise Slip(f"{WHAT} is not an address", hint)
     if parts.username is not None or parts.password is not None:
         raise Slip(f"{WHAT} must not hold a user name or password", "write them under credentials, as {env: NAME}")
     if parts.query or parts.fragment:
@@ -77,7 +78,9 @@ def ledger_address(text: str) -> str:
             raise Slip(f"{WHAT}: there is no sslmode of this name{meant(ssl_mode, SSL_MODES)}", hint)
         return text
     if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
-        hint = "a file on a disk of this machine, whose relative path counts from the config's folder; or a database"
+        hint = (
+            "write sqlite:///worker.db for a file beside the config, or sqlite:////var/lib/worker.db for one elsewhere"
+        )
         raise Slip(f"{WHAT} must be sqlite:///FILE or postgresql://USER@HOST/DATABASE", hint)
     return text
 

@@ -128,7 +128,8 @@ def _discover(value: Tree) -> Tree:
         return None
     if isinstance(value, list) and value:
         return value
-    raise Slip(f"{WHAT}: write `discover` or a list of partner ids", "write partners: discover")
+    hint = "write partners: discover, or partners: [partner-id-the-hall]"
+    raise Slip(f"{WHAT}: write `discover` or a list of partner ids", hint)
 
 
 def _fact_name(name: str) -> str:

@@ -516,6 +516,8 @@ class RulesText(Section):
             return "; a rule is an item of `rules`", f"{cls.otherwise[1]}, the first line behind a `- `"
         if name == "tests":
             return "; this is a file of rule tests", "run them: campaign-worker test PATH"
+        if name in ("api", "credentials", "poll", "safety", "ledger"):
+            return "; this is a config", "check it and its rules: campaign-worker --config PATH check"
         return super().about_unknown(name)
 
 

@@ -471,6 +471,16 @@ class TestsText(Section):
         examples=[[{"name": "a cancelled event is paused", "steps": [{"at": "0s", "expect": []}]}]],
     )
 
+    @classmethod
+    def about_unknown(cls, name: str) -> tuple[str, str]:
+        """A file of rules."""
+        if name in ("rules", "define"):
+            return (
+                "; this is a file of rules",
+                "check them: campaign-worker check PATH; tests stand in a folder `tests`",
+            )
+        return super().about_unknown(name)
+
 
 # reading
 
