@@ -130,6 +130,24 @@ async def test_what_was_held_for_long_is_computed_anew_and_asked_again(here: Tow
     assert second.intent.params["budget"] == 60.0
 
 
+SHARED = """
+rules:
+  - {id: a, when: event.capacity > 0.0, do: [{update_draft: {total_budget: 700}}]}
+  - {id: b, when: event.status == 'active', do: [{update_draft: {total_budget: 700}}]}
+"""
+
+
+@in_town(world(draft("e1")), SHARED, limits=spending(per_day=100))
+async def test_what_is_computed_anew_goes_by_no_text_of_a_rule_that_has_left_it(here: Town) -> None:
+    await here.until(lambda: [one.held_by for one in here.writes()] == ["spend"], "200 more than there are")
+    here.use(SHARED.replace("700", "580", 1))
+    await here.run(9)
+    await here.clock.sleep(2 * 3600)
+    await here.run(150)
+    assert (here.only.rules, here.only.held_by, here.effects()) == (("b",), "spend", [])
+    assert here.only.intent.params["total_budget"] == 700.0
+
+
 HOURLY = "  - {id: other, when: event.city == 'Berlin', do: [{optimisation: 'ON'}]}\n"
 
 

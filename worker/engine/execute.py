@@ -289,9 +289,9 @@ class Executor(Stage):
 
     def _compute_anew(self, state: PartnerState, write: Write, fresh: Fresh, why: str) -> None:
         """A write that a spending limit held for long, with its values by the facts as they are now; what somebody had
-        approved waits for approval again."""
-        rule, event, now = self._rules.current.get(write.key.rule), write.key.event, self._clock.now()
-        intent = write.intent
+        approved waits for approval again. What another rule has left to those that share it stays as they share it."""
+        rule = next((one for one in self._asking.rules(state, write) if one.id == write.key.rule), None)
+        event, now, intent = write.key.event, self._clock.now(), write.intent
         if rule is not None and not write.undo:
             seen = self._preflight.seen(state, event, (rule,), fresh.facts)
             scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
