@@ -3,16 +3,14 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
-from tests.worlds import PARTNER, QUICK, Town, draft, happening, in_town, plays, rule_set, several, world
+from tests.worlds import QUICK, Town, draft, happening, in_town, several, world
 from worker.engine.operators import approved
 from worker.model.rules import Surge
-from worker.sandbox.changes import EventChange
 
 HOUR, DAY = 3600.0, 86400.0
 REST = """
@@ -70,25 +68,19 @@ async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> Non
 
 
 @pytest.mark.parametrize(("then", "ends"), [("ask", "waiting"), ("reobserve", "waiting"), ("act", "confirmed")])
-def test_what_comes_after_a_wait_that_was_over_long_ago_asks_as_a_firing_does(
-    tmp_path: Path, then: Literal["ask", "reobserve", "act"], ends: str
-) -> None:
+@in_town(world(happening("e1", category="tired")), REST, deciding=lambda then: replace(QUICK.deciding, gap_then=then))
+async def test_what_comes_after_a_wait_that_was_over_long_ago_asks_as_a_firing_does(here: Town, ends: str) -> None:
     """Nobody looked for days after the wait had ended: what it runs now would be run at an odd hour."""
-
-    async def script(here: Town) -> None:
-        await here.run(30)
-        await sleeps(here, 5 * DAY)
+    await here.run(30)
+    await sleeps(here, 5 * DAY)
+    await here.run(60)
+    run, told = here.writes()[2:]
+    assert (run.intent.action, run.state) == ("run", ends), here.story()
+    if ends == "waiting":
+        assert (run.reason, told.state) == ("gap", "planned"), here.story()
+        here.decide(approved)
         await here.run(60)
-        run, told = here.writes()[2:]
-        assert (run.intent.action, run.state) == ("run", ends), here.story()
-        if ends == "waiting":
-            assert (run.reason, told.state) == ("gap", "planned"), here.story()
-            here.decide(approved)
-            await here.run(60)
-        assert here.states() == ["confirmed"] * 4, here.story()
-
-    settings = replace(QUICK.deciding, gap_then=then)
-    plays(script, tmp_path, world(happening("e1", category="tired")), REST, deciding=settings)
+    assert here.states() == ["confirmed"] * 4, here.story()
 
 
 @in_town(world(happening("e1", category="tired")), REST.replace("2d", "10m"))
@@ -197,43 +189,36 @@ rules:
 """
 
 
-def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the_end(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        await here.clock.sleep(HOUR - 6)
-        await here.run(60)
-        assert [(one.intent.action, one.state) for one in here.writes()] == [
-            ("pause", "confirmed"),
-            ("wait", "planned"),
-        ]
-        await here.clock.sleep(3 * HOUR)
-        if gone:
-            here.set("e1", status="archived")
-        await here.run(120)
-        last = here.writes()[-1]
-        assert (last.intent.action, last.state) == (("wait", "skipped") if gone else ("run", "confirmed"))
-
-    for gone in (False, True):
-        (tmp_path / str(gone)).mkdir()
-        plays(script, tmp_path / str(gone), world(happening("e1")), AT)
+@pytest.mark.parametrize("gone", [False, True])
+@in_town(world(happening("e1")), AT)
+async def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the_end(here: Town, gone: bool) -> None:
+    await here.run(6)
+    await here.clock.sleep(HOUR - 6)
+    await here.run(60)
+    assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "confirmed"), ("wait", "planned")]
+    await here.clock.sleep(3 * HOUR)
+    if gone:
+        here.set("e1", status="archived")
+    await here.run(120)
+    last = here.writes()[-1]
+    assert (last.intent.action, last.state) == (("wait", "skipped") if gone else ("run", "confirmed"))
 
 
-def test_each_and_values_are_as_they_are_when_the_wait_is_over(tmp_path: Path) -> None:
-    rules = """
+TELL_LATER = """
 rules:
   - id: tell-later
     when: event.status == 'active'
     do: [{wait: 1h}, {notify: "=event.title"}]
 """
 
-    async def script(here: Town) -> None:
-        await here.run(9)
-        here.set("e1", title="Another night")
-        await sleeps(here, HOUR)
-        await here.run(30)
-        assert [one.text for one in here.notebook.messages] == ["Another night"]
 
-    plays(script, tmp_path, world(happening("e1")), rules)
+@in_town(world(happening("e1")), TELL_LATER)
+async def test_each_and_values_are_as_they_are_when_the_wait_is_over(here: Town) -> None:
+    await here.run(9)
+    here.set("e1", title="Another night")
+    await sleeps(here, HOUR)
+    await here.run(30)
+    assert here.texts == ["Another night"]
 
 
 def test_a_rule_test_jumps_over_two_days(tmp_path: Path) -> None:
@@ -270,7 +255,7 @@ async def test_facts_that_nobody_reads_while_it_waits_are_read_when_it_is_over(h
     await sleeps(here, 2 * DAY)
     if grown:
         clusters = [{"tc": "a", "tc_run_id": 1}, {"tc": "b", "tc_run_id": 1}]
-        here.twin.change(EventChange(event="e1", partner=PARTNER, clusters=clusters), here.loop.time())
+        here.change("e1", clusters=clusters)
     await here.run(90)
     assert here.states() == (["confirmed", "skipped"] if grown else ["confirmed"] * 3)
 
@@ -362,6 +347,8 @@ def of_clusters(*steps: str) -> str:
     return head + "".join(f"      - {step}\n" for step in steps)
 
 
+ROCK = {"tc": "rock", "tc_run_id": 7, "budget": 100}
+ON_ROCK = replace(draft("e1"), published=True, tc_run_id=7, campaigns=(ROCK,))
 CREATE = "create_campaign: {tc: jazz, tc_run_id: 7}"
 EACH = "edit_cluster: {each: campaigns, budget: 50}"
 RAISE = 'edit_cluster: {each: campaigns, budget: "=each.budget * 1.2"}'
@@ -376,42 +363,30 @@ RAISE = 'edit_cluster: {each: campaigns, budget: "=each.budget * 1.2"}'
         (RAISE, RAISE, 200, {"rock": 240}),
     ],
 )
-def test_what_comes_after_a_wait_is_computed_from_what_is_there_then_but_for_what_a_step_has_set(
-    tmp_path: Path, before: str, after: str, by_hand: float | None, ends: dict[str, float]
+@in_town(world(ON_ROCK), lambda before, after: of_clusters(before, "wait: 10m", after))
+async def test_what_comes_after_a_wait_is_computed_from_what_is_there_then_but_for_what_a_step_has_set(
+    here: Town, by_hand: float | None, ends: dict[str, float]
 ) -> None:
-    rock = {"tc": "rock", "tc_run_id": 7, "budget": 100}
-
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: "confirmed" in here.states(), "the first step")
-        if by_hand is not None:
-            changed = [{**rock, "budget": by_hand}]
-            here.twin.change(EventChange(event="e1", partner=PARTNER, campaigns=changed), here.loop.time())
-        await here.run(900)
-        event = here.twin.world.at(PARTNER, "e1")
-        assert event is not None
-        assert {one["tc"]: one.get("budget") for one in event.campaigns} == ends, here.story()
-
-    place = replace(draft("e1"), published=True, tc_run_id=7, campaigns=(rock,))
-    plays(script, tmp_path, world(place), of_clusters(before, "wait: 10m", after))
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: "confirmed" in here.states(), "the first step")
+    if by_hand is not None:
+        here.change("e1", campaigns=[{**ROCK, "budget": by_hand}])
+    await here.run(900)
+    assert {one["tc"]: one.get("budget") for one in here.event().campaigns} == ends, here.story()
 
 
 @pytest.mark.parametrize("between", ["wait: 10m", "frontend_status: FLAGGED"])
-@in_town(
-    world(replace(draft("e1"), published=True, tc_run_id=7, campaigns=({"tc": "rock", "tc_run_id": 7, "budget": 100},)))
-)
+@in_town(world(ON_ROCK))
 async def test_what_an_undo_has_put_back_no_later_step_of_the_firing_sets_again(here: Town, between: str) -> None:
     first, then = (f"edit_cluster: {{tc: rock, tc_run_id: 7, budget: {budget}}}" for budget in (120, 150))
-    here.rules.current = rule_set(of_clusters(first, between, then, "pause"))
+    here.use(of_clusters(first, between, then, "pause"))
     await here.run(6)
     here.set("e1", frontend_status="FLAGGED")
     await here.until(lambda: here.states()[:1] == ["confirmed"], "the first step")
     undo(here, 1)
     await here.run(900)
-    event = here.twin.world.at(PARTNER, "e1")
-    assert event is not None
-    assert [one["budget"] for one in event.campaigns] == [100], here.story()
+    assert [one["budget"] for one in here.event().campaigns] == [100], here.story()
     ends = {one.intent.action: (one.state, one.reason) for one in here.writes()[2:] if not one.undo}
     assert ends["edit_cluster"] == ("skipped", "undo"), here.story()
     assert ends["pause"] == ("confirmed", "read"), "what is about something else goes on"
@@ -421,21 +396,16 @@ DRAFT = 'update_draft: {total_budget: "=setup.total_budget * 1.2"}'
 
 
 @pytest.mark.parametrize(("by_hand", "ends"), [(None, 750), (700, 1050)])
-def test_a_value_of_the_draft_counts_from_what_stood_there_before_the_rules_own_step(
-    tmp_path: Path, by_hand: float | None, ends: float
+@in_town(world(draft("e1")), of_clusters(DRAFT, "wait: 10m", DRAFT.replace("1.2", "1.5")))
+async def test_a_value_of_the_draft_counts_from_what_stood_there_before_the_rules_own_step(
+    here: Town, by_hand: float | None, ends: float
 ) -> None:
-    async def script(here: Town) -> None:
-        await here.run(6)
-        here.set("e1", frontend_status="FLAGGED")
-        await here.until(lambda: "confirmed" in here.states(), "the first step")
-        if by_hand is not None:
-            here.twin.change(
-                EventChange(event="e1", partner=PARTNER, setup={"total_budget": by_hand}), here.loop.time()
-            )
-        await here.run(900)
-        event = here.twin.world.at(PARTNER, "e1")
-        assert event is not None
-        assert event.setup is not None
-        assert event.setup["total_budget"] == ends, here.story()
-
-    plays(script, tmp_path, world(draft("e1")), of_clusters(DRAFT, "wait: 10m", DRAFT.replace("1.2", "1.5")))
+    await here.run(6)
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: "confirmed" in here.states(), "the first step")
+    if by_hand is not None:
+        here.change("e1", setup={"total_budget": by_hand})
+    await here.run(900)
+    setup = here.event().setup
+    assert setup is not None
+    assert setup["total_budget"] == ends, here.story()
