@@ -17,6 +17,11 @@ LONG = "rules: []\n# \N{GRINNING FACE}" + "\n" * 2_000_000
 MANY = "rules:\n" + "- a\n" * 300_000
 
 
+@pytest.fixture(autouse=True)
+def _untried() -> None:
+    """Here they are tried."""
+
+
 async def refused(folder: Path, bounds: Bounds, rules: str = PAUSE) -> str:
     """Why these rules do not come into force."""
     with pytest.raises(InputErrors) as refusal:
