@@ -26,6 +26,7 @@ CORE_TESTS := tests/unit/model tests/unit/rules tests/unit/guards tests/unit/wri
 	tests/conformance/test_conformance.py
 # Cases by the thousand and whole worlds, which take twice as long under the measurement and add no branch to it.
 UNMEASURED := tests/unit/writes/test_properties.py tests/unit/rules/test_schemas_hold.py tests/unit/engine/test_decide_properties.py \
+	tests/unit/rules/test_two_parsers.py tests/unit/engine/test_fleet.py \
 	tests/unit/engine/test_ruletests.py tests/unit/engine/test_ruletests_actions.py \
 	tests/unit/engine/test_ruletests_quiet.py tests/unit/engine/test_ruletests_writes.py
 PROCESSES := tests/acceptance
