@@ -19,6 +19,7 @@ from worker.engine.views import (
     RuleResult,
     RuleView,
     approval,
+    as_fired,
     held_by_pace,
     reobserves,
     waits,
@@ -218,8 +219,7 @@ def change_facts(watched: Watched) -> dict[str, Json]:
 
 def decide_change(view: RuleView, watched: Watched) -> RuleResult:
     """What one poll does to a rule with ``on_change``."""
-    result = _result(view, watched)
-    return told_by(view, result) if view.rule.at is not None else result
+    return told_by(view, _result(view, watched))
 
 
 def _result(view: RuleView, watched: Watched) -> RuleResult:
@@ -451,29 +451,17 @@ def _consumed(watched: Watched) -> RuleMemory:
 
 
 def _candidate(view: RuleView, watched: Watched) -> Candidate:
-    memory, now = watched.memory, view.now
-    consumed = _consumed(watched)
+    memory, consumed = watched.memory, _consumed(watched)
     forced = approval(memory.forced, view.settings) or _overdue(view, memory) or _waits_on(view, memory)
-    fired = replace(
-        consumed,
-        open=True,
-        fired=True,
-        episode=memory.episode + 1,
-        fired_at=now,
-        before_firing=_base(memory),
-        do_hash=view.rule.do_hash,
-        waited=forced.reason if forced is not None else None,
-        asked=None,
-    )
+    firing = replace(consumed, open=True, episode=memory.episode + 1, before_firing=_base(memory))
     names = ", ".join(sorted({watched.watches[key].fact for key in memory.pending}))
     return Candidate(
         view=view,
         episode=memory.episode + 1,
         reason="change",
         why=f"{names} changed; {view.judgement.why}",
-        fired=fired,
+        fired=as_fired(view, firing, forced),
         dropped=consumed,
-        extra=change_facts(watched),
         forced=forced,
     )
 

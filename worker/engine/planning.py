@@ -336,7 +336,7 @@ def computed(candidate: Candidate) -> Candidate:
     ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
     """
     written: Json = written_values(candidate.view.rule, candidate.view.scope)
-    context = {**candidate.extra, "written": written}
+    context = {**candidate.view.scope.extra, "written": written}
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from worker.guards import DAY, Limits
 from worker.model.actions import ACTIONS
 from worker.model.commits import REASONS, Hold, PartnerMemory, Record, RuleMemory
-from worker.model.facts import EventId, Fact, Json, Observation, PartnerId, RuleId, Unknown, record_of
+from worker.model.facts import EventId, Fact, Observation, PartnerId, RuleId, Unknown, record_of
 from worker.model.rules import Judgement, Rule, RuleSet, Scope, Surge
 from worker.model.writes import Mode, Write
 from worker.rules.registry import BUILT_IN, BUILT_IN_REGISTRY, LOCAL, MADE
@@ -121,7 +121,6 @@ class Candidate:
     why: str
     fired: RuleMemory
     dropped: RuleMemory
-    extra: Mapping[str, Json] = field(default_factory=dict)
     forced: Hold | None = None
     steps: tuple[Planned, ...] = ()
     undone: tuple[Record, ...] = ()
@@ -195,6 +194,19 @@ def waits_again(rule: Rule, memory: RuleMemory) -> Hold | None:
         return None  # each time of `at` is a firing of its own
     before = "" if memory.asked == "begun" else "the firing in whose place this one comes waited for approval: "
     return Hold(reason=memory.asked, why=f"{before}{REASONS[memory.asked]}")
+
+
+def as_fired(view: RuleView, memory: RuleMemory, forced: Hold | None) -> RuleMemory:
+    """The memory of a firing of now. ``forced``: why its writes wait for an operator."""
+    return replace(
+        memory,
+        fired=True,
+        fired_at=view.now,
+        held=None,
+        do_hash=view.rule.do_hash,
+        waited=forced.reason if forced is not None else None,
+        asked=None,
+    )
 
 
 def asks_sendings(rules: Iterable[Rule]) -> bool:
