@@ -189,7 +189,7 @@ def watch(view: RuleView) -> Watched:
     if memory.baselines:
         memory = replace(memory, looked_at=view.now)
     watched = Watched(values=values, watches=watches, memory=memory, ends=ends)
-    return _closed(view, watched, "it has changed to or from what the rule does not ask for") if unasked else watched
+    return _closed(view, watched, "the change is not any more the one that the rule asks for") if unasked else watched
 
 
 def change_facts(watched: Watched) -> dict[str, Json]:
