@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import NULL_GAP, a_fact, a_situation, a_write, event_fact, setup_fact, unreadable
-from worker.guards import No, Situation, as_computed_from
+from worker.guards import No, Situation, as_computed_from, other_half
 from worker.model.facts import Fact, Json
 from worker.model.writes import Write
 
@@ -75,3 +75,11 @@ def test_the_words_say_what_it_reads_what_it_was_and_that_somebody_had_approved_
     approved = judged(replace(MORE, approved=True), setup=moved)
     assert approved is not None
     assert approved.why.endswith("it had been approved as it was")
+
+
+@pytest.mark.parametrize(
+    ("item", "shown", "goes"), [("cr", "HIDDEN", True), ("cr", "CANCELLED", False), ("event", "FLAGGED", True)]
+)
+def test_the_half_that_no_read_shows_goes_only_with_what_the_other_has_set(item: str, shown: str, goes: bool) -> None:
+    half = a_write("frontend_status", params=HIDE, item=item)
+    assert (other_half(a_situation(half, facts={"event": event_fact(frontend_status=shown)})) is None) is goes

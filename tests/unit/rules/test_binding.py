@@ -1,5 +1,6 @@
 """Models bound to YAML: each mistake at its place, with a remedy; what is right is read beside what is wrong."""
 
+from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
 
 import pytest
@@ -18,6 +19,7 @@ from worker.rules.binding import (
     Text,
     Texts,
     bind,
+    lasting,
 )
 from worker.rules.yaml import Document, Value, compose
 
@@ -38,6 +40,7 @@ class Whole(Section):
     count: Count | None = None
     flag: Flag = False
     lasts: Duration | None = None
+    short: Annotated[timedelta, lasting(most=timedelta(minutes=1))] = timedelta()
 
 
 class Pair(Section):
@@ -86,6 +89,7 @@ def told(text: str) -> list[tuple[str, str]]:
         ("{flag: maybe}", "8: flag must be true or false", "write true or false"),
         ("{lasts: 3}", "9: lasts: '3' is not a duration", "write 3s, 3m or 3h: a number needs a unit"),
         ("{lasts: 0s}", "9: lasts: '0s' is too short", "write 1ms or more"),
+        ("{short: 2m}", "9: short: '2m' is too long", "write 1m or less"),
         ("[]", "1: the whole must be a mapping with word, text,", "write {word: …, text: …"),
     ],
 )

@@ -57,6 +57,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
         (HEAD + f"    description: {'x' * 10_001}", "r.yaml:5:18: description is longer than 10000 characters"),
         (HEAD.replace("[pause]", "[optimisation: false]"), "r.yaml:4:24: optimisation is one of ON, OFF, not 'false'"),
         (HEAD.replace("[pause]", "[create_draft: x]"), "r.yaml:4:24: 'create_draft' takes a mapping"),
+        ("poll: {interval: 3s}", "r.yaml:1:1: unknown key 'poll' in a rule file; this is a config"),
         (HEAD + HEAD.removeprefix("rules:\n"), "r.yaml:5:9: the id 'a' is used already, in r.yaml:2"),
         (HEAD.replace("- id", "- &a\n    id") + "  - *a\n", "r.yaml:3:9: the id 'a' is used already, in r.yaml:3"),
         (HEAD.replace("[pause]", "[frontend_status: null]"), "r.yaml:4:27: frontend_status says nothing"),

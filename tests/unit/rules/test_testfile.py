@@ -237,6 +237,7 @@ def test_a_field_that_some_rule_names_is_known(given: str) -> None:
     [
         ("- a\n", "t.yaml:1:1: a file of rule tests begins with `tests:`"),
         ("rules: []\n", "t.yaml:1:1: unknown key 'rules' in a file of rule tests; did you mean 'tests'?"),
+        ("testz: []\n", "t.yaml:1:1: unknown key 'testz' in a file of rule tests"),
         ("tests: [\n", "t.yaml:2:1: not valid YAML"),
     ],
 )
