@@ -215,8 +215,7 @@ def reset_objection(memory: PartnerMemory, write: Write, now: datetime) -> No | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One wish in force, and the rule whose it is, of which episode. ``undoes``: the rules that it puts back, whose
-    wishes it ends."""
+    """One wish in force, and the rule whose it is, of which episode. ``undoes``: the rules whose wishes it ends."""
 
     rule: Rule
     wish: Wish
@@ -365,8 +364,7 @@ def wait_over(view: RuleView) -> Write | None:
 
 def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
-    nobody could look when the wait was over: that is long ago, or its rule or event was away, or nobody knows when it
-    was. Raises `NotComputable`."""
+    nobody could look when it was over, or nobody knows when that was. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
