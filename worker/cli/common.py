@@ -253,8 +253,7 @@ def duration(text: str | None, option: str) -> timedelta | None:
     try:
         found = parse_duration(text)
     except ValueError as error:
-        wrong = str(error).partition("; ")[0]
-        raise UsageError(f"{option}: {wrong}", hint=f"write {duration_meant(text)}") from error
+        raise UsageError(f"{option}: {error}", hint=f"write {duration_meant(text)}") from error
     if not found:
         raise UsageError(f"{option}: must be longer than 0s")
     return found

@@ -214,8 +214,7 @@ def lasting(least: timedelta = A_MOMENT, why: str = "", most: timedelta = timede
         try:
             found = parse_duration(value.text)
         except ValueError as error:
-            wrong = str(error).partition("; ")[0]
-            raise Slip(f"{WHAT}: {wrong}", f"write {duration_meant(value.text)}") from None
+            raise Slip(f"{WHAT}: {error}", f"write {duration_meant(value.text)}") from None
         if found < least:
             raise Slip(f"{WHAT}: '{value.text}' is too short{why}", f"write {duration_text(least)} or more")
         if found > most:

@@ -44,7 +44,7 @@ def parse_duration(text: str) -> timedelta:
     """The duration that ``text`` spells. Raises `ValueError` with words for an operator."""
     spelled = text.strip()
     if len(spelled) > DURATION_LENGTH_MAX or not spelled.isascii() or not _WHOLE.fullmatch(spelled):
-        raise ValueError(f"'{text[:DURATION_LENGTH_MAX]}' is not a duration; write it as {EXAMPLES}")
+        raise ValueError(f"'{text[:DURATION_LENGTH_MAX]}' is not a duration")
     total_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in _PART.findall(spelled))
     if total_ms > DURATION_MAX.total_seconds() * 1000:
         raise ValueError(f"'{text}' is longer than ten years")

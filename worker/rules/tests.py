@@ -288,8 +288,7 @@ def _effect(value: Tree) -> timedelta | None:
         try:
             return parse_duration(spelled[1])
         except ValueError as error:
-            wrong = str(error).partition("; ")[0]
-            raise Slip(f"effect: {wrong}", f"write late {duration_meant(spelled[1])}") from None
+            raise Slip(f"effect: {error}", f"write late {duration_meant(spelled[1])}") from None
     tail = meant(spelled[0], ("hidden", "none", "late")) if spelled else ""
     raise Slip(f"effect is hidden, none, or late and a duration{tail}", "write effect: late 40s")
 

@@ -42,7 +42,7 @@ from worker.model.commits import KINDS, REASONS, LogFilter
 from worker.model.errors import NotAllowed, UsageError, WorkerError, printable
 from worker.model.exchange import Clock
 from worker.model.facts import EVENT_FIELDS
-from worker.rules.spelling import parse_duration
+from worker.rules.spelling import duration_meant, parse_duration
 from worker.web.door import FORM_COOKIE, Door, Forms, Visitor, cookie_of, place_of
 from worker.web.pages import PAGES, Act, NoSuchPage, PageParts, PageRequest, Shown, link
 from worker.web.views import (
@@ -580,7 +580,8 @@ class FilledForm(dict[str, list[str]]):
         try:
             length = parse_duration(lasting) if lasting else None
         except ValueError as error:
-            raise UsageError(f"for how long: {error}", hint="leave it empty to halt until somebody resumes") from error
+            hint = f"write {duration_meant(lasting)}, or leave it empty to halt until somebody resumes"
+            raise UsageError(f"for how long: {error}", hint=hint) from error
         return Act(
             what=self.one("what"),
             ids=tuple(dict.fromkeys(_number(text) for text in self.get("id", []))),
