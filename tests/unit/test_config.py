@@ -319,9 +319,10 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputErrors, match="the config cannot be read: No such file"):
         load_config(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_bytes(b"# ok\nmode: \xff")
-    with pytest.raises(InputErrors, match="is not UTF-8: byte 12, on line 2, cannot be read") as found:
+    with pytest.raises(InputErrors, match=r"bad\.yaml:2:7: is not UTF-8: a byte cannot be read") as found:
         load_config(tmp_path / "bad.yaml")
-    assert "save it as UTF-8" in found.value.problems[0].hint
+    assert "save the file as UTF-8" in found.value.problems[0].hint
+    assert found.value.problems[0].source == "", "a secret may stand there"
     (tmp_path / "big.yaml").write_bytes(b"#" * (loading.FILE_BYTES_MAX + 1))
     with pytest.raises(InputErrors, match="larger than"):
         load_config(tmp_path / "big.yaml")

@@ -20,7 +20,7 @@ from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue
 from worker.rules.binding import WHAT, Loc, Mistake, Section, Slip, bind, mistake_at
 from worker.rules.spelling import nearest
-from worker.rules.yaml import Document, Entries, Scalar, Value, compose
+from worker.rules.yaml import Document, Entries, Scalar, Value, compose, not_utf8
 
 FILE_BYTES_MAX = 1_000_000
 SECRET_BYTES_MAX = 100_000
@@ -245,9 +245,7 @@ def _text_of(path: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        message = f"is not UTF-8: byte {error.start + 1}, on line {line}, cannot be read"
-        raise _unreadable(path, message, "save it as UTF-8, which editors offer under `encoding`") from None
+        raise InputErrors((not_utf8(path, error, quoted=False),)) from None
 
 
 def _unreadable(path: Path, message: str, hint: str) -> InputErrors:

@@ -30,7 +30,7 @@ from worker.rules.expressions import RESPONSE, Defined, Definitions, Expressions
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
 from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
 from worker.rules.spelling import CronTimes, instead, meant, nearest
-from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
+from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose, not_utf8
 
 ENFORCE_COOLDOWN_MIN = timedelta(minutes=1)
 _IN_BRACES = re.compile(r"\{+\s*([a-z_]+(?:\.[a-z_]+)+)\s*\}+")
@@ -519,7 +519,7 @@ def texts_of(path: Path) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
         except OSError as error:
             problems.append(_cannot_be_read(file, error))
         except UnicodeDecodeError as error:
-            problems.append(_not_utf8(file, error))
+            problems.append(not_utf8(file, error))
     return texts, tuple(problems)
 
 
@@ -596,22 +596,6 @@ def _problem(path: Path, message: str, hint: str) -> Problem:
 
 def _cannot_be_read(path: Path, error: OSError) -> Problem:
     return _problem(path, f"cannot be read: {error.strerror}", "let the user who runs the worker read it")
-
-
-def _not_utf8(file: Path, error: UnicodeDecodeError) -> Problem:
-    """Where in the file the first byte stands that is no UTF-8."""
-    before = bytes(error.object[: error.start])
-    return Problem(
-        file=str(file),
-        line=before.count(b"\n") + 1,
-        column=len(before[before.rfind(b"\n") + 1 :].decode("utf-8", errors="replace")) + 1,
-        message=f"is not UTF-8: the byte 0x{error.object[error.start]:02x} cannot be read",
-        hint="save the file as UTF-8; most editors ask for the encoding under `Save as`",
-        code="file",
-        source=(before[before.rfind(b"\n") + 1 :] + error.object[error.start :].partition(b"\n")[0]).decode(
-            "utf-8", "replace"
-        ),
-    )
 
 
 def hash_of(texts: Mapping[str, str]) -> str:

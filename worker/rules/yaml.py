@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
@@ -65,6 +66,14 @@ class Document:
             severity=severity,
             source=source,
         )
+
+
+def not_utf8(file: Path, error: UnicodeDecodeError, *, quoted: bool = True) -> Problem:
+    """Where in a file the first byte stands that is no UTF-8."""
+    document = Document(file=str(file), text=error.object.decode("utf-8", "replace"), quoted=quoted)
+    hint = "save the file as UTF-8; most editors ask for the encoding under `Save as`"
+    at = len(error.object[: error.start].decode("utf-8"))
+    return document.problem(at, "is not UTF-8: a byte cannot be read", hint=hint, code="file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,7 +200,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputErrors) as caught:
         load(tmp_path)
     assert [one.message for one in caught.value.problems] == [
-        "is not UTF-8: the byte 0xff cannot be read",
+        "is not UTF-8: a byte cannot be read",
         f"larger than {files.FILE_BYTES_MAX} bytes",
     ]
 
