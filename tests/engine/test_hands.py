@@ -315,6 +315,38 @@ async def test_a_halt_of_one_rule_holds_a_shared_write_only_if_the_others_are_ha
     assert here.only.state == ("planned" if both else "confirmed"), here.story()
 
 
+JOINED = "{id: go, when: event.frontend_status == 'FLAGGED' && %s, do: [run], %s}"
+
+
+@pytest.mark.parametrize(
+    ("when", "keys", "state", "held_by"),
+    [
+        ("true", "mode: approve", "waiting", None),
+        ("permissions.size() >= 0", "priority: 0", "planned", "assumption"),
+        ("true", "description: halted", "planned", "halt"),
+    ],
+)
+@in_town(
+    world(happening("e1", client_campaign_status="PAUSED", frontend_status="FLAGGED", category="tired")),
+    lambda when, keys: rules("{id: first, when: event.category == 'tired', do: [run]}", JOINED % (when, keys)),
+    unconfirmed_facts={"permissions": ("some.key",)},
+)
+async def test_a_shared_write_goes_out_for_no_rule_that_may_not_send_it_in_the_name_of_one_that_has_ended(
+    here: Town, when: str, keys: str, state: str, held_by: str | None
+) -> None:
+    for rule in ("first", "go"):
+        here.halt(rule=RuleId(rule))
+    await here.run(12)
+    assert here.only.rules == ("first", "go")
+    here.set("e1", category="awake")
+    await here.run(9)
+    here.resume(rule=RuleId("first"))
+    if held_by != "halt":
+        here.resume(rule=RuleId("go"))
+    await here.run(30)
+    assert (here.only.state, here.only.held_by, here.effects()) == (state, held_by, []), here.story()
+
+
 HELD = {
     "after a wait": ("{id: held, when: event.category == 'tired', do: [pause, {wait: 1m}, run]}",),
     "an undo": (

@@ -245,10 +245,11 @@ class Executor(Stage):
         if (doubt := self._doubt(state, current)) is not None:
             raise _Stopped(doubt)
         sent: list[Json] = [{name: value} for name, value in request.query]
-        amount, limits = added_by(ready.situation, ready.view.booked, [*sent, request.body]), self._limits(current)
+        asked = replace(current, rules=ready.situation.write.rules)
+        amount, limits = added_by(ready.situation, ready.view.booked, [*sent, request.body]), self._limits(asked)
         sending = Sending(
             move=self._sending(state, replace(ready, write=current), request),
-            check=lambda view: held_in_transaction(current, amount, limits, self._clock.now(), view),
+            check=lambda view: held_in_transaction(asked, amount, limits, self._clock.now(), view),
             amount=amount,
             late_s=self._settings.late_s,
         )
@@ -432,14 +433,16 @@ class Executor(Stage):
 
     def _situation(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], view: SendingView) -> Situation:
         others, busy = self._on_target(write)
+        rules = self._asking.rules(state, write)
+        rule = next(iter(rules), None)
         return Situation(
-            write=write,
+            write=replace(write, rules=tuple(one.id for one in rules) or write.rules),
             now=self._clock.now(),
             limits=self._settings.limits,
             halts=view.halts,
             on_target=busy,
             earlier=earlier,
-            unconfirmed=unconfirmed_for(write.intent.action, self._rules.current.get(write.key.rule), self._settings),
+            unconfirmed=unconfirmed_for(write.intent.action, rule, self._settings),
             credentials_until=state.memory.denied_until,
             put_back_by=put_back_by(write, others),
         )

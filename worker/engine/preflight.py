@@ -29,7 +29,7 @@ from worker.engine.planning import (
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
 from worker.engine.state import EVENT, PARTNER, PartnerState
-from worker.engine.views import held_by_hours, mode_of, off_fact
+from worker.engine.views import held_by_hours, mode_of, off_fact, unconfirmed_for
 from worker.guards import No, Situation, earlier_in_do, out_of_date
 from worker.model.actions import ACTIONS
 from worker.model.commits import Move, RuleMemory
@@ -63,15 +63,21 @@ class WhoAsks(Stage):
     """Who asks for a write now."""
 
     def rules(self, state: PartnerState, write: Write) -> tuple[Rule, ...]:
-        """The rules in force that still ask for this very write of this partner."""
+        """The rules in force that still ask for this very write of this partner: of several only those whose firing
+        stands, and of these those that decide by nothing unconfirmed, if there are any. So none goes out on behalf of
+        a rule that may not send it, in the name of one that does not want it any more."""
         found = (self._rules.current.get(rule) for rule in (write.rules or (write.key.rule,)))
-        return tuple(
+        asking = tuple(
             rule
             for rule in found
             if rule is not None
             and rule.applies_to(write.key.partner)
             and rule.do_hash == wanted_by(rule.id, write, state.memories)
         )
+        memories = {rule.id: state.memories.get((write.key.event, rule.id)) for rule in asking}
+        standing = tuple(rule for rule in asking if (memory := memories[rule.id]) and memory.open and memory.fired)
+        sure = tuple(one for one in standing if not unconfirmed_for(write.intent.action, one, self._settings))
+        return sure or standing or asking
 
     def objection(self, state: PartnerState, write: Write) -> No | None:
         """Why nobody asks for this write now, or not for now."""
