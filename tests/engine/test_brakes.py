@@ -89,6 +89,11 @@ async def test_writes_per_hour_lets_the_rest_go_by_itself_when_the_hour_is_over(
 SURGES = [
     ("safety: {surge: {events: 2, within: 10m}}", PAUSE, "the config's surge"),
     ("mode: live", PAUSE + "    surge: {events: 2, within: 10m}\n", "the rule's own"),
+    (
+        "safety: {surge: {events: 2, within: 10m}}",
+        PAUSE + "    surge: {events: 9, within: 1m}\n",
+        "a rule only narrows",
+    ),
 ]
 
 

@@ -474,15 +474,14 @@ class Planner:
             rule = rules[candidate.view.rule.id] = candidate.view.rule
             counted.setdefault(rule.id, set()).update(_pieces(candidate.event, candidate.steps))
         over: dict[RuleId, str] = {}
-        surges = {rule_id: rule.surge or self._settings.surge for rule_id, rule in rules.items()}
-        longest = max((surge.within for surge in surges.values()), default=None)
+        surges = [(name, one) for name, rule in rules.items() for one in (self._settings.surge, rule.surge) if one]
+        longest = max((surge.within for _, surge in surges), default=None)
         firings = [] if longest is None else [*self._poll.firings(self._poll.now - longest)]
         waited = (write for write in self._writes.values() if AFTER_WAIT in write.intent.context)
         firings += [(write.key.rule, write.key.event, write.planned_at) for write in waited if write.state == "planned"]
-        for rule_id, fresh in counted.items():
-            surge = surges[rule_id]
+        for rule_id, surge in surges:
             since = self._poll.now - surge.within
-            each, pieces = any(step.each for step in rules[rule_id].do), set(fresh)
+            each, pieces = any(step.each for step in rules[rule_id].do), set(counted[rule_id])
             for event in {event for rule, event, at in firings if rule == rule_id and at > since}:
                 writes = self._poll.rule_writes(event, rule_id) if each else ()
                 pieces |= _pieces(event, [one for one in writes if one.planned_at > since])

@@ -441,7 +441,9 @@ class RuleText(Part):
         "mode", "shadow, approve or live; can only be stricter than the config", "mode: approve"
     )
     surge: SurgeText | None = _key(
-        "surge", "more events than this within that time wait for an operator", "surge: {events: 5, within: 10m}"
+        "surge",
+        "more events than this within that time wait for an operator, beside the config's",
+        "surge: {events: 5, within: 10m}",
     )
     after: Text | None = _key(
         "after",
