@@ -132,8 +132,8 @@ def _enforced(view: RuleView, memory: RuleMemory) -> RuleResult:
     writes = view.last_firing or _shared(view)
     if any(not write.final for write in writes):
         return RuleResult(memory=memory)
-    bad = _bad_end(writes) if memory.cleared < memory.episode else None
-    if bad is not None:
+    bad = next((one for one in writes if one.state in BAD_ENDS or (one.state, one.reason) == _REJECTED), None)
+    if bad is not None and memory.cleared < memory.episode:
         why = f"the last write ended as {bad.state}: {bad.why}; enforcing stops until the wanted value is read once"
         stopped = replace(memory, stopped=bad.state)
         return RuleResult(memory=stopped, held=Hold(reason="drift", why=why))
@@ -157,10 +157,6 @@ def _shared(view: RuleView) -> tuple[Write, ...]:
         others = (one for one in view.target_writes(target) if one.key.rule != rule.id and rule.id in one.rules)
         found.extend(tuple(others)[-1:])
     return tuple(found)
-
-
-def _bad_end(writes: tuple[Write, ...]) -> Write | None:
-    return next((one for one in writes if one.state in BAD_ENDS or (one.state, one.reason) == _REJECTED), None)
 
 
 _REJECTED = ("cancelled", "person")
@@ -222,11 +218,6 @@ def may_be_due(rule: Rule, now: datetime) -> bool:
         return True
     time = rule.at.latest(now)
     return time is not None and now - time <= READ_WITHIN
-
-
-def may_ask(rule: Rule, memory: RuleMemory | None, now: datetime) -> bool:
-    """Whether facts are read for a rule now: not for one whose time was dealt with."""
-    return memory is None or due_now(rule, memory, now)
 
 
 def due(rule: Rule, memory: RuleMemory, now: datetime) -> datetime | None:

@@ -15,7 +15,7 @@ from typing import Protocol
 from zlib import crc32
 
 from worker.engine.derived import with_writes
-from worker.engine.episodes import may_ask, may_be_due
+from worker.engine.episodes import due_now, may_be_due
 from worker.engine.ports import Listing, Stage, Urgency
 from worker.engine.state import EVENT, OF_THE_WORKER, PARTNER, FactsWanted, PartnerState, Stored
 from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
@@ -286,7 +286,8 @@ class Reader(EventByEvent):
         found = {event: state.observation(event) for event in events}
         asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
         for event, seen in with_writes(found, self._ledger, asked_of).items():
-            asked = [rule for rule in asking if may_ask(rule, state.memories.get((event, rule.id)), now)]
+            memories = [(rule, state.memories.get((event, rule.id))) for rule in asking]
+            asked = [rule for rule, memory in memories if memory is None or due_now(rule, memory, now)]
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
