@@ -8,7 +8,7 @@ WORKERS ?= 2
 BESIDE ?= 4
 # How many drawn worlds `make test` simulates, and at each point every how manieth of the single faults that differ.
 SEEDS ?= 150
-SINGLES ?= 30
+SINGLES ?= 45
 export SEEDS SINGLES
 # The tests start a hundred processes of the worker's, and pytest rewrites each file of tests for each of its own: what
 # was compiled is kept, also where the surroundings say not to (containers often do).
