@@ -195,6 +195,9 @@ def held_by_the_hour(case: Case, deed: Deed) -> bool:
         return False
     if held[-1] == "target_unreadable" and case.history.own_mind:
         return True
+    if held[-1] == "no_longer_holds":  # the half that no read shows, beside another value
+        last = case.history.of(deed.event)[-1]
+        return deed.rows[0]["action"] == "frontend_status" and not as_wanted(case, deed, last)
     if held[-1] == "target_busy":  # what was asked of an operator first, and let go, may wait for the hour itself
         others = (one for one in case.deeds.values() if one is not deed and same_target(one, deed))
         return any(row["reason"] == "writes_per_hour" for one in others for row in one.rows[-1:])

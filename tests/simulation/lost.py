@@ -81,6 +81,8 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             return _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
         case "no_longer_holds" if not deed.undo:
             return wish is None or wish.wants is None or shown(case, deed.event, at_s, lambda one: not wish.holds(one))
+        case "no_longer_holds" if action == "frontend_status":  # the half that no read shows, beside another value
+            return shown(case, deed.event, at_s, lambda one: not as_wanted(case, deed, one))
         case "sequence":
             found = mates(case, deed)
             told = [rows for one, rows, of in case.lines if of == life and any(one is mate for mate in found)]
