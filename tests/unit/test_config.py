@@ -60,6 +60,7 @@ def mistakes(text: str) -> list[str]:
         ("partners: ['a b']", "c.yaml:1:12: an item of partners: 'a b' is no partner id"),
         ("partners: [ä]", "c.yaml:1:12: an item of partners: 'ä' is no partner id"),
         ("partners: ['..']", "c.yaml:1:12: an item of partners: '..' is no partner id"),
+        ("operator_prefix: a/b", "c.yaml:1:18: operator_prefix: 'a/b' is no partner id"),
         ("partners: [a/b]", "c.yaml:1:12: an item of partners: 'a/b' is no partner id"),
         (
             "notify: [{name: a, url: {env: A}, on: [surge]}, {name: a, url: {env: B}, on: [surge]}]",

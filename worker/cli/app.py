@@ -120,7 +120,8 @@ class Commands(TyperGroup):
         if name in COMMANDS:
             command = self.commands[name] = loaded(name)
             command.help = flowing(command.help or "")
-            _without_bool(command.get_params(ctx))
+            for one in (command, *getattr(command, "commands", {}).values()):
+                _without_bool(one.get_params(ctx))
         if name not in STOPPED_BY_SIGNALS:
             signals.usual()
         return super().resolve_command(ctx, args)

@@ -518,7 +518,7 @@ class Config(Section):
         json_schema_extra={"default": "discover"},
         examples=["discover", ["partner-id-the-hall"]],
     )
-    operator_prefix: Text | None = Field(
+    operator_prefix: Annotated[Text, AfterValidator(_partner_id)] | None = Field(
         default=None, description="accepted beside partner-id-<slug> in discovery", examples=["operator-"]
     )
     mode: Annotated[Literal["shadow", "approve", "live"], SPELLED] = Field(

@@ -27,6 +27,7 @@ from worker.model.errors import LedgerUnwritable, NotSafe, OwnershipLost, StateC
 from worker.model.facts import Json, PartnerId, spelled
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
+from worker.rules.spelling import counted
 
 FAILING_AFTER = timedelta(minutes=1)
 """A poll that failed is nothing: the next one comes in seconds. When none gets through for so long, nothing is decided
@@ -496,7 +497,7 @@ class Daemon(Stage):
                 hint = "no rules were published yet, so this replica owns nothing: `campaign-worker rules publish`"
             self._reporter.alarm("no_rules", hint=hint)
         names = ", ".join(map(str, ids)) or "none"
-        self._record("rules_loaded", f"{len(rules.rules)} rules, in force: {names}; hash {rules.hash[:12]}")
+        self._record("rules_loaded", f"{counted(len(rules.rules), 'rule')}, in force: {names}; hash {rules.hash[:12]}")
 
     def _record(self, kind: str, why: str, *, partner: PartnerId | None = None, reason: str | None = None) -> None:
         """Stores a record of the daemon's own; one that the ledger cannot take is stored with the next status. It may

@@ -91,7 +91,7 @@ def test_a_misspelt_command_is_told_the_nearest() -> None:
     assert "Did you mean 'writes'" in done.err
 
 
-@pytest.mark.parametrize("arguments", [(), ("log",), ("ledger",)], ids=" ".join)
+@pytest.mark.parametrize("arguments", [(), ("log",), ("ledger",), ("ledger", "accept-restore")], ids=" ".join)
 def test_the_help_shows_no_value_for_a_flag_which_takes_none(arguments: tuple[str, ...]) -> None:
     done = call(*arguments, "--help")
 
