@@ -234,8 +234,11 @@ def _present(case: Case) -> set[str]:
 
 def wishes_are_fulfilled(case: Case) -> Iterator[str]:
     """What a lasting condition asks for is so at the end, unless a person or another rule reversed it, the service
-    refused it, or a record says who decided otherwise; where the wall clock was set back, it may wait for that."""
+    refused it, or a record says who decided otherwise; where the wall clock was set back, it may wait for that. Not
+    asked for of a partner that is held because answers of another object made it look like another one."""
     history = case.history
+    if any(row["reason"] == "same_partner" for row in case.last):
+        return
     latest = {one.event: one for one in history.versions}
     for wish in history.wishes:
         if wish.wants is None or wish.done is None or wish.rule in history.edited:
@@ -266,7 +269,9 @@ def _stood_for(said: list[Row]) -> Iterator[str]:
 
 def _explained(case: Case, rule: str, event: str) -> bool:
     """Whether the effect was there and was taken back, or an end without effect is on record."""
-    deeds = [one for one in case.deeds.values() if one.event == event and any(row["rule"] == rule for row in one.rows)]
+    kept = {row["hash"] for row in case.last}  # the ledger in the place of one that was lost knows of no other write
+    ours = (one for one in case.deeds.values() if one.event == event and one.rows[0]["hash"] in kept)
+    deeds = [one for one in ours if any(row["rule"] == rule for row in one.rows)]
     if not deeds:
         return any(row["kind"] == "held" and row["event"] == event for row in case.last) or case.history.stale
     episode = deeds[-1].rows[0]["episode"]

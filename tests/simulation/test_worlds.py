@@ -296,6 +296,8 @@ FOUND = (
     (Try(seed=20_824_464), "a rule fired by an operator's word that the ledger put back beneath it had forgotten"),
     (Try(seed=20_850_250), "the half of an undo that no read shows is skipped where a rule has set another value"),
     (Try(seed=20_851_394), "and that of a rule is held where somebody has"),
+    (Try(seed=20_852_503), "an `again` that a ledger which was put back had forgotten asks for nothing"),
+    (Try(seed=30_481_280), "two partners whose records were answered as the same other object are held for one"),
     (Try(seed=20_850_301), "an answer that tells its age in whole seconds is taken for older than the list before it"),
 )
 
