@@ -333,7 +333,7 @@ def objection(shape: Shape | tuple[str, ...], value: Json) -> str:
 def path_objection(path: str) -> str:
     """Why nothing can be found by this JMESPath; empty where something can."""
     try:
-        parts = [jmespath.compile(path).parsed]
+        parts: list[Any] = [jmespath.compile(path).parsed]
     except (JMESPathError, RecursionError) as error:
         return f"not a JMESPath: {(str(error).splitlines() or ['it cannot be read'])[0]}"
     for part in parts:  # grows while it is gone through
@@ -341,7 +341,7 @@ def path_objection(path: str) -> str:
         if part["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
             near = ", ".join(get_close_matches(name, Functions.FUNCTION_TABLE, n=1) or Functions.FUNCTION_TABLE)
             return f"JMESPath has no function {name}; did you mean {near}?"
-        parts += part["children"]
+        parts += [one for one in part["children"] if isinstance(one, dict)]  # those of a slice are numbers
     return ""
 
 

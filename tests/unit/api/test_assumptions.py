@@ -98,9 +98,15 @@ def test_a_value_that_does_not_fit_is_an_error(key: str, value: Json, words: str
     assert wrong[0].hint
 
 
-def test_a_toggle_needs_no_value_in_its_query() -> None:
-    _, wrong = assumptions_from(
-        {"client_campaign_status.semantics": "toggle", "client_campaign_status.query": {"action": "toggle"}}
-    )
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"client_campaign_status.semantics": "toggle", "client_campaign_status.query": {"action": "toggle"}},
+        {"campaigns.items": "data.all[0:100]"},
+    ],
+    ids=["a toggle needs no value in its query", "a slice"],
+)
+def test_what_fits_is_taken(given: dict[str, Json]) -> None:
+    _, wrong = assumptions_from(given)
 
     assert not wrong
