@@ -369,7 +369,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: Partner
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
     back = partner.back.get(memory.rule, over_at), partner.returned.get(memory.event, over_at)
-    unseen = max(back) > over_at or abs(view.now - over_at) > view.settings.gap
+    unseen = not max(back) <= over_at <= view.now <= over_at + view.settings.gap
     context = {name: value for name, value in wait.intent.context.items() if name != EACH}
     candidate = Candidate(
         view=replace(view, scope=replace(view.scope, extra={**view.scope.extra, **context})),
