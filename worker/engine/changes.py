@@ -185,11 +185,13 @@ def watch(view: RuleView) -> Watched:
     memory = _kept(view.memory, watches) if resolved else view.memory
     memory, ends = _settled(view, memory, values, watches)
     unasked = _unasked(memory, values, watches)
+    before = memory.before_firing  # tells what the last firing came of, until something of it is sent
+    over = any(key not in before or before[key].value != memory.baselines[key].value for key in unasked)
     memory = _compared(view, memory, values, unasked)
     if memory.baselines:
         memory = replace(memory, looked_at=view.now)
     watched = Watched(values=values, watches=watches, memory=memory, ends=ends)
-    return _closed(view, watched, "the change is not any more the one that the rule asks for") if unasked else watched
+    return _closed(view, watched, "the change is not any more the one that the rule asks for") if over else watched
 
 
 def change_facts(watched: Watched) -> dict[str, Json]:
@@ -417,7 +419,9 @@ def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], un
         elif pending.get(key) != value:
             pending[key] = value
             since = view.now
-    memory = replace(memory, baselines=baselines, pending=pending, forced=view.silence or memory.forced)
+    before = {key: baselines[key] if key in unasked else one for key, one in memory.before_firing.items()}
+    forced = view.silence or memory.forced
+    memory = replace(memory, baselines=baselines, pending=pending, forced=forced, before_firing=before)
     if not pending:
         return replace(memory, pending_since=None, pending_unheld_since=None, asked=None)
     if since is None or since > view.now or view.silence is not None:

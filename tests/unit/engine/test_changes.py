@@ -191,6 +191,16 @@ def test_what_is_not_asked_for_is_the_baseline_at_once_also_while_another_change
     assert story.fires(MINUTE) == [], "from archived to active"
 
 
+def test_what_is_not_asked_for_ends_nothing_that_another_change_has_fired() -> None:
+    turns = replace(STATUS, before=("active",), after=("cancelled",))
+    rule = a_rule("r", None, on_change=[turns, Watch(fact="suggested_tcs")], parameters=BUDGET_500)
+    story = a_story(rule, confirming=False).event(status="active").put(TCS, tcs("a"))
+    assert (story.look().fired, story.put(TCS, tcs("b")).look().fired) == ([], ["r"])
+    for status in ("archived", "cancelled", "archived"):
+        assert story.event(status=status).look().outcome == ([], [], [], [])
+    assert story.put(TCS, tcs("a")).look().moved == ["r: skipped no_longer_holds"], "back where it was"
+
+
 def test_a_false_condition_consumes_nothing_that_is_held() -> None:
     story = a_story(a_rule("r", "event.city == 'Ulm'", on_change=[STATUS], hold_for=MINUTE))
     for status, city in (("active", "Ulm"), ("cancelled", "Ulm"), ("cancelled", "Oslo")):
