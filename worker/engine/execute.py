@@ -434,7 +434,6 @@ class Executor(Stage):
     def _situation(self, state: PartnerState, write: Write, earlier: tuple[Write, ...], view: SendingView) -> Situation:
         others, busy = self._on_target(write)
         rules = self._asking.rules(state, write)
-        rule = next(iter(rules), None)
         return Situation(
             write=replace(write, rules=tuple(one.id for one in rules) or write.rules),
             now=self._clock.now(),
@@ -442,7 +441,7 @@ class Executor(Stage):
             halts=view.halts,
             on_target=busy,
             earlier=earlier,
-            unconfirmed=unconfirmed_for(write.intent.action, rule, self._settings),
+            unconfirmed=unconfirmed_for(write.intent.action, next(iter(rules), None), self._settings),
             credentials_until=state.memory.denied_until,
             put_back_by=put_back_by(write, others),
         )

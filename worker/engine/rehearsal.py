@@ -30,7 +30,7 @@ from worker.model.rules import Computed, Rule, RuleStep, Template, Truth
 from worker.model.writes import UNSETTLED, Intent, Plan, State, Write, WriteKey
 from worker.writes.evidence import Wish, fact_key, target_value
 from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, wanted
-from worker.writes.undo import Undo, undo_steps
+from worker.writes.undo import undo_steps
 
 # The service as it is remembered: facts that a running daemon has observed, or that were read just now.
 #
@@ -304,13 +304,11 @@ class Rehearsal(StagedCycle):
                 self._unknown[event, rule_id] = judged.why
         for (event, rule_id), held in decision.held.items():
             memory, rule = decision.memories.get((event, rule_id)), self._rules[rule_id]
-            undone, _ = undo_steps(rule, partial(self._undo, event, rule), {})
+            undo = partial(undo_by_rule, self._ledger, self.state.memory, event, rule, now=self._clock.now())
+            undone, _ = undo_steps(rule, undo, {})
             steps = (*_steps(decision, event, rule), *undone)
             self._holding[event, rule_id] = (held, steps, memory.episode if memory is not None else 0)
         self._planned.update(plan.key for plan in decision.commit.plans)
-
-    def _undo(self, event: EventId, rule: Rule, undone: str) -> Undo:
-        return undo_by_rule(self._ledger, self.state.memory, event, rule, undone, self._clock.now())
 
     def _unsure(self) -> tuple[Unsure, ...]:
         """The rules with unknown conditions."""

@@ -235,8 +235,7 @@ def names_read(rule: Rule) -> Iterable[str]:
 
 def held_by_hours(rule: Rule, now: datetime) -> Hold | None:
     """Holds what the rule does outside of its hours; None within them."""
-    opens = rule.between.opens(now) if rule.between is not None else None
-    if rule.between is None or opens is None:
+    if rule.between is None or (opens := rule.between.opens(now)) is None:
         return None
     return Hold(reason="between", why=f"it is not {rule.between.source}", until=opens)
 

@@ -409,7 +409,8 @@ class _RuleReader:
         if (text := uncounted({name: found})) is not None:
             message = f"{what}: {text!r} is money, and cannot be counted"
             hint = "write the number without separators and currency, as in 1500 or 1500.5"
-            self.form.note(_place_of_text(text, place), message, hint=hint)
+            at = next((one for one in _scalars_in(place) if one.text == text), place)
+            self.form.note(at, message, hint=hint)
         elif (param is None or param.type in _OF_ANY) and not any(computed_in(found)):
             fault = fault_of(name, param or _UNNAMED, cast("Json", found))
             if fault:
@@ -458,11 +459,6 @@ def _scalars_in(value: Value) -> Iterator[Scalar]:
         yield value
     for part in () if isinstance(value, Scalar) else value.parts:
         yield from _scalars_in(part)
-
-
-def _place_of_text(text: str, value: Value) -> Value:
-    """Where in a value a text stands; the value itself where it is not found."""
-    return next((one for one in _scalars_in(value) if one.text == text), value)
 
 
 def _canonical(value: Value | None) -> str:
