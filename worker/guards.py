@@ -279,11 +279,12 @@ def _may_be_as_left(situation: Situation, name: str, shown: Json) -> bool:
 
 def other_half(situation: Situation) -> No | None:
     """What no read shows of a pair goes only with the value that its other half has set (API section 3.2)."""
-    intent, fact = situation.write.intent, situation.fact("event")
-    reads, wanted = record_of(fact).get(intent.target), intent.params.get("value")
+    intent, record = situation.write.intent, record_of(situation.fact("event"))
+    reads, wanted = record.get(intent.target), intent.params.get("value")
     if situation.write.key.item not in ACTIONS[intent.action].unseen or reads == wanted:
         return None
-    return No(reason="no_longer_holds", why=f"{intent.target} reads {reads!r}, and this goes with {wanted!r}")
+    reason = "no_longer_holds" if intent.target in record else "target_unreadable"
+    return No(reason=reason, why=f"{intent.target} reads {reads!r}, and this goes with {wanted!r}")
 
 
 def as_computed_from(situation: Situation) -> No | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import NULL_GAP, a_fact, a_situation, a_write, event_fact, setup_fact, unreadable
+from tests.builders import MISSING_GAP, NULL_GAP, a_fact, a_situation, a_write, event_fact, setup_fact, unreadable
 from worker.guards import No, Situation, as_computed_from, other_half
 from worker.model.facts import Fact, Json
 from worker.model.writes import Write
@@ -83,3 +83,11 @@ def test_the_words_say_what_it_reads_what_it_was_and_that_somebody_had_approved_
 def test_the_half_that_no_read_shows_goes_only_with_what_the_other_has_set(item: str, shown: str, goes: bool) -> None:
     half = a_write("frontend_status", params=HIDE, item=item)
     assert (other_half(a_situation(half, facts={"event": event_fact(frontend_status=shown)})) is None) is goes
+
+
+def test_a_field_that_the_answer_lacks_is_no_other_value() -> None:
+    half = a_write("frontend_status", params=HIDE, item="cr")
+    lacking = event_fact(gaps={"frontend_status": MISSING_GAP})
+    no = other_half(a_situation(half, facts={"event": lacking}))
+    assert no is not None
+    assert (no.way, no.reason) == ("hold", "target_unreadable")
