@@ -15,7 +15,7 @@ from worker.cli.page import KeyRing
 from worker.config import Config, load_config, read_config, resolve
 from worker.config import load as loading
 from worker.config.models import SecretPlace
-from worker.model.errors import InputErrors, UsageError
+from worker.model.errors import InputErrors, Problem, UsageError
 from worker.web.door import NOBODY, Key
 
 SHIPPED = Path(__file__).parents[2] / "config.yaml"
@@ -32,6 +32,14 @@ def mistakes(text: str) -> list[str]:
     except InputErrors as errors:
         return [str(one).removeprefix("folder/") for one in errors.problems]
     return []
+
+
+def mistake(text: str) -> Problem:
+    """The only one."""
+    with pytest.raises(InputErrors) as caught:
+        read(text)
+    [found] = caught.value.problems
+    return found
 
 
 @pytest.mark.parametrize(
@@ -179,10 +187,7 @@ def test_what_is_left_out_has_the_documented_default() -> None:
     ],
 )
 def test_what_is_said_to_write_can_be_written_there(text: str, hint: str) -> None:
-    with pytest.raises(InputErrors) as caught:
-        read(text)
-    [found] = caught.value.problems
-    assert found.hint.startswith(hint)
+    assert mistake(text).hint.startswith(hint)
 
 
 def test_a_partner_id_that_looks_like_a_number_stands_in_quotes() -> None:
@@ -281,9 +286,7 @@ def test_assumptions_are_checked_and_told_at_their_key() -> None:
     ],
 )
 def test_a_key_at_another_place_is_told_where_it_belongs(text: str, message: str, hint: str) -> None:
-    with pytest.raises(InputErrors) as caught:
-        read(text)
-    [found] = caught.value.problems
+    found = mistake(text)
     assert str(found) == f"folder/{message}"
     assert found.hint.startswith(hint)
 

@@ -280,14 +280,13 @@ class Reader(EventByEvent):
         return [event for event in events if event not in broken]
 
     def _want_all(self, state: PartnerState, rules: list[Rule], events: Sequence[EventId]) -> None:
-        now = self._clock.now()
+        now, known = self._clock.now(), state.memories
         free = {"event", *self._settings.shared}  # what is read once for all events
         asking = [rule for rule in rules if any(name not in free for name in names_read(rule))]
         found = {event: state.observation(event) for event in events}
         asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
         for event, seen in with_writes(found, self._ledger, asked_of).items():
-            memories = [(rule, state.memories.get((event, rule.id))) for rule in asking]
-            asked = [rule for rule, memory in memories if memory is None or due_now(rule, memory, now)]
+            asked = [one for one in asking if (was := known.get((event, one.id))) is None or due_now(one, was, now)]
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
@@ -322,8 +321,9 @@ class Reader(EventByEvent):
     def _stir_faded(self, state: PartnerState) -> None:
         """What was read for as long as the config says, and is not wanted any more, is not known any more."""
         for event, facts in state.facts.items() if self._settings.every else ():
+            seldom = {key: fact for key, fact in facts.items() if key.name in self._settings.every}
             wanted = state.wanted[event].keys if event in state.wanted else frozenset[FactKey]()
-            if any(key.name in self._settings.every for key in facts.keys() - wanted - self._young(facts)):
+            if seldom.keys() - wanted - self._young(seldom):
                 state.due.pop(event, None)
 
     async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:

@@ -74,8 +74,8 @@ class WhoAsks(Stage):
             and rule.applies_to(write.key.partner)
             and rule.do_hash == wanted_by(rule.id, write, state.memories)
         )
-        memories = {rule.id: state.memories.get((write.key.event, rule.id)) for rule in asking}
-        standing = tuple(rule for rule in asking if (memory := memories[rule.id]) and memory.open and memory.fired)
+        event, known = write.key.event, state.memories
+        standing = tuple(one for one in asking if (was := known.get((event, one.id))) and was.open and was.fired)
         sure = tuple(one for one in standing if not unconfirmed_for(write.intent.action, one, self._settings))
         return sure or standing or asking
 
