@@ -52,8 +52,8 @@ def manners_are_kept(case: Case) -> Iterator[str]:
         )
         if ((killed or fleet) and under_way) or (killed and kind == "read_floor" and not fleet):
             case.forgiven["a wait that a killed process took along"] += 1
-        elif kind == "read_floor" and any(_unheld(case, life, at_s) for life in case.history.lives):
-            case.forgiven["a floor of two that could not know of each other"] += 1
+        elif kind in ("read_floor", "retry_after") and any(_unheld(case, life, at_s) for life in case.history.lives):
+            case.forgiven["a floor or a Retry-After of two that could not know of each other"] += 1
         elif kind == "read_floor" and begun_by_one_that_is_gone(case, at_s, what):
             case.forgiven["a floor that a replica took along that is gone, or a ledger that was put back"] += 1
         elif kind == "retry_after" and any(

@@ -299,6 +299,7 @@ FOUND = (
     (Try(seed=20_852_503), "an `again` that a ledger which was put back had forgotten asks for nothing"),
     (Try(seed=30_481_280), "two partners whose records were answered as the same other object are held for one"),
     (Try(seed=20_850_301), "an answer that tells its age in whole seconds is taken for older than the list before it"),
+    (Try(seed=20_858_289), "of a lock and a ledger exchanged beneath one process, another knows no Retry-After"),
 )
 
 
