@@ -409,3 +409,19 @@ async def test_a_value_of_the_draft_counts_from_what_stood_there_before_the_rule
     setup = here.event().setup
     assert setup is not None
     assert setup["total_budget"] == ends, here.story()
+
+
+BOTH = """
+rules:
+  - {id: for-a-while, when: event.category == 'tired', do: [pause, {wait: 10m}, run]}
+  - {id: for-longer, when: event.category == 'tired', do: [pause, {wait: 20m}, run]}
+"""
+
+
+@in_town(world(happening("e1", category="tired")), BOTH)
+async def test_a_rule_whose_wait_is_over_wants_what_comes_behind_it_and_no_more_what_came_before(here: Town) -> None:
+    """Each stood for its pause as long as its episode was open: they held each other for ever."""
+    await here.run(900)
+    assert here.campaigns() == ["PAUSED"], "a tie is won by what stops spending"
+    await here.run(600)
+    assert here.campaigns() == ["PAUSED", "RUNNING"]

@@ -325,13 +325,14 @@ class _Pass:
     ) -> None:
         """Ends unsent writes against which a stronger wish stands now: of what fired before it came, nothing goes out.
 
-        A ``when`` rule may fire again, in its next episode, once the other ends; a change is consumed.
+        A ``when`` rule may fire again, in its next episode, once the other ends; a change is consumed. What would come
+        after a wait that is over is held instead.
         """
         for write in writes:
             wanting = _wanting(write, memories)
             behind = [rule for rule in rules if rule.id in wanting]
             whys = [overruled([one for one in standing if one.rule is rule], standing, ended) for rule in behind]
-            if write.state not in UNSENT or write.sent or not whys or None in whys:
+            if write.state not in UNSENT or write.sent or write.over or not whys or None in whys:
                 continue
             self._end(End(write=write, reason="conflict", why=str(whys[0])))
             for rule in behind:

@@ -16,7 +16,7 @@ from worker.model.writes import ENDED, UNDOES, UNSENT, Intent, Mode, Plan, Write
 from worker.rules.cel import WRITE
 from worker.rules.spelling import duration_text
 from worker.writes.evidence import Wish, wish_of
-from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, wishes_of
+from worker.writes.intents import EACH, NotComputable, Planned, asks_always, plan_steps, waited, wishes_of
 from worker.writes.life import and_then, move, note
 from worker.writes.undo import once_only, undo_steps
 
@@ -224,10 +224,10 @@ class Standing:
     undoes: frozenset[str] = frozenset()
 
 
-def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wish] | None = None) -> list[Standing]:
-    """The wishes of a rule, or these of it, as others meet them."""
+def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wish]) -> list[Standing]:
+    """These wishes of a rule, as others meet them."""
     shadow = mode_of(rule, settings) == "shadow"
-    return [Standing(rule=rule, wish=wish, shadow=shadow) for wish in (wishes_of(rule) if wishes is None else wishes)]
+    return [Standing(rule=rule, wish=wish, shadow=shadow) for wish in wishes]
 
 
 def standing_wishes(
@@ -241,7 +241,9 @@ def standing_wishes(
         brief = rule.on_change or rule.at is not None
         if rule.id in wanted if brief else memory is not None and memory.open:
             episode = memory.episode if memory is not None else 0
-            found.extend(replace(one, episode=episode) for one in wishes_in_force(rule, settings))
+            past = waited(rule, writes, fired=brief or (memory is not None and memory.fired))
+            wishes = wishes_in_force(rule, settings, wishes_of(rule, past))
+            found.extend(replace(one, episode=episode) for one in wishes)
         found.extend(wishes_of_event(rule, (one.intent for one in writes if rule.id in one.rules), settings))
     return found
 
@@ -260,7 +262,7 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
     found: list[Standing] = []
     for candidate in candidates:
         rule, settings = candidate.view.rule, candidate.view.settings
-        found.extend(wishes_in_force(rule, settings) if candidate.wait is None else ())
+        found.extend(wishes_in_force(rule, settings, wishes_of(rule)) if candidate.wait is None else ())
         found.extend(wishes_of_event(rule, (step.intent for step in candidate.steps if not step.fault), settings))
     return found
 
@@ -358,8 +360,7 @@ def _with_steps(candidate: Candidate, context: Mapping[str, Json], after: int = 
 
 def wait_over(view: RuleView) -> Write | None:
     """The wait between two steps that is over, and whose rule's facts were read since."""
-    waits = (one for one in view.sequence if one.waits and one.state == "planned" and one.held_by == "wait")
-    return next((one for one in waits if one.held_until is None), None)
+    return next((one for one in view.sequence if one.over), None)
 
 
 def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory) -> Candidate | None:

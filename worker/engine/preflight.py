@@ -23,8 +23,6 @@ from worker.engine.planning import (
     reset_objection,
     standing_wishes,
     wanted_by,
-    wishes_in_force,
-    wishes_of_event,
 )
 from worker.engine.ports import Places, Stage, Urgency
 from worker.engine.settle import as_judged
@@ -126,10 +124,8 @@ class WhoAsks(Stage):
             return self._enforced_against(state, write)
         if write.state != "unknown" and not write.sent:
             return None
-        rules, settings = self.rules(state, write), self._settings.deciding
-        mine = [one for rule in rules for one in wishes_in_force(rule, settings)]
-        mine += [one for rule in rules for one in wishes_of_event(rule, [write.intent], settings)]
-        why = overruled(mine, self._standing(state, write), self._ended(write))
+        standing, behind = self._standing(state, write), {rule.id for rule in self.rules(state, write)}
+        why = overruled([one for one in standing if one.rule.id in behind], standing, self._ended(write))
         if why is None:
             return None
         return No(way="drop" if write.state == "unknown" else "hold", reason="conflict", why=why)

@@ -188,6 +188,11 @@ class Write:
         return self.intent.action == WAIT
 
     @property
+    def over(self) -> bool:
+        """It is a wait that has ended, and what comes behind it is not planned yet."""
+        return self.waits and self.state == "planned" and self.held_by == "wait" and self.held_until is None
+
+    @property
     def step(self) -> bool:
         """It is of a step of its ``do``, and no message that is said again or at the end."""
         return not (self.message and self.key.item)
