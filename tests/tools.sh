@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the tests need beside Python: a Chromium for the page, Prometheus for its rules, iproute2 and nftables for links
-# that lose packets, and an nginx that limits requests. Debian has them all as packages. They are installed where they are
-# missing and where that is allowed; else their tests are skipped, with a word that says so, except in CI, where they fail.
+# that lose packets, an nginx that limits requests, and a PgBouncer that shares sessions. Debian has them all as packages.
+# They are installed where they are missing and where that is allowed; else their tests are skipped, with a word that
+# says so, except in CI, where they fail.
 set -eu
 
 missing=''
@@ -11,6 +12,7 @@ command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 command -v nft >/dev/null 2>&1 || missing="$missing nftables"
 [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null 2>&1 || missing="$missing nginx-light"
+[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null 2>&1 || missing="$missing pgbouncer"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then

@@ -1,5 +1,8 @@
 """A ledger on PostgreSQL where the server, the link or the address is not as it should be: told, and never for ever."""
 
+import os
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +15,7 @@ import psycopg
 import pytest
 
 from tests.contract.link import Link
-from tests.contract.postgres import Server
+from tests.contract.postgres import SERVER_USER, USER, Server
 from tests.unit.ledger.examples import (
     ACME,
     NOW,
@@ -124,6 +127,42 @@ def test_what_a_session_would_do_by_default_is_no_matter(postgres: Server) -> No
         with ledger._store.writing() as connection:
             asked = "SELECT current_setting('synchronous_commit'), current_setting('transaction_isolation')"
             assert tuple(connection.exec_driver_sql(asked).one()) == ("on", "read committed")
+
+
+@contextmanager
+def pooled(server: Server, *, ignores: str) -> Iterator[str]:
+    """A real PgBouncer, which gives each transaction a session that others had before, with what a start may name."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no pgbouncer here: Debian's package has it")
+    settings = {
+        "pool_mode": "transaction",
+        "listen_port": str(6000 + os.getpid() % 1000),
+        "unix_socket_dir": str(server.folder),
+        "auth_type": "any",
+        "ignore_startup_parameters": ignores,
+    }
+    config = server.folder / f"{ignores}.ini"
+    databases = f"[databases]\npostgres = host={server.folder} user={USER}\n[pgbouncer]\n"
+    config.write_text(databases + "\n".join(f"{name} = {value}" for name, value in settings.items()))
+    user = ["-u", SERVER_USER] if SERVER_USER else []
+    with subprocess.Popen([program, "-q", *user, str(config)], stderr=subprocess.DEVNULL) as pooler:
+        try:
+            while not (server.folder / f".s.PGSQL.{settings['listen_port']}").exists():
+                assert pooler.poll() is None, "it did not start"
+            yield server.url() + f"&port={settings['listen_port']}"
+        finally:
+            pooler.terminate()
+
+
+def test_a_pooler_that_shares_sessions_is_refused_with_the_way_out(postgres: Server) -> None:
+    """What a session has set would hold for another one: a commit that is to be on the disk would not be."""
+    with pooled(postgres, ignores="extra_float_digits") as url, pytest.raises(NotSafe) as caught:
+        opened(url)
+    assert "a pooler stands before the server: name the server itself" in caught.value.hint
+    with pooled(postgres, ignores="options") as url, pytest.raises(NotSafe, match="lock_timeout is 0") as caught:
+        opened(url)
+    assert "without a pooler" in caught.value.hint
 
 
 def test_two_that_make_a_ledger_at_once_make_one(postgres: Server) -> None:

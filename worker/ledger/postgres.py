@@ -31,17 +31,10 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "3s",  # and who is stopped loses it: a halt waits no longer than 5 s
     "synchronous_commit": "on",
 }
-_TRUST = """SELECT current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
-  current_setting('synchronous_commit') AS synchronous_commit, current_setting('server_encoding') AS server_encoding,
-  CASE WHEN pg_is_in_recovery() THEN 'a standby' ELSE 'a primary' END AS server"""
-TRUSTED = {
-    "fsync": "on",
-    "full_page_writes": "on",
-    "synchronous_commit": "on",
-    "server_encoding": "UTF8",
-    "server": "a primary",
-}
-"""What the server must answer."""
+"""Asked for at the start of a session, and read back: a pooler that gives each transaction another session drops them,
+where it would let a SET hold for one of these sessions, whoever has it next."""
+TRUSTED = {"fsync": "on", "full_page_writes": "on", "server_encoding": "UTF8", "server": "a primary"}
+"""What else the server must answer."""
 IN_A_FILE = "give it in a file that PGPASSFILE names, or in PGPASSWORD"
 HINTS = (
     ("password retrieved from file", "correct the password in that file"),
@@ -50,6 +43,7 @@ HINTS = (
     ("no pg_hba.conf entry", "let this host and user in, in the server's pg_hba.conf"),
     ("permission denied", "give this user the right to it"),
     ("does not exist", "create it, or correct `ledger:`"),
+    ("unsupported startup parameter", "a pooler stands before the server: name the server itself in `ledger:`"),
     ("too many", "raise the server's max_connections, or close what holds them"),
     ("No space", "free some space on the server's disk"),
 )
@@ -127,11 +121,11 @@ def postgres_store(url: str) -> PostgresStore:
 
 def _connector(address: URL, name: str) -> Callable[[], Bounded]:
     _, given = address.get_dialect()().create_connect_args(address)
+    given["options"] = " ".join([given.get("options", ""), *(f"-c {name}={value}" for name, value in SETTINGS.items())])
 
     def connect() -> Bounded:
         raw = Bounded.connect(**{"connect_timeout": CONNECT_S, **given}, autocommit=True)
         with on_failure(raw.close):
-            raw.execute(";".join(f"SET {setting} = '{value}'" for setting, value in SETTINGS.items()).encode())
             _require_trusted(raw, name)
             raw.autocommit = False
             raw.add_notice_handler(lambda notice: _heard(raw, notice))
@@ -148,10 +142,13 @@ def _heard(raw: Bounded, notice: psycopg.errors.Diagnostic) -> None:
 def _require_trusted(raw: Bounded, name: str) -> None:
     """Raises `LedgerUnwritable` for a server that may lose what it has acknowledged, or cannot hold every text. A start
     is refused then; who runs, and meets a standby for a moment, waits."""
-    cursor = raw.execute(_TRUST)
-    found = dict(zip(TRUSTED, cursor.fetchone() or (), strict=False))
-    wrong = ", ".join(f"{what} is {found.get(what)}" for what, wanted in TRUSTED.items() if found.get(what) != wanted)
+    needed = {**SETTINGS, **TRUSTED}
+    answers = {name: f"current_setting('{name}')" for name in needed}
+    answers["server"] = "CASE WHEN pg_is_in_recovery() THEN 'a standby' ELSE 'a primary' END"
+    cursor = raw.execute(f"SELECT {', '.join(answers.values())}".encode())
+    found = dict(zip(answers, cursor.fetchone() or (), strict=False))
+    wrong = ", ".join(f"{what} is {found.get(what)}" for what, value in needed.items() if found.get(what) != value)
     if wrong:
-        wanted = ", ".join(f"{what}: {value}" for what, value in TRUSTED.items())
+        wanted = ", ".join(f"{what}: {value}" for what, value in needed.items())
         why = f"{name} cannot be trusted to keep what it has acknowledged: {wrong}"
-        raise LedgerUnwritable(why, hint=f"it needs {wanted}")
+        raise LedgerUnwritable(why, hint=f"it needs {wanted}, without a pooler that shares its sessions")
