@@ -30,9 +30,10 @@ BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", 
 """What others do in the moment of a request, before the service looks at it."""
 
 
-def _beside(harm: Harm, path: str) -> bool:
-    """Whether it changes nothing of an answer: nothing is asked of the event that vanishes."""
-    return harm.fault == "vanish" and path != "/events/" and f"/{harm.params['eid']}" not in path
+def _beside(harm: Harm, path: str, status: int) -> bool:
+    """Whether it changes nothing of an answer: nothing is asked of the event that vanishes, or a 404 has no fields."""
+    elsewhere = harm.fault == "vanish" and path != "/events/" and f"/{harm.params['eid']}" not in path
+    return elsewhere or (harm.fault == "missing_fields" and status == 404)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -303,7 +304,7 @@ class SimTransport(TwinTransport):
         if status == 429:
             self._around.throttled.append(now)
         if asked.is_read:
-            harm = None if harm is not None and _beside(harm, asked.path) else harm
+            harm = None if harm is not None and _beside(harm, asked.path, status) else harm
             whole = status in (200, 404) and harm is None  # a 404 says that there is none
             lie = status == 404 and harm is not None and bool(harm.fault)
             named = not asked.path.endswith("/campaigns")  # a list of campaigns does not say whose it is
