@@ -33,8 +33,8 @@ from worker.engine.views import DecidingSettings as Deciding
 from worker.engine.views import EngineSettings
 from worker.guards import Limits
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Move, Record
-from worker.model.exchange import Message, SecretValue
+from worker.model.commits import HANDED_OVER, MESSAGE, Commit, LogFilter, Move, Record
+from worker.model.exchange import SecretValue
 from worker.model.facts import CustomFact, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -105,23 +105,6 @@ class Running:
     defects: list[tuple[Mapping[str, Any], Exception]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Notebook:
-    """Takes the messages of rules. ``fails``: so many hand-overs fail first; ``slow_s``: how long each takes."""
-
-    messages: list[Message] = field(default_factory=list)
-    fails: int = 0
-    slow_s: float = 0.0
-
-    async def hand_over(self, message: Message) -> None:
-        if self.slow_s:
-            await asyncio.sleep(self.slow_s)
-        if self.fails > 0:
-            self.fails -= 1
-            raise ConnectionError("the mail server is away")
-        self.messages.append(message)
-
-
 class Town:
     """A twin and a worker that watches it. ``at`` counts from the start of the test, in virtual seconds."""
 
@@ -134,7 +117,6 @@ class Town:
         self.assumptions: Mapping[str, Any] = {}
         self.facts: Mapping[str, CustomFact] = {}
         self.reports: list[CycleReport] = []
-        self.notebook = Notebook()
         self.folder = folder
         self.partners = tuple(PartnerId(one) for one in twin.world.tenants)
         self._zero = loop.time()
@@ -176,7 +158,6 @@ class Town:
             ledger=ledger,
             settings=self.settings,
             rules=self.rules,
-            notifier=self.notebook,
             defect=lambda of, error: defects.append((of, error)),
             stopping=lambda: False,
         )
@@ -309,9 +290,14 @@ class Town:
         return self.ledger.writes()
 
     @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The records by which messages of rules were given."""
+        return [one for one in self.log("confirmed") if one["action"] == MESSAGE]
+
+    @property
     def texts(self) -> list[str]:
         """What rules have said."""
-        return [one.text for one in self.notebook.messages]
+        return [one["why"].removeprefix(HANDED_OVER) for one in self.messages]
 
     def campaigns(self, event: str = "e1") -> list[Any]:
         """What the campaigns of an event were set to, one after the other."""

@@ -19,7 +19,7 @@ import structlog
 from structlog import ReturnLogger, wrap_logger
 from structlog.typing import FilteringBoundLogger, Processor
 
-from worker.model.commits import Record
+from worker.model.commits import MESSAGE, Record
 
 QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""
@@ -175,6 +175,7 @@ def tell(record: Record) -> None:
     }
     log = logger()
     say = log.debug if record.kind in QUIET_KINDS else log.info
-    if record.kind in LOUD_KINDS or record.reason == "moved":
+    given = record.action == MESSAGE and record.kind == "confirmed"
+    if given or record.kind in LOUD_KINDS or record.reason == "moved":
         say = log.warning
-    say("recorded", **{name: value for name, value in keys.items() if value not in (None, "")})
+    say("message" if given else "recorded", **{name: value for name, value in keys.items() if value not in (None, "")})

@@ -31,11 +31,12 @@ rules:
 
 
 async def begun(here: Town, what: str, *, within: float = 60, **change: Any) -> None:  # noqa: ANN401 - fields of an event
-    """A change whose first write is confirmed, and whose note, the next one, goes on failing."""
+    """A change whose first write is confirmed, and whose note, the next one, is held until `resume`."""
     await here.run(6)
-    here.notebook.fails = 10_000
     here.set("e1", **change)
     await here.until(lambda: here.states()[:1] == ["confirmed"], what, within)
+    assert here.texts == []
+    here.halt(rule=here.writes()[0].key.rule)
 
 
 async def an_hour(here: Town) -> None:
@@ -67,7 +68,7 @@ async def test_what_is_computed_from_what_it_wrote_is_not_written_once_more_unas
     await begun(here, "raised", frontend_status="FLAGGED")
     await an_hour(here)
     await meanwhile(here)
-    here.notebook.fails = 0
+    here.resume()
     await here.run(60)
     assert [one.after["total_budget"] for one in here.effects("update_setup")] == [120.0]
     (anew,) = [one for one in here.writes() if one.key.rule == "a-fifth-more" and one.state == "waiting"][:1]
@@ -83,16 +84,16 @@ async def test_what_no_read_shows_is_not_made_once_more_unasked(here: Town) -> N
     assert [one.reason for one in here.writes() if one.state == "waiting"] == ["begun"]
 
 
-RULES = ANEW.replace("reset_setup", "pause")
+RULES = ANEW.replace("reset_setup", "pause, {wait: 1h}")
 
 
 @in_town(world(happening("e1")), RULES)
 async def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(here: Town) -> None:
     await begun(here, "paused", status="cancelled")
     here.use(RULES.replace("begun anew", "paused"))
-    here.notebook.fails = 0
+    here.resume()
     await here.run(60)
-    assert [one.state for one in here.writes()][-2:] == ["skipped", "confirmed"]
+    assert [one.state for one in here.writes()][-2:] == ["skipped", "planned"]
 
 
 @in_town(world(draft("e1")), ANEW)
@@ -114,7 +115,7 @@ AT = MORE.replace("    cooldown: 1h\n", "    at: '*/30 * * * *'\n")
 async def test_each_time_of_at_is_a_firing_of_its_own_and_none_asks_for_what_another_one_did(here: Town) -> None:
     await begun(here, "raised", within=3000, frontend_status="FLAGGED")
     here.use(AT.replace("raised", "raised by a fifth"))
-    here.notebook.fails = 0
+    here.resume()
     await here.run(1900)
     assert [one.after["total_budget"] for one in here.effects("update_setup")] == [120.0, 144.0]
 

@@ -136,7 +136,7 @@ rules:
 async def test_a_time_of_a_rule_loses_no_event_for_want_of_quota(here: Town) -> None:
     """Some five facts a minute are left beside the list: sixty events take longer than the five minutes of old."""
     await here.run(25 * 60)
-    assert len(here.notebook.messages) == 60, here.story()
+    assert len(here.messages) == 60, here.story()
     assert [one for one in here.log("held") if one["reason"] == "missed"] == []
 
 
@@ -146,7 +146,7 @@ async def test_events_that_are_left_when_the_hour_is_over_are_named_in_one_recor
     here.fault("answer_before", "GET", "/setup_processes/", times=100_000, status=500)
     await here.run(62 * 60)
     (missed,) = [one for one in here.log("held") if one["reason"] == "missed"]
-    told = {one.event for one in here.notebook.messages}
+    told = {one["event"] for one in here.messages}
     left = [f"e{number}" for number in range(30) if f"e{number}" not in told]
     assert left
     assert f"{len(left)} events ({', '.join(sorted(left))})" in missed["why"]

@@ -92,7 +92,7 @@ async def test_a_computed_value_of_the_wrong_type_is_refused_and_nothing_is_sent
     assert told is not None, "whoever asked to be told of refusals is"
     assert said in told.text
     assert here.twin.books.writes_sent == 0
-    assert here.notebook.messages == []
+    assert here.texts == []
 
 
 @pytest.mark.parametrize("mode", ["shadow", "approve", "live"])

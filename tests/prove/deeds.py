@@ -229,8 +229,8 @@ DEEDS: Mapping[str, Deed] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What becomes of the deed's request. ``faults``: of the twin, each with its parameters; of a message, what the one
-    who takes it does. ``happens``: whether this request has its effect, soon or late.
+    """What becomes of the deed's request. ``faults``: of the twin, each with its parameters. ``happens``: whether this
+    request has its effect, soon or late.
 
     ``means``: what the worker may make of it: accepted, a no, proven not sent, or unknown. ``hand``: another hand acts,
     with the request (so), or as soon as nobody knows what became of it (otherwise). ``asked``: the reason for which a
@@ -302,8 +302,4 @@ OUTCOMES: Mapping[str, Outcome] = {
     "time-out after": Outcome(means="unknown", happens=True, kind="hang_after"),
     "too slow": Outcome(means="unknown", happens=True, kind="slow", params={"delay_s": 15.0}),
     "taken": Outcome(means="accepted", happens=True, only="message"),
-    "not taken": Outcome(means="not sent", kind="fails", only="message"),
-    "not taken, three times": Outcome(means="not sent", kind="fails", times=3, only="message"),
-    "nobody said": Outcome(means="unknown", kind="silence", only="message"),
-    "taken, and nobody said": Outcome(means="unknown", happens=True, kind="taken_silence", only="message"),
 }

@@ -29,9 +29,6 @@ KINDS_OF_OUTCOME = (
     "401",
     "no connection",
     "taken",
-    "not taken",
-    "nobody said",
-    "taken, and nobody said",
 )
 """One of each kind: what the worker makes of it does not depend on more."""
 SLOW = frozenset({"401, twice in a row"})

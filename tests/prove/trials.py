@@ -15,12 +15,11 @@ from typing import ClassVar, Literal
 
 from tests.prove.deeds import Deed, Outcome
 from tests.virtual import VirtualLoop, run_virtually
-from tests.worlds import QUICK, Notebook, Town, rule_set, world
+from tests.worlds import QUICK, Town, rule_set, world
 from worker.engine.operators import Word, approved, rejected, resolved
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit, Hold, Move, Sending
-from worker.model.exchange import Message
 from worker.model.writes import Write
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.service import Twin
@@ -98,14 +97,14 @@ class Trial:
     @property
     def effects(self) -> int:
         if not self.deed.method:
-            return len(self.here.notebook.messages)
+            return len(self.here.messages)
         return len(self.here.effects(self.deed.effect))
 
     @property
     def arrived(self) -> int:
-        """How many of the deed's requests reached the service, or whoever takes messages."""
+        """How many of the deed's requests reached the service; of messages, how many were given."""
         if not self.deed.method:
-            return len(self.here.notebook.messages)
+            return len(self.here.messages)
         meant = Match(method=self.deed.method, path=self.deed.path)
         return sum(one.reached and _like(meant, one.method, one.path) for one in self.here.twin.books.requests)
 
@@ -187,29 +186,6 @@ class MortalService(Twin):
         return delivery
 
 
-@dataclass(slots=True)
-class MortalNotebook(Notebook):
-    """Takes messages, or does not, as the outcome says."""
-
-    trial: Trial | None = None
-    left: int = 0
-
-    async def hand_over(self, message: Message) -> None:
-        """One message."""
-        trial = self.trial
-        assert trial is not None
-        trial.fate.alive()
-        kind = trial.outcome.kind if self.left > 0 else ""
-        self.left -= 1
-        if kind == "taken_silence" or not kind:
-            self.messages.append(message)
-        trial.fate.at("on the wire")
-        if kind == "fails":
-            raise ConnectionError("the mail server is away")
-        if kind:
-            await asyncio.sleep(60)
-
-
 def expected(deed: Deed, outcome: Outcome, died: Step, *, spends: bool) -> tuple[str, int, set[str]]:
     """What must come of it: the write's last state, its own effects, and why a person is asked. ``spends``: made twice,
     it costs money."""
@@ -264,7 +240,6 @@ def tried(folder: Path, deed: Deed, outcome: Outcome, step: Step) -> Iterator[Tr
     here = Town(loop, twin, folder, rule_set(deed.rules), SETTINGS)
     trial = Trial(deed=deed, outcome=outcome, fate=Fate(step=step), here=here)
     twin.trial = trial
-    here.notebook = MortalNotebook(trial=trial, left=outcome.times)
     if outcome.kind and deed.method:
         here.fault(outcome.kind, deed.method, deed.path, times=outcome.times, **outcome.params)  # type: ignore[arg-type]
     ledger = type("ThisLedger", (MortalLedger,), {"trial": trial})

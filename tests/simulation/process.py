@@ -32,7 +32,7 @@ from worker.ledger.places import place_of
 from worker.ledger.reading import SERVICE
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
-from worker.model.exchange import Message, SecretValue
+from worker.model.exchange import SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
@@ -166,13 +166,6 @@ class Reports:
         self.tell(f"alarm {message}")
 
 
-class Letterbox:
-    """Takes the messages of rules."""
-
-    async def hand_over(self, message: Message) -> None:
-        """Taken."""
-
-
 def no_budgets(_partner: PartnerId) -> Mapping[str, Json]:
     return {}
 
@@ -225,7 +218,6 @@ class Process:
                 service=service,
                 ledger=ledger,
                 settings=self.settings,
-                notifier=Letterbox(),
                 fleet=fleet,
             )
             if fleet is None:

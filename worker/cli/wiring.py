@@ -31,10 +31,9 @@ from worker.ledger.lock import SenderLock
 from worker.ledger.places import files_of, holder, named, tried, unread
 from worker.ledger.reading import SERVICE, LedgerReader, open_reading
 from worker.ledger.sql import SqlLedger, draft_of
-from worker.logs import logger
 from worker.model.commits import Record
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, Problem, UsageError
-from worker.model.exchange import Clock, Message, SecretValue
+from worker.model.exchange import Clock, SecretValue
 from worker.model.facts import EventId, Json, PartnerId
 from worker.model.rules import RuleSet
 from worker.reading.gate import Gate, Pacer
@@ -54,24 +53,6 @@ STILL_SO = timedelta(minutes=1)
 """What was seen within this time need not be read again for a plan."""
 SANDBOX_USER = "sandbox"
 """Who the embedded sandbox lets in; no secret."""
-
-
-class LogNotifier:
-    """Takes every message of a rule into the log of the daemon, as a line of its own. That it was handed over, and its
-    text, is in the action log, from which whoever asked to be told under `notify:` is told (`worker.messages`): so a
-    message is lost by no restart, and no mail server holds a rule up."""
-
-    async def hand_over(self, message: Message) -> None:
-        """One line, at the level of what an operator should see."""
-        logger().warning(
-            "message",
-            text=message.text,
-            partner=message.partner,
-            event_id=message.event,
-            rule=message.rule,
-            write=int(message.write),
-            **({} if message.to is None else {"to": message.to}),
-        )
 
 
 class FolderSource:
@@ -199,7 +180,6 @@ async def running_daemon(
             ledger=stored,
             settings=engine_settings(config),
             scrubbed=service.scrubbed,
-            notifier=LogNotifier(),
             fleet=fleet,
         )
         if fleet is None:

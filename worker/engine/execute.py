@@ -6,7 +6,6 @@ soon as the ledger takes it: while it takes nothing, the outcome is kept and rec
 is sent.
 """
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,7 +41,7 @@ from worker.guards import (
 from worker.model.actions import ACTIONS, WAIT
 from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Sending, SendingView, of_write
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
-from worker.model.exchange import Accepted, Answered, Message, NotSent, Outcome, Uncertain, WriteRequest
+from worker.model.exchange import Accepted, Answered, NotSent, Outcome, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
 from worker.model.rules import RuleSet
 from worker.model.writes import State, Write
@@ -88,7 +87,8 @@ class _Stopped(Exception):
         self.rest = rest
 
 
-# Where a write goes: a write is a request to the service, but for a message, which is handed to whoever takes messages.
+# Where a write goes: to the service, but for a message, which is given with the record that confirms it. Whoever asked
+# to be told is told from the log (`worker.messages`).
 
 NO_HOST = "message"
 """The host of a request that is a message."""
@@ -99,7 +99,6 @@ class Outward(Stage):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._notifier = parts.notifier
         self._instead = parts.instead
 
     def request_for(self, write: Write) -> WriteRequest:
@@ -118,26 +117,9 @@ class Outward(Stage):
         """One attempt. Never raises but when it is cancelled."""
         if self._instead is not None:
             return await self._instead(write, request)
-        if request.host != NO_HOST:
-            return await self._service.send(write.key.partner, request, not_after=not_after)
-        key = write.key
-        to = write.intent.params.get("to")
-        message = Message(
-            partner=key.partner,
-            event=key.event,
-            rule=key.rule,
-            write=write.id,
-            text=str(request.body),
-            to=None if to is None else str(to),
-        )
-        within_s = self._settings.timeout.total_seconds()
-        try:
-            await asyncio.wait_for(self._notifier.hand_over(message), within_s)
-        except TimeoutError:
-            return Uncertain(why=f"nobody said within {within_s:g} s that the message was taken")
-        except Exception as error:  # noqa: BLE001  # whatever a notifier fails with, the write is told and goes on
-            return NotSent(cause="connect", why=f"the message was not taken: {error}")
-        return Accepted(answer=Answered(status=202), why=HANDED_OVER + message.text)
+        if request.host == NO_HOST:
+            return Accepted(answer=Answered(status=202), why=f"{HANDED_OVER}{request.body}")
+        return await self._service.send(write.key.partner, request, not_after=not_after)
 
 
 class Executor(Stage):

@@ -33,11 +33,10 @@ from worker.model.commits import (
     Sending,
     SendingView,
 )
-from worker.model.errors import LedgerUnwritable, StateConflict, UsageError
+from worker.model.errors import LedgerUnwritable, StateConflict
 from worker.model.exchange import (
     Clock,
     Listing,
-    Message,
     Outcome,
     Owner,
     Places,
@@ -313,13 +312,6 @@ class Service(Protocol):
         write leaves apart from the reads before it, but no later than ``by`` (monotonic) for that."""
 
 
-class Notifier(Protocol):
-    """Who takes the messages of rules (`notify`). What becomes of one after that is its own business."""
-
-    async def hand_over(self, message: Message) -> None:
-        """Takes the message, soon; raises where it cannot, and then it was not taken."""
-
-
 class ReadableLedger(Protocol):
     """What a ledger can be asked, also one that is open for reading only."""
 
@@ -410,7 +402,7 @@ class Ledger(ReadableLedger, Protocol):
         """Makes sure that a ledger which forgets what operators have said up to now is noticed when it is opened."""
 
 
-__all__ = ["Clock", "Ledger", "Listing", "Notifier", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]
+__all__ = ["Clock", "Ledger", "Listing", "Places", "Service", "TaskState", "Urgency", "WriteRequest"]
 
 
 # What every step of a cycle is built from, handed in as one: the three ports, the settings, the rules in force.
@@ -428,27 +420,17 @@ def _raised(_of: Mapping[str, Json], defect: Exception) -> None:
     raise defect
 
 
-class Nowhere:
-    """The notifier of a worker that was given none: it takes no message, so that none is called delivered."""
-
-    async def hand_over(self, message: Message) -> None:
-        """Raises `UsageError`: the message is held."""
-        raise UsageError(f"nobody takes messages here: {message.text}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """``notifier``: who takes the messages of rules. ``stopping``: nothing new may be recorded any more. ``defect``:
-    told of an exception that should not exist, and what it is of. ``scrubbed``: takes the secrets that the service's
-    client has in hand out of a text. ``decided``: told of every decision once it is stored. ``instead``: takes every
-    attempt in the place of service and notifier, which send nothing then: what `plan` and rule tests have. ``fleet``:
-    this process's part in one."""
+    """``stopping``: nothing new may be recorded any more. ``defect``: told of an exception that should not exist, and
+    what it is of. ``scrubbed``: takes the secrets that the service's client has in hand out of a text. ``decided``:
+    told of every decision once it is stored. ``instead``: takes every attempt in the place of the service, which sends
+    nothing then: what `plan` and rule tests have. ``fleet``: this process's part in one."""
 
     clock: Clock
     service: Service
     ledger: Ledger
     settings: EngineSettings
-    notifier: Notifier = field(default_factory=Nowhere)
     rules: RulesInUse = field(default_factory=lambda: RulesInUse(RuleSet()))
     stopping: Callable[[], bool] = lambda: False
     defect: Callable[[Mapping[str, Json], Exception], None] = _raised

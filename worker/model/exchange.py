@@ -11,7 +11,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias
 
-from worker.model.facts import EventId, Json, Known, PartnerId, RuleId, UnknownCode, WriteId
+from worker.model.facts import EventId, Json, Known, PartnerId, UnknownCode
 
 
 class Clock(Protocol):
@@ -85,18 +85,6 @@ class WriteRequest:
     path: str
     query: tuple[tuple[str, str], ...] = ()
     body: Json = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """What a rule has to say to people, and of which event. ``to``: the name of whom alone it is for, or None."""
-
-    partner: PartnerId
-    event: EventId
-    rule: RuleId
-    write: WriteId
-    text: str
-    to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
