@@ -123,17 +123,17 @@ def test_who_was_not_heard_of_goes_on_as_another_that_owns_nothing(url: str) -> 
 
 def test_nobody_new_has_a_record_before_it_is_known_who_was_watched_already(url: str) -> None:
     """The only partner is watched whoever it is; the second name that it is given must not do all of it again."""
-    one, first = owning(url)
+    one, _ = owning(url)
     one.apply(Commit(at=NOW, partner=PartnerMemory(partner=ACME)))
     other, second = joined(url)
     second_name = one_more()
     both = (ACME, second_name)
     assert second.take(second_name, Owner()) is not None
     with pytest.raises(StateConflict, match=f"may be the same as another partner: the record of {ACME}"):
-        second.identify(second_name, "1", both)
-    assert first.identify(ACME, "1", both) == ACME
-    assert second.identify(second_name, "1", both) == ACME
-    assert second.identify(second_name, "2", both) == second_name
+        other.identify(second_name, "1", both, NOW)
+    assert one.identify(ACME, "1", both, NOW) == ACME
+    assert other.identify(second_name, "1", both, NOW) == ACME
+    assert other.identify(second_name, "2", both, NOW) == second_name
     one.close()
     other.close()
 
@@ -142,14 +142,14 @@ def test_a_partner_that_the_service_renamed_is_gone_on_with_and_what_is_true_the
     """Under its new name it was held for ever; let in as a stranger, it would have everything done again."""
     one, first = owning(url)
     one.apply(Commit(at=NOW, partner=PartnerMemory(partner=ACME)))
-    assert first.identify(ACME, "1", [ACME]) == ACME
+    assert one.identify(ACME, "1", [ACME], NOW) == ACME
     other, second = joined(url)
     renamed = one_more()
     assert second.take(renamed, Owner()) is not None
-    assert second.identify(renamed, "1", [renamed]) == ACME, "its owner has not heard of it yet"
+    assert other.identify(renamed, "1", [renamed], NOW) == ACME, "its owner has not heard of it yet"
     first.release(ACME, {})
-    assert second.identify(renamed, "1", [ACME, renamed]) == ACME, "it has two names"
-    assert second.identify(renamed, "1", [renamed]) == renamed
+    assert other.identify(renamed, "1", [ACME, renamed], NOW) == ACME, "it has two names"
+    assert other.identify(renamed, "1", [renamed], NOW) == renamed
     memory = other.partner_memory(renamed)
     assert memory is not None
     assert memory.restored_at is not None
@@ -157,8 +157,8 @@ def test_a_partner_that_the_service_renamed_is_gone_on_with_and_what_is_true_the
     assert (record["kind"], record["reason"]) == ("held", "restored")
     taken = first.take(ACME, first.beat("running").owners[ACME])
     assert taken is not None
-    assert taken.record is None
-    assert first.identify(ACME, "1", [ACME]) == renamed, "should it come back, it is the one that is held"
+    assert one.identified() == {renamed}
+    assert one.identify(ACME, "1", [ACME], NOW) == renamed, "should it come back, it is the one that is held"
     one.close()
     other.close()
 

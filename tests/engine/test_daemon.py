@@ -221,7 +221,7 @@ async def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_
 
     here.ledger.apply = lost  # type: ignore[assignment,method-assign]
     here.ledger.testify = testify  # type: ignore[method-assign]
-    daemon._say_held({PARTNER: "it is the same partner as another"})
+    daemon._record("held", "it is the same partner as another", partner=PARTNER, reason="same_partner")
     daemon._save_status()
     daemon._save_status()
     assert [one["why"] for one in here.log("held")] == ["it is the same partner as another"]
@@ -318,8 +318,9 @@ async def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_i
 @in_town(world(happening("e1")))
 async def test_a_daemon_of_a_fleet_that_is_told_to_stop_asks_no_more_who_its_partners_are(here: Town) -> None:
     """It gave them back in that moment, and whoever has them now asks the same."""
-    daemon = daemon_of(here)
+    daemon = daemon_of(here, fleet=cast("Fleet", SimpleNamespace(mine={PARTNER})))
+    daemon._named = (PARTNER, PartnerId("another"))
     daemon.stop()
     here.fault("answer_before", "GET", "^/partners/", times=1, status=500)
-    await daemon._identify(cast("Fleet", SimpleNamespace(strangers=frozenset({PARTNER}))))
+    await daemon._identify()
     assert len(here.twin.faults.left) == 1, "and nobody met it"

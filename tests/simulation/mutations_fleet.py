@@ -255,12 +255,10 @@ _ALL = (
         tested_by=f"{OF_FLEET}::test_who_is_told_of_no_partner_is_not_counted_on",
     ),
     Mutant(
-        name="asked on",
-        why="who was given up asks on who its partners are",
-        applied=flaw(
-            "engine.ports:Fleet.beat", ("self.mine = self.strangers = frozenset()", "self.mine = frozenset()")
-        ),
-        tested_by=f"{OF_FLEET}::test_who_was_given_up_asks_no_more_who_its_partners_are",
+        name="watched on",
+        why="who was given up watches on what another has now",
+        applied=flaw("engine.ports:Fleet.beat", ("self.mine = frozenset()\n        return", "return")),
+        tested_by=f"{OF_FLEET}::test_who_was_given_up_watches_nothing_until_the_next_beat",
     ),
 )
 MUTANTS = {**OF_ONE, **{one.name: one for one in _ALL}}

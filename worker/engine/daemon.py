@@ -7,7 +7,7 @@ records nothing new and waits for what is in flight.
 
 import asyncio
 import gc
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -148,7 +148,6 @@ class Daemon(Stage):
         self._polls: dict[PartnerId, asyncio.Task[None]] = {}
         self._partners = Partners(self._cycle.load, parts.clock.now, away=parts.fleet is None)
         self._identities = Identities(parts)
-        self._held: dict[PartnerId, str] = {}
         self._since = parts.clock.now()
         self._first_polls: set[tuple[PartnerId, str]] = set()
         self._met = 0
@@ -198,7 +197,7 @@ class Daemon(Stage):
             if partners:
                 self._named = partners
                 if self._fleet is None:
-                    await self._or_stop(self._identities.ask(partners))
+                    await self._or_stop(self._identify())
                 self._renew(scheduler, partners)
                 scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
                 scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
@@ -219,8 +218,7 @@ class Daemon(Stage):
 
     def _look_back(self, writes: Iterable[Write]) -> None:
         """What an earlier process was sending for whom nobody watches is not known to be so any more."""
-        watched = {state.partner for state in self._partners}
-        for partner in {write.key.partner for write in writes if write.state == "sending"} - watched:
+        for partner in {write.key.partner for write in writes if write.state == "sending"} - self._watched():
             if self._fleet is None and not self._partners.in_flight(partner):
                 self._cycle.load(partner)
 
@@ -233,7 +231,7 @@ class Daemon(Stage):
             return  # who they are stays as it was; their own polls say what else is wrong
         self._named = named
         if self._fleet is None:
-            await self._identities.ask(named)
+            await self._identify()
         try:
             self._renew(scheduler, named)
         except LedgerUnwritable as problem:
@@ -241,10 +239,7 @@ class Daemon(Stage):
 
     def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> None:
         """Watches those of the partners that are this process's to watch, and nobody else."""
-        watched: Collection[PartnerId] = self._own(named)
-        if self._fleet is None:
-            watched, held = self._identities.apart(named, [state.partner for state in self._partners])
-            self._say_held(held)
+        watched = self._own(named)
         for partner in self._partners.leave(watched):
             scheduler.remove_job(f"cycle {partner}")
             if partner not in named:
@@ -266,8 +261,12 @@ class Daemon(Stage):
         self._hold_gone(named)
 
     def _own(self, named: tuple[PartnerId, ...]) -> tuple[PartnerId, ...]:
-        """Those that this process watches: all, or in a fleet its share."""
-        return named if self._fleet is None else tuple(one for one in named if one in self._fleet.mine)
+        """Those that this process watches: of all, or in a fleet of its share, those of whom it knows who they are."""
+        mine = named if self._fleet is None else self._fleet.mine
+        return self._identities.watchable(mine, named, self._watched())
+
+    def _watched(self) -> set[PartnerId]:
+        return {state.partner for state in self._partners}
 
     async def _share(self, fleet: Fleet, scheduler: AsyncIOScheduler) -> None:
         """The beat of a fleet; it goes on while what is in flight is awaited at the end."""
@@ -276,11 +275,11 @@ class Daemon(Stage):
             try:
                 ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said["error"]
                 fleet.beat(self._named if ruled else ())
-                if {state.partner for state in self._partners} != fleet.mine and not self._stop.is_set():
+                if self._watched() != set(self._own(self._named)) and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
-                if (fleet.strangers or self._held) and (asking is None or asking.done()):
-                    asking = asyncio.ensure_future(self._identify(fleet))
+                if not fleet.mine <= self._identities.known and (asking is None or asking.done()):
+                    asking = asyncio.ensure_future(self._identify())
             except LedgerUnwritable as problem:
                 self._unwritable(problem)
             except StateConflict:
@@ -289,27 +288,20 @@ class Daemon(Stage):
                 self._reporter.alarm("defect", error=self._scrubbed(repr(defect)))
             await self._clock.sleep(BEAT_S)
 
-    async def _identify(self, fleet: Fleet) -> None:
-        """Asks the service who each stranger is; one that is another partner by its record is held, and one of which
-        that cannot be told."""
+    async def _identify(self) -> None:
+        """Asks the service who those are of whom nobody knows it yet, and says once of each that is named, and not
+        watched, why."""
         if self._stop.is_set():
             return  # they were given back before this began
-        strangers, held = sorted(fleet.strangers), dict[PartnerId, str]()
-        records = await self._identities.records(strangers)
-        for partner in strangers:
-            record = records.get(partner)
-            if record is None:
-                held[partner] = self._identities.unsure(partner)
-                continue
-            try:
-                first = fleet.identify(partner, record)
-                if first != partner:
-                    held[partner] = f"it is the same partner as {first}: the record of both has the id {record}"
-            except (LedgerUnwritable, OwnershipLost):
-                continue
-            except StateConflict as problem:
-                held[partner] = str(problem)
-        self._say_held(held)
+        before = self._identities.held
+        with suppress(LedgerUnwritable):
+            mine = {*self._named, *self._ledger.partners()} if self._fleet is None else self._fleet.mine
+            await self._identities.ask(mine, self._named, self._watched())
+        for partner, why in self._identities.held.items():
+            if before.get(partner) != why:
+                self._record("held", why, partner=partner, reason="same_partner")
+                hint = "take one of its groups from the user, or list under `partners:` those that are to be watched"
+                self._reporter.alarm("partner_held", partner=partner, error=why, hint=hint)
 
     def _busy(self, partner: PartnerId) -> bool:
         """Whether anything of the partner is under way here."""
@@ -324,16 +316,7 @@ class Daemon(Stage):
             writes = [write for partner in of for write in self._ledger.open_writes(partner)]
             self._look_back(writes)
             within = self._settings.evidence_within
-            self._ledger.apply(Commit(at=now, moves=held_while_gone(writes, named, now, within, self._held)))
-
-    def _say_held(self, held: dict[PartnerId, str]) -> None:
-        """Says once of each partner that it is named, and not watched."""
-        for partner, why in held.items():
-            if self._held.get(partner) != why:
-                self._record("held", why, partner=partner, reason="same_partner")
-                hint = "take one of its groups from the user, or list under `partners:` those that are to be watched"
-                self._reporter.alarm("partner_held", partner=partner, error=why, hint=hint)
-        self._held = held
+            self._ledger.apply(Commit(at=now, moves=held_while_gone(writes, named, now, within, self._identities.held)))
 
     async def _poll(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
         """One poll, or as many as follow each other at once. The next is due when the list may be asked again, which is
@@ -543,7 +526,7 @@ class Daemon(Stage):
             "interval_s": self._settings.interval.total_seconds(),
             "rules": self._rules_said,
             "partners": partners,
-            "partners_held": {str(partner): why for partner, why in self._held.items()},
+            "partners_held": {str(partner): why for partner, why in self._identities.held.items()},
             **self._waits(),
             "ended": self._ended,
         }

@@ -5,26 +5,23 @@ that is already on the wire is awaited like any other, also when the daemon stop
 first poll is one after a silence. Nothing here decides when to poll.
 
 The account may have one partner under two groups, and both would do everything: so where several are named, each is
-asked who it is (the ``id`` of its record), and of those that are one partner only one is watched.
+asked who it is (the ``id`` of its record), and of those that are one partner only one is watched. Which one, the ledger
+says, to one process and to all replicas of a fleet: see `Ledger.identify`.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from worker.engine.ports import Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
-from worker.model.commits import OF_PARTNER, Commit, Move, PartnerMemory, Record
-from worker.model.errors import LedgerUnwritable
+from worker.model.commits import OF_PARTNER, Move
+from worker.model.errors import OwnershipLost, StateConflict
 from worker.model.facts import Fact, Json, Known, PartnerId, Unknown, record_of, spelled
 from worker.model.writes import Write
 from worker.writes.evidence import folded
 from worker.writes.life import hold, move
-
-UNASKED = "has not been read yet"
-"""Why it is not known who a partner is, where nobody has asked."""
 
 
 def held_while_gone(
@@ -35,7 +32,7 @@ def held_while_gone(
     same: Mapping[PartnerId, str],
 ) -> tuple[Move, ...]:
     """What becomes of writes whose partner is not among those that are watched: planned ones are held, and what no read
-    has settled for so long is put before an operator. ``same``: why some that are named are not, see `told_apart`.
+    has settled for so long is put before an operator. ``same``: why some that are named are not.
     Pure."""
     gone = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
     moves = list[Move | None]()
@@ -51,137 +48,73 @@ def held_while_gone(
     return tuple(one for one in moves if one is not None)
 
 
-def told_apart(
-    order: Collection[PartnerId],
-    watched: Collection[PartnerId],
-    records: Mapping[PartnerId, str],
-    unreadable: Mapping[PartnerId, str],
-) -> tuple[list[PartnerId], dict[PartnerId, str]]:
-    """Of the partners that are named, in the order in which they come first: those to watch, and why each of the others
-    is held. ``records``: the id in each one's record, as far as it is known; ``unreadable``: why that of another could
-    not be read, last time. Pure.
-
-    Nobody new is watched beside one of whom it is not known who it is. Where it is known of nobody, the first is
-    watched: then at least nothing is done twice, and something is done.
-    """
-    chosen: list[PartnerId] = []
-    held: dict[PartnerId, str] = {}
-    taken: dict[str, PartnerId] = {}
-    unsure = next((one for one in order if one in watched and one not in records), None) if len(order) > 1 else None
-    for partner in order:
-        record = records.get(partner)
-        if record in taken:
-            held[partner] = f"it is the same partner as {taken[record]}: the record of both has the id {record}"
-        elif partner in watched or len(order) == 1:
-            chosen.append(partner)
-        elif unsure is not None or record is None:
-            held[partner] = _unsure(partner if unsure is None else unsure, unreadable)
-            continue
-        else:
-            chosen.append(partner)
-        if record is not None:
-            taken.setdefault(record, partner)
-    if not chosen and order:
-        chosen = [next(iter(order))]
-        held.pop(chosen[0], None)
-    return chosen, held
-
-
-def _unsure(of: PartnerId, unreadable: Mapping[PartnerId, str]) -> str:
-    return f"it may be the same as another partner: the record of {of} {unreadable.get(of, UNASKED)}"
-
-
 class Identities(Stage):
-    """Who the named partners are by the service's own word."""
+    """Who the named partners are by the service's own word. ``known``: those of whom that is stored; ``held``: why each
+    of the others that may not be watched is held."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._records: dict[PartnerId, str] = {}
-        self._unreadable: dict[PartnerId, str] = {}
+        self._records: dict[PartnerId, Fact] = {}
+        self.known: set[PartnerId] = set()
+        self.held: dict[PartnerId, str] = {}
 
-    async def ask(self, named: Collection[PartnerId]) -> None:
-        """Asks each of several partners of whom it is not known yet, and one that is new beside others of before, side
-        by side, for no longer than one answer."""
-        several = len(named) > 1
-        with suppress(LedgerUnwritable):
-            new = any(self._ledger.partner_memory(partner) is None for partner in named)
-            several = several or (new and bool(self._ledger.partners()))
-        await self.records(named if several else ())
+    def watchable(
+        self, mine: Collection[PartnerId], named: Collection[PartnerId], watched: Collection[PartnerId]
+    ) -> tuple[PartnerId, ...]:
+        """Those of whom it is known who they are, and those that are watched already, unless they are another's second
+        name. Whom nobody knows is watched only where there is no other."""
+        known = (self.known | set(watched)) - self.held.keys()
+        return tuple(one for one in mine if one in known or self._alone(named))
 
-    async def records(self, named: Collection[PartnerId]) -> dict[PartnerId, str]:
-        """The ids in these partners' records, as far as they are known after asking for those that were not."""
-        unknown = [partner for partner in named if partner not in self._records]
-        if unknown:
-            await self._ask(unknown)
-        return {partner: self._records[partner] for partner in named if partner in self._records}
+    async def ask(
+        self, mine: Collection[PartnerId], named: Collection[PartnerId], watched: Collection[PartnerId]
+    ) -> None:
+        """Learns who those are of whom that is not stored yet, first those that were watched before. One alone is asked
+        nothing: who it is, is seen in its first poll."""
+        self.known = set(self._ledger.identified())
+        strangers = sorted(set(mine) - self.known, key=lambda one: (self._ledger.partner_memory(one) is None, one))
+        unread = [one for one in strangers if one in named and self._record(one) is None and not self._alone(named)]
+        self._records.update(zip(unread, await asyncio.gather(*map(self._read, unread)), strict=True))
+        held: dict[PartnerId, str] = {}
+        for partner in strangers:
+            record = self._record(partner)
+            try:
+                first = None if record is None else self._ledger.identify(partner, record, named, self._clock.now())
+            except OwnershipLost:
+                continue
+            except StateConflict as problem:
+                held[partner] = str(problem)
+                continue
+            if first == partner:
+                self.known.add(partner)
+            elif first is not None:
+                held[partner] = f"it is the same partner as {first}: the record of both has the id {record}"
+            elif partner in unread and partner not in watched:
+                fact = self._records[partner]
+                why = "has no id" if isinstance(fact, Known) else f"cannot be read: {fact.why}"
+                held[partner] = f"it may be the same as another partner: the record of {partner} {why}"
+        self.held = held
 
-    def unsure(self, partner: PartnerId) -> str:
-        """Why a partner of which it is not known who it is cannot be watched beside others."""
-        return _unsure(partner, self._unreadable)
+    def _alone(self, named: Collection[PartnerId]) -> bool:
+        """Whether there is one partner, which the service cannot have called otherwise before."""
+        return len(named) == 1 and set(self._ledger.partners()) <= set(named)
 
-    async def _ask(self, unknown: Collection[PartnerId]) -> None:
-        reads = {
-            partner: asyncio.ensure_future(self._service.read(partner, None, PARTNER, urgency=Urgency.FACT))
-            for partner in unknown
-        }
+    def _record(self, partner: PartnerId) -> str | None:
+        """The id in its record, also as an earlier process saw it last: who a partner is does not change."""
+        seen = (one.fact for one in self._ledger.observed(partner, OF_PARTNER) if one.key == PARTNER)
+        return next(filter(None, map(_id_in, (self._records.get(partner), *seen))), None)
+
+    async def _read(self, partner: PartnerId) -> Fact:
+        within_s = self._settings.timeout.total_seconds()
         try:
-            await asyncio.wait(reads.values(), timeout=self._settings.timeout.total_seconds())
-        finally:
-            heard: dict[PartnerId, Fact] = {one: read.result() for one, read in reads.items() if read.done()}
-            for read in reads.values():
-                read.cancel()
-        for partner in unknown:
-            why = f"no answer within {self._settings.timeout.total_seconds():.0f} s"
-            self._note(partner, heard.get(partner, Unknown(code="unread", why=why)))
-
-    def apart(
-        self, named: tuple[PartnerId, ...], watched: Collection[PartnerId]
-    ) -> tuple[list[PartnerId], dict[PartnerId, str]]:
-        """See `told_apart`. Who was watched before comes first, also by an earlier process: it has done what the other
-        would do again."""
-        self._note_renamed(named)
-
-        def rank(partner: PartnerId) -> int:
-            return 0 if partner in watched else 1 if self._ledger.partner_memory(partner) is not None else 2
-
-        order = sorted(named, key=lambda one: (rank(one), one))
-        return told_apart(order, watched, self._records, self._unreadable)
-
-    def _note_renamed(self, named: tuple[PartnerId, ...]) -> None:
-        """What is true at the first poll of a partner that the service called otherwise before, or may have, waits for
-        approval: it may have been done."""
-        now = self._clock.now()
-        for partner in (one for one in named if self._ledger.partner_memory(one) is None):
-            record = self._records.get(partner)
-            gone = ((one, self._seen(one)) for one in self._ledger.partners() if one not in named)
-            before = next((one for one, seen in gone if seen is not None and record in (None, seen)), None)
-            if before is not None:
-                called = "may have called" if record is None else "called"
-                why = f"the service {called} it {before} before: what is true at its first poll waits for approval"
-                said = Record(at=now, kind="held", reason="restored", why=why, partner=partner)
-                memory = PartnerMemory(partner=partner, restored_at=now)
-                self._ledger.apply(Commit(at=now, partner=memory, records=(said,)))
-
-    def _seen(self, partner: PartnerId) -> str | None:
-        """The id in the partner's record as it was seen last, also by an earlier process."""
-        seen = self._ledger.observed(partner, OF_PARTNER)
-        return next((_id_in(one.fact) for one in seen if one.key == PARTNER), None)
-
-    def _note(self, partner: PartnerId, fact: Fact) -> None:
-        record = _id_in(fact)
-        if record is None:  # as it was seen last, also by an earlier process: who a partner is does not change
-            with suppress(LedgerUnwritable):
-                record = self._seen(partner)
-        if record is None:
-            why = "has no id" if isinstance(fact, Known) else f"cannot be read: {fact.why}"
-            self._unreadable[partner] = why
-        else:
-            self._records[partner] = record
-            self._unreadable.pop(partner, None)
+            async with asyncio.timeout(within_s):
+                return await self._service.read(partner, None, PARTNER, urgency=Urgency.FACT)
+        except TimeoutError:
+            return Unknown(code="unread", why=f"no answer within {within_s:.0f} s")
 
 
-def _id_in(record: Fact) -> str | None:
-    found = record_of(record).get("id")
+def _id_in(record: Fact | None) -> str | None:
+    found = None if record is None else record_of(record).get("id")
     known = isinstance(found, str | int) and not isinstance(found, bool) and found != ""
     return folded(str(found)) if known else None  # two that are alike are taken for one: that only holds the other
 

@@ -69,7 +69,6 @@ class FleetRows(Protocol):
 
     def beat(self, state: str, /) -> Shares: ...
     def take(self, partner: PartnerId, seen: Owner, /) -> Taken | None: ...
-    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId], /) -> PartnerId: ...
     def release(self, partner: PartnerId, pace: Mapping[str, Json], /) -> None: ...
     def save_pace(self, partner: PartnerId, pace: Mapping[str, Json], /) -> None: ...
     def leave(self) -> None: ...
@@ -143,21 +142,17 @@ def weight(partner: PartnerId, replica: str) -> bytes:
 
 
 class Fleet:
-    """This replica's part. ``mine``: the partners to watch now; ``leaving``: those that are still its own and are
-    given back as soon as nothing of them is under way; ``strangers``: those that are its own, and of which nobody knows
-    yet whether they are another partner under a second name. ``speaks``: it tells of what no replica has recorded."""
+    """This replica's part. ``mine``: the partners that are its to watch; ``leaving``: those that are still its own and
+    are given back as soon as nothing of them is under way. ``speaks``: it tells of what no replica has recorded."""
 
     def __init__(self, membership: FleetRows, paces: Paces, clock: ServersClock) -> None:
         self._membership = membership
         self._paces = paces
         self._clock = clock
         self._state = "starting"
-        self._named: Collection[PartnerId] = ()
-        self._known: set[PartnerId] = set()
         self._taken: set[PartnerId] = set()
         self.mine: frozenset[PartnerId] = frozenset()
         self.leaving: set[PartnerId] = set()
-        self.strangers: frozenset[PartnerId] = frozenset()
         self.speaks = False
 
     @property
@@ -174,7 +169,6 @@ class Fleet:
         """Says that this replica lives, takes what is for it to take, and chooses what it gives back. ``named``: by the
         service, and none before there are rules. Raises `LedgerUnwritable`, and then what it has is its own for a
         moment only."""
-        self._named = named
         before, began = self.replica, self._clock.monotonic()
         if self._state != "stopping":  # whoever is told of no partner takes none, and must not be counted on
             self._state = "running" if named else "starting"
@@ -189,7 +183,7 @@ class Fleet:
         self._taken &= self.owned
         self.leaving &= self._taken
         if before not in ("", self.replica):  # it was given up: what it knows of its partners ends here
-            self.mine = self.strangers = frozenset()
+            self.mine = frozenset()
             return
         for partner, replica in given(named, standing).items():
             if replica == self.replica and partner not in lost:  # what was known of it ends first
@@ -200,17 +194,7 @@ class Fleet:
         if not self.leaving:
             self.leaving.update(surplus(named, standing, self.replica))
         self.leaving.update(self.owned - set(named))
-        own = frozenset(self._taken) - self.leaving
-        alone = len(named) == 1 and standing.owners.keys() <= set(named)  # else it may have been called otherwise
-        self.mine = own if alone else own & self._known
-        self.strangers = own - self._known
-
-    def identify(self, partner: PartnerId, record: str) -> PartnerId:
-        """Who a stranger is by the service's word: itself, or another partner that is watched already."""
-        first = self._membership.identify(partner, record, self._named)
-        if first == partner:
-            self._known.add(partner)
-        return first
+        self.mine = frozenset(self._taken) - self.leaving
 
     def stop(self) -> None:
         """Everything is to be given back, and nothing is taken."""
@@ -239,8 +223,6 @@ class Fleet:
         taken = self._membership.take(partner, standing.owners.get(partner, NOBODY))
         if taken is not None:
             self._taken.add(partner)
-            if taken.record is not None:
-                self._known.add(partner)
             self._paces.take_over(partner, taken.pace, ago_s=taken.ago.total_seconds(), goodbye=taken.goodbye)
 
 
@@ -381,6 +363,13 @@ class Ledger(ReadableLedger, Protocol):
     def late_s(self, write: Write) -> float:
         """So long after the write's last attempt was recorded a byte of it may still leave; 0 outside of a fleet."""
         ...
+
+    def identified(self) -> Collection[PartnerId]:
+        """The partners of whom it is known who they are by the service's word."""
+
+    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId], now: datetime) -> PartnerId:
+        """Which partner has this record: this one, or another that came first. Raises `StateConflict` where it is not
+        known yet."""
 
     def note_task_read(self, write: Write) -> None:
         """Counts one such read, durably, before it is made."""

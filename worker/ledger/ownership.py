@@ -8,21 +8,20 @@ and what is stored of a partner is stored only under the epoch in which it was b
 
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from worker import __version__
 from worker.ledger.database import Store
 from worker.ledger.log import OF_ALL, Journal, recording
 from worker.ledger.reading import server_store
-from worker.ledger.rows import living, save_partner, server_time
+from worker.ledger.rows import living, server_time
 from worker.ledger.tables import partners, replicas, time_of, time_text
-from worker.model.commits import PartnerMemory, Record
-from worker.model.errors import OwnershipLost, StateConflict
+from worker.model.commits import Record
+from worker.model.errors import OwnershipLost
 from worker.model.exchange import LEASE, Owner, Shares, Taken
 from worker.model.facts import Json, PartnerId
 
@@ -82,42 +81,13 @@ class Membership:
             here = _P.partner == partner
             own = update(partners).where(here).values(owner=self.replica, epoch=seen.epoch + 1, owned_since=now)
             connection.execute(own)
-            found = connection.execute(select(_P.pace, _P.record).where(here)).one()
+            pace = connection.execute(select(_P.pace).where(here)).scalar() or {}
             if seen.replica not in (None, self.replica):
                 why = f"replica {seen.replica} was not heard of for {LEASE.total_seconds():g} s"
                 journal.add([Record(at=now, kind="takeover", reason="takeover", why=why, partner=partner)])
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
-        pace = found.pace or {}
         ago = now - time_of(pace["at"]) if "at" in pace else timedelta(0)
-        return Taken(goodbye=seen.replica is None, record=found.record, pace=pace, ago=ago)
-
-    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId]) -> PartnerId:
-        """Which partner has this record: this one, unless another came first. One record under two names would have
-        everything done twice, so the rows allow one; and nobody new has it before it is known who those are of all
-        that are ``named`` that were watched already. A name that the service has replaced gives it up, once nobody
-        watches that any more; what is true at the first poll of the new one then waits for approval."""
-        with self.recording([partner]) as (connection, journal):
-            first = connection.execute(select(_P.partner, _P.owner).where(_P.record == record)).first()
-            if first is not None and (first.partner in (partner, *named) or first.owner in living(connection)):
-                return PartnerId(first.partner)
-            new = connection.execute(select(_P.body).where(_P.partner == partner)).scalar() is None
-            earlier = select(_P.partner).where(_P.partner.in_(named), _P.body.is_not(None), _P.record.is_(None))
-            unsure = connection.execute(earlier).scalar() if new else None
-            if unsure is not None:
-                why = f"it may be the same as another partner: the record of {unsure} has not been read yet"
-                raise StateConflict(why, hint="it is held until that is known")
-            if first is not None:
-                now, left = server_time(connection), _P.owner.is_not_distinct_from(first.owner)
-                connection.execute(update(partners).where(_P.partner == first.partner, left).values(record=None))
-                save_partner(connection, PartnerMemory(partner=partner, restored_at=now) if new else None)
-                why = f"the service called it {first.partner} before: what is true at its first poll waits for approval"
-                journal.add([Record(at=now, kind="held", reason="restored", why=why, partner=partner)])
-            try:
-                connection.execute(update(partners).where(_P.partner == partner).values(record=record))
-            except IntegrityError as error:
-                hint = "it is asked again"
-                raise StateConflict(f"another partner has just shown the record {record}", hint=hint) from error
-        return partner
+        return Taken(goodbye=seen.replica is None, pace=pace, ago=ago)
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Gives a partner back, with what the next one must know of its pace. Nothing of it may be under way."""

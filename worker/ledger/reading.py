@@ -128,6 +128,7 @@ _PARTNER_MEMORY = select(_PARTNER_BODY, select(meta.c.restored_at).scalar_subque
 _PARTNERS = union(
     select(partners.c.partner).where(partners.c.body.is_not(None)), select(_M.partner), select(writes.c.partner)
 )
+_IDENTIFIED = select(partners.c.partner).where(partners.c.record.is_not(None))
 _MEMORIES = select(_M.event, _M.rule, _M.body).where(_M.partner == _PARTNER).order_by(_M.event, _M.rule)
 _AFTER = tuple_(_M.event, _M.rule) > tuple_(bindparam("event"), bindparam("rule"))
 _MEMORIES_AFTER = _MEMORIES.where(_AFTER).limit(bindparam("most"))
@@ -264,6 +265,10 @@ class LedgerReader:
         if body is not None:
             return partner_memory_of(body)
         return None if restored is None else PartnerMemory(partner=partner, restored_at=restored)
+
+    def identified(self) -> frozenset[PartnerId]:
+        """The partners of whom it is known who they are by the service's word."""
+        return frozenset(PartnerId(name) for (name,) in self._store.rows(_IDENTIFIED))
 
     def restored_at(self) -> datetime | None:
         """When a restored ledger was last accepted; None where none was."""

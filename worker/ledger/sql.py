@@ -53,6 +53,7 @@ from worker.ledger.reading import (
 )
 from worker.ledger.rows import (
     insert_plan,
+    living,
     record_attempt,
     rule_memory_of,
     save_changes,
@@ -87,6 +88,7 @@ from worker.model.commits import (
     LogFilter,
     MemoryChange,
     Move,
+    PartnerMemory,
     Record,
     Sending,
     SendingView,
@@ -97,7 +99,7 @@ from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.writes import FINAL, Write
 
 NowClock = Callable[[], datetime]
-_L = action_log.c
+_L, _P = action_log.c, partners.c
 
 _NEW_ID = {
     "sqlite": "SELECT lower(hex(randomblob(16)))",
@@ -106,6 +108,7 @@ _NEW_ID = {
 MAKING = 0x63616D7061
 """What whoever makes a ledger on a server holds meanwhile."""
 _SAVE_STATUS = upsert(daemon_status, "id")
+_SAVE_RECORD = upsert(partners, "partner", changed=("record",))
 _LAST_WORD = (
     select(_L.seq, _L.hash)
     .where(_L.chain == OF_ALL, _L.seq > bindparam("after"), or_(_L.kind == "sending", _L.by != WORKER))
@@ -236,6 +239,35 @@ class SqlLedger(LedgerReader):
         """What `record_sending` would show its check now; by the time of the sending it may be otherwise."""
         with self._store.reading() as connection:
             return view_of(connection, write, now)
+
+    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId], now: datetime) -> PartnerId:
+        """Which partner has this record: this one, unless another came first. One record under two names would have
+        everything done twice, so the rows allow one; and nobody new has it before it is known who those are of all
+        that are ``named`` that were watched already. A name that the service has replaced gives it up, once nobody
+        watches that any more; what is true at the first poll of the new one then waits for approval."""
+        with self._recording([partner]) as (connection, journal):
+            first = connection.execute(select(_P.partner, _P.owner).where(_P.record == record)).first()
+            owned = first is not None and first.owner is not None and first.owner in living(connection)
+            if first is not None and (owned or first.partner in (partner, *named)):
+                return PartnerId(first.partner)
+            new = connection.execute(select(_P.body).where(_P.partner == partner)).scalar() is None
+            earlier = select(_P.partner).where(_P.partner.in_(named), _P.body.is_not(None), _P.record.is_(None))
+            unsure = connection.execute(earlier).scalar() if new else None
+            if unsure is not None:
+                why = f"it may be the same as another partner: the record of {unsure} has not been read yet"
+                raise StateConflict(why, hint="it is held until that is known")
+            if first is not None:
+                left = _P.owner.is_not_distinct_from(first.owner)
+                connection.execute(update(partners).where(_P.partner == first.partner, left).values(record=None))
+                save_partner(connection, PartnerMemory(partner=partner, restored_at=now) if new else None)
+                why = f"the service called it {first.partner} before: what is true at its first poll waits for approval"
+                journal.add([Record(at=now, kind="held", reason="restored", why=why, partner=partner)])
+            try:
+                connection.execute(_SAVE_RECORD, {"partner": partner, "record": record})
+            except IntegrityError as error:
+                hint = "it is asked again"
+                raise StateConflict(f"another partner has just shown the record {record}", hint=hint) from error
+        return partner
 
     def note_task_read(self, write: Write) -> None:
         """Counts a read of the service's task behind the write's last attempt, before it is made."""

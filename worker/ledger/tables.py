@@ -342,10 +342,10 @@ partners = Table(
     Column("record", Words),
     Index("ix_partners_record", "record", unique=True, **only_where("record IS NOT NULL")),
 )
-"""A partner's memory. The row without a name is the ledger's own: the end of the log's chain, and what each transaction
-that writes takes hold of first. In a fleet each partner's row is that for the partner: the end of its chain, which
-replica it belongs to, after how many changes of owners and since when, what the service asked of its pace, and the id
-in the service's record of it, which is one partner's alone."""
+"""A partner's memory, and the id in the service's record of it, which is one partner's alone. The row without a name is
+the ledger's own: the end of the log's chain, and what each transaction that writes takes hold of first. In a fleet each
+partner's row is that for the partner: the end of its chain, which replica it belongs to, after how many changes of
+owners and since when, and what the service asked of its pace."""
 
 replicas = Table(
     "replicas",

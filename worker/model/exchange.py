@@ -179,9 +179,8 @@ class Shares:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """A partner that is ours now. ``goodbye``: its owner before, if it had one, had given it back. ``pace``: what that
-    one left of its pace, so long ``ago``. ``record``: who it is by the service's word, where that is known."""
+    one left of its pace, so long ``ago``."""
 
     goodbye: bool
-    record: str | None = None
     pace: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
     ago: timedelta = timedelta(0)

@@ -1,6 +1,6 @@
 """How workers that share a ledger share out its partners: alike for all who see the same, and evenly after a while."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -78,7 +78,6 @@ class Rows:
         self.unwritable = False
         self.others: list[str] = []
         self.before: list[PartnerId] = []
-        self.records = dict[PartnerId, str]()
         self.said: list[Any] = []
 
     def beat(self, state: str) -> Shares:
@@ -95,14 +94,7 @@ class Rows:
         if self.unheard:
             self.unheard = False
             raise LedgerUnwritable("no answer to a commit", hint="")
-        return Taken(goodbye=False, record=self.records.get(partner))
-
-    def identify(self, partner: PartnerId, record: str, named: Collection[PartnerId]) -> PartnerId:
-        assert partner in named
-        first = next((one for one, other in self.records.items() if other == record), partner)
-        if first == partner:
-            self.records[partner] = record
-        return first
+        return Taken(goodbye=False)
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
@@ -161,30 +153,6 @@ def test_a_beat_lets_read_for_less_than_the_lease_lasts() -> None:
     assert LEASE.total_seconds() >= READS_FOR_S + 3.0, "whoever takes over then need not wait for the floor"
 
 
-def test_of_several_partners_none_is_watched_before_it_is_known_who_it_is() -> None:
-    fleet, rows, paces, _ = a_fleet()
-    rows.records[HALL] = "1"
-    fleet.beat([HALL, CLUB])
-    assert (set(fleet.mine), set(fleet.strangers), paces.taken) == ({HALL}, {CLUB}, [CLUB, HALL])
-    assert fleet.identify(CLUB, "1") == HALL
-    fleet.beat([HALL, CLUB])
-    assert (set(fleet.mine), set(fleet.strangers)) == ({HALL}, {CLUB}), "everything would be done twice"
-    assert fleet.identify(CLUB, "2") == CLUB
-    fleet.beat([HALL, CLUB])
-    assert (set(fleet.mine), set(fleet.strangers)) == ({HALL, CLUB}, set())
-
-
-def test_one_alone_is_not_watched_before_it_is_known_either_where_it_may_have_been_called_otherwise() -> None:
-    """What was true at the first poll of a partner that the service had renamed was done again."""
-    fleet, rows, _, _ = a_fleet()
-    rows.before = [CLUB]
-    fleet.beat([HALL])
-    assert (set(fleet.mine), set(fleet.strangers)) == (set(), {HALL})
-    assert fleet.identify(HALL, "1") == HALL
-    fleet.beat([HALL])
-    assert set(fleet.mine) == {HALL}
-
-
 def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
     fleet, rows, paces, _ = a_fleet()
     fleet.beat([HALL])
@@ -194,16 +162,6 @@ def test_who_was_given_up_watches_nothing_until_the_next_beat() -> None:
     assert paces.ended == [HALL], "what still waits to leave is asked by another"
     fleet.beat([HALL])
     assert fleet.mine == {HALL}
-
-
-def test_who_was_given_up_asks_no_more_who_its_partners_are() -> None:
-    """It asked on beside the next owner, within the floor."""
-    fleet, rows, _, _ = a_fleet()
-    fleet.beat([HALL, CLUB])
-    assert set(fleet.strangers) == {HALL, CLUB}
-    rows.given_up = True
-    fleet.beat([HALL, CLUB])
-    assert set(fleet.strangers) == set()
 
 
 def test_who_is_told_of_no_partner_is_not_counted_on() -> None:
@@ -275,7 +233,7 @@ def test_a_partner_that_the_service_names_no_more_is_given_back() -> None:
     fleet, rows, _, _ = a_fleet()
     fleet.beat([HALL])
     fleet.beat([CLUB])
-    assert (set(fleet.strangers), fleet.leaving) == ({CLUB}, {HALL})
+    assert (set(fleet.mine), fleet.leaving) == ({CLUB}, {HALL})
     fleet.give_back(lambda _: False)
     assert set(rows.epochs) == {CLUB}
 
