@@ -114,9 +114,9 @@ def mistake(text: str) -> Problem:
             "c.yaml:1:9: ledger is shared, and each worker would have an embedded sandbox",
         ),
         ("state_dir: s\nledger: postgresql:///x", "c.yaml:2:9: ledger names no server or no database"),
-        ("state_dir: s\nledger: postgresql://ann@db", "c.yaml:2:9: ledger names no server or no database"),
+        ("state_dir: s\nledger: postgresql://ann@db:/x", "c.yaml:2:9: ledger names no server or no database"),
         ("ledger: postgresql://ann:hidden@db/x", "c.yaml:1:9: ledger must not hold a password"),
-        ("ledger: postgresql://db/x?password=hidden", "c.yaml:1:9: ledger must not hold a password"),
+        ("ledger: postgresql://db/x?pass%77ord=hidden", "c.yaml:1:9: ledger must not hold a password"),
         (
             "ledger: postgresql://db/x?sslmode=verify",
             "c.yaml:1:9: ledger: there is no sslmode of this name; did you mean 'verify-ca'?",

@@ -23,10 +23,8 @@ def embedded(base_url: str) -> bool:
 
 def is_local(base_url: str) -> bool:
     """The twin, or an address of this machine."""
-    if embedded(base_url):
-        return True
     parts = _split(base_url)
-    return parts is not None and _loopback(parts.hostname or "")
+    return embedded(base_url) or (parts is not None and _loopback(parts.hostname or ""))
 
 
 def service_of(base_url: str) -> str:
@@ -67,20 +65,19 @@ def service_address(text: str) -> str:
 def ledger_address(text: str) -> str:
     """The same text; raises `Slip` where it is no address of a ledger. Never repeats the address."""
     if on_a_server(text):
-        parts = _split(text)
-        if parts is not None and (parts.password is not None or "password=" in parts.query):
+        parts = _split(text) or urlsplit("")
+        asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if parts.password is not None or any(one.lower().endswith("password") for one in asked):
             raise Slip(f"{WHAT} must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD")
-        if parts is None or not parts.path.strip("/") or not (parts.hostname or "host=" in parts.query):
+        if not (parts.hostname or asked.get("host")) or parts.netloc.endswith(":") or not parts.path.strip("/"):
             raise Slip(f"{WHAT} names no server or no database", "write postgresql://USER@HOST/DATABASE")
-        ssl_mode = dict(parse_qsl(parts.query)).get("sslmode", "prefer")
+        ssl_mode = asked.get("sslmode", "prefer")
         if ssl_mode not in SSL_MODES:
             hint = f"write one of {', '.join(SSL_MODES)}"
             raise Slip(f"{WHAT}: there is no sslmode of this name{meant(ssl_mode, SSL_MODES)}", hint)
         return text
     if not text.startswith(LEDGER_PREFIX) or len(text) == len(LEDGER_PREFIX) or "?" in text or ":memory:" in text:
-        hint = (
-            "write sqlite:///worker.db for a file beside the config, or sqlite:////var/lib/worker.db for one elsewhere"
-        )
+        hint = "write sqlite:///worker.db for a file beside the config, sqlite:////var/lib/worker.db for one elsewhere"
         raise Slip(f"{WHAT} must be sqlite:///FILE or postgresql://USER@HOST/DATABASE", hint)
     return text
 

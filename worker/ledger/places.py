@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from worker.model.errors import NotSafe, UsageError
 from worker.model.facts import Json
@@ -61,9 +61,8 @@ def named(url: str) -> str:
     if place is not None:
         return f"the ledger {place.file}"
     parts = urlsplit(url)
-    asked = dict(parse_qsl(parts.query))
-    host, port = parts.hostname or asked.get("host"), parts.port or asked.get("port", 5432)
-    return f"the ledger {parts.path.lstrip('/')} on {host}:{port}"
+    said = {"dbname": unquote(parts.path[1:]), "host": parts.hostname, "port": parts.port or 5432}
+    return "the ledger {dbname} on {host}:{port}".format(**{**said, **dict(parse_qsl(parts.query))})
 
 
 def files_of(url: str, folder: Path | None = None) -> LedgerPlace | None:
