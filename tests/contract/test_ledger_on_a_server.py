@@ -71,10 +71,16 @@ def test_a_server_that_is_not_there_is_told_with_its_place_and_what_to_do(url: s
 
 
 def test_a_database_or_user_that_there_is_not_is_named_with_a_remedy(postgres: Server) -> None:
-    for url in (postgres.url("nowhere"), postgres.url().replace("worker@", "nobody@")):
-        with pytest.raises(NotSafe, match="does not exist") as caught:
+    for url in (postgres.url("now%20here"), postgres.url().replace("worker@", "nobody@")):
+        with pytest.raises(NotSafe, match=r"ledger (now here|postgres) on .*does not exist") as caught:
             opened(url)
         assert "create it" in caught.value.hint
+
+
+def test_what_only_the_driver_would_take_of_an_address_is_no_defect(postgres: Server) -> None:
+    with pytest.raises(NotSafe, match='invalid connection option "autocommit"') as caught:
+        opened(f"{postgres.url()}&autocommit=yes")
+    assert "take it out" in caught.value.hint
 
 
 @contextmanager
@@ -121,10 +127,17 @@ def test_a_standby_is_not_used(postgres: Server) -> None:
 
 
 def test_what_a_session_would_do_by_default_is_no_matter(postgres: Server) -> None:
-    url = postgres.ledger()
-    with opened(f"{url}%20-csynchronous_commit%3Doff%20-cdefault_transaction_isolation%3Dserializable") as ledger:
+    otherwise = (
+        "synchronous_commit=off default_transaction_isolation=serializable client_encoding=latin1 datestyle=German"
+    )
+    by_default = "".join(f"%20-c{one.replace('=', '%3D')}" for one in otherwise.split())
+    with opened(f"{postgres.ledger()}{by_default}&connect_timeout=0") as ledger:
         planned(ledger)
+        ledger.apply(Commit(at=NOW, records=(fired(why="\u20ac"),)))
+        ledger.join().beat("running")
         with ledger._store.writing() as connection:
+            raw: Any = connection.connection.driver_connection
+            assert int(raw.info.get_parameters()["connect_timeout"]) == server_side.CONNECT_S, "0 is without end"
             asked = "SELECT current_setting('synchronous_commit'), current_setting('transaction_isolation')"
             assert tuple(connection.exec_driver_sql(asked).one()) == ("on", "read committed")
 
@@ -341,7 +354,8 @@ def test_a_commit_whose_answer_did_not_come_is_an_error_and_may_be_there(postgre
 
 def test_a_commit_that_a_standby_may_not_have_is_an_error(postgres: Server) -> None:
     url = postgres.ledger()
-    with opened(url) as ledger, postgres.connect() as beside, settled(beside, "synchronous_standby_names", "nobody"):
+    silent = f"{url}%20-cclient_min_messages%3Derror"
+    with opened(silent) as ledger, postgres.connect() as beside, settled(beside, "synchronous_standby_names", "nobody"):
         beside.execute("SET synchronous_commit = local")
         with ThreadPoolExecutor(1) as pool:
             planning = pool.submit(planned, ledger)

@@ -7,9 +7,10 @@ it is there afterwards: nothing was sent for it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, create_engine, func, select
 from sqlalchemy.engine import URL, make_url
@@ -19,7 +20,6 @@ from worker.ledger.database import Store, on_failure
 from worker.ledger.places import named
 from worker.model.errors import LedgerUnwritable
 
-T = TypeVar("T")
 SENDINGS = 0x73656E64
 """What sendings share and a halt has alone."""
 DEADLINE_S = 10.0
@@ -30,6 +30,9 @@ SETTINGS = {
     "lock_timeout": "4s",  # whoever holds the row that this transaction waits for holds it for moments, or is stopped
     "idle_in_transaction_session_timeout": "3s",  # and who is stopped loses it: a halt waits no longer than 5 s
     "synchronous_commit": "on",
+    "client_min_messages": "warning",  # else nobody hears that a commit may be lost
+    "client_encoding": "UTF8",
+    "datestyle": "ISO",
 }
 """Asked for at the start of a session, and read back: a pooler that gives each transaction another session drops them,
 where it would let a SET hold for one of these sessions, whoever has it next."""
@@ -41,6 +44,7 @@ HINTS = (
     ("password authentication failed", f"the password is wrong; {IN_A_FILE}"),
     ("password", f"there is none for this host, database and user; {IN_A_FILE}"),
     ("no pg_hba.conf entry", "let this host and user in, in the server's pg_hba.conf"),
+    ("invalid connection option", "take it out of `ledger:`"),
     ("permission denied", "give this user the right to it"),
     ("does not exist", "create it, or correct `ledger:`"),
     ("unsupported startup parameter", "a pooler stands before the server: name the server itself in `ledger:`"),
@@ -124,7 +128,7 @@ def _connector(address: URL, name: str) -> Callable[[], Bounded]:
     given["options"] = " ".join([given.get("options", ""), *(f"-c {name}={value}" for name, value in SETTINGS.items())])
 
     def connect() -> Bounded:
-        raw = Bounded.connect(**{"connect_timeout": CONNECT_S, **given}, autocommit=True)
+        raw = Bounded.connect(make_conninfo("", **{**given, "connect_timeout": CONNECT_S}), autocommit=True)
         with on_failure(raw.close):
             _require_trusted(raw, name)
             raw.autocommit = False
