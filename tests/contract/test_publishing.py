@@ -115,6 +115,13 @@ def test_explain_goes_by_what_is_in_force(config: Path, url: str) -> None:
     assert "event.status == 'cancelled'" in call("explain", "--event", "e1", config=config).out
 
 
+def test_what_is_in_force_is_known_where_no_rules_lie_and_no_replica_has_said_so(config: Path) -> None:
+    publish(config)
+    (config.parent / "rules" / "rules.yaml").write_text(ANOTHER)
+    for rule, code in (("pause-cancelled", 0), ("another", 0), ("neither", 1)):
+        assert call("halt", "--rule", rule, "--because", "a look first", config=config).code == code
+
+
 def decide(ledger: SqlLedger, _: Write) -> object:
     return ledger.apply(Commit(at=NOW, plans=(plan(key(2)),)))
 

@@ -185,8 +185,7 @@ def reader_of(config: Config) -> "LedgerReader":
     other = unread(files_of(url))
     ledger = open_reading(url)
     say_no_ledger(ledger, url)
-    amiss = amiss_with(ledger, url, other)
-    if amiss is not None:
+    if (amiss := amiss_with(ledger, url, other)) is not None:
         say(amiss)
     return ledger
 
@@ -343,14 +342,15 @@ def strangers(ledger: "LedgerReader", config: Config, asked: Mapping[str, object
 def known_names(field: Field, ledger: "LedgerReader", config: Config) -> tuple[str, ...]:
     """Every partner, event or rule that there is or was: in the ledger, by the daemon's last word, in config and rules.
     Files that do not load are no reason not to know the others."""
-    found = set(ledger.known(field))
-    status = ledger.status()
+    found, status = set(ledger.known(field)), ledger.status()
     said = status.body if status is not None else {}
     if field == "partner":
         found.update(config.partners or (), cast("Mapping[str, Json]", said.get("partners") or {}))
     if field == "rule":
-        from worker.rules.load import examine  # noqa: PLC0415 - conditions, for those who ask for a rule
+        from worker.rules.load import examine, examined  # noqa: PLC0415 - conditions, for those who ask for a rule
 
-        rules = cast("Mapping[str, list[str]]", said.get("rules") or {})
-        found.update(rules.get("ids") or (), (rule.id for rule in examine(config.rules, config.registry).rules.rules))
+        published, registry = ledger.published(), config.registry
+        found.update(cast("Mapping[str, list[str]]", said.get("rules") or {}).get("ids") or ())
+        for read in (examine(config.rules, registry), examined(published.files if published else {}, (), registry)):
+            found.update(rule.id for rule in read.rules.rules)
     return tuple(sorted(found))
