@@ -103,6 +103,19 @@ def test_a_partner_has_one_owner_until_it_is_given_back(url: str) -> None:
     other.close()
 
 
+def test_all_that_run_are_seen_and_who_of_them_says_the_same(url: str) -> None:
+    ledgers, members = zip(*(joined(url) for _ in range(3)), strict=True)
+    for member, state in zip(members, ("running a", "running a", "running b"), strict=True):
+        member.beat(state)
+    ids = [member.replica for member in members]
+    found = members[0].beat("running a")
+    assert (found.alive, found.alike) == (set(ids), set(ids[:2]))
+    assert members[2].beat("stopping b").alike == set()
+    assert sorted(one.state for one in ledgers[0].replicas()) == ["running", "running", "stopping"]
+    for ledger in ledgers:
+        ledger.close()
+
+
 def test_who_was_not_heard_of_goes_on_as_another_that_owns_nothing(url: str) -> None:
     ledger, membership = owning(url)
     before = membership.replica

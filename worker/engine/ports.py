@@ -106,8 +106,8 @@ class ServersClock:
 
 
 def shares(named: Collection[PartnerId], standing: Shares) -> dict[str, list[PartnerId]]:
-    """What each replica that lives has now of the partners that are named. Pure."""
-    found: dict[str, list[PartnerId]] = {replica: [] for replica in sorted(standing.alive)}
+    """What each replica that can be counted on for them has now of the partners that are named. Pure."""
+    found: dict[str, list[PartnerId]] = {replica: [] for replica in sorted(standing.alike)}
     for partner in sorted(named):
         owner = standing.owners.get(partner, NOBODY).replica
         if owner in found:
@@ -120,7 +120,7 @@ def given(named: Collection[PartnerId], standing: Shares) -> dict[PartnerId, str
     counts = {replica: len(own) for replica, own in shares(named, standing).items()}
     taken: dict[PartnerId, str] = {}
     for partner in sorted(named) if counts else ():
-        if standing.owners.get(partner, NOBODY).replica not in counts:
+        if standing.owners.get(partner, NOBODY).replica not in standing.alive:
             taken[partner] = min(counts, key=lambda replica: (counts[replica], weight(partner, replica)))
             counts[taken[partner]] += 1
     return taken
@@ -136,7 +136,7 @@ def surplus(named: Collection[PartnerId], standing: Shares, replica: str) -> lis
     return sorted(own, key=lambda partner: weight(partner, replica), reverse=True)[: max(1, beyond // AT_ONCE)]
 
 
-def weight(partner: PartnerId, replica: str) -> bytes:
+def weight(partner: str, replica: str) -> bytes:
     """The least of a partner's is that of the replica which is to have it."""
     return hashlib.sha256(f"{partner} {replica}".encode()).digest()
 
@@ -173,7 +173,7 @@ class Fleet:
         if self._state != "stopping":  # whoever is told of no partner takes none, and must not be counted on
             self._state = "running" if named else "starting"
         owned = self.owned
-        standing = self._membership.beat(self._state)
+        standing = self._membership.beat(f"{self._state} {weight(' '.join(sorted(named)), '').hex()[:12]}")
         self._clock.heard(standing.at, began, self._clock.monotonic())
         self.speaks = self.replica == min(standing.alive, default="")
         lost = owned - self.owned
@@ -220,8 +220,7 @@ class Fleet:
                 self._membership.save_pace(partner, self._paces.said(partner))
 
     def _take(self, partner: PartnerId, standing: Shares) -> None:
-        taken = self._membership.take(partner, standing.owners.get(partner, NOBODY))
-        if taken is not None:
+        if (taken := self._membership.take(partner, standing.owners.get(partner, NOBODY))) is not None:
             self._taken.add(partner)
             self._paces.take_over(partner, taken.pace, ago_s=taken.ago.total_seconds(), goodbye=taken.goodbye)
 
@@ -456,8 +455,7 @@ def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> s
     if not isinstance(partners, Mapping) or not partners:
         unreachable = body.get("unreachable")
         return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
-    found = ((partner, late(said, now, interval)) for partner, said in partners.items())
-    return next((f"{partner}: {why}" for partner, why in found if why is not None), None)
+    return next((f"{partner}: {why}" for partner, said in partners.items() if (why := late(said, now, interval))), None)
 
 
 def late(said: Json, now: datetime, interval: timedelta) -> str | None:

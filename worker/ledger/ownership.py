@@ -46,8 +46,8 @@ class Membership:
         self.epochs: Mapping[PartnerId, int] = {}
 
     def beat(self, state: str) -> Shares:
-        """Says that this replica lives and how it is, and looks who else runs. One that was not heard of for too long,
-        or was never, goes on as another, which owns nothing."""
+        """Says that this replica lives and how it is, and looks who else runs, and who says the same. One that was not
+        heard of for too long, or was never, goes on as another, which owns nothing."""
         replica = self.replica
         with self._store.writing() as connection:
             said = connection.execute(_SAID).all()
@@ -60,10 +60,11 @@ class Membership:
             else:
                 replica = _joined(connection, now, state)
             alive[replica] = state
-            running = frozenset(one for one, how in alive.items() if how == "running")
+            running = frozenset(one for one, how in alive.items() if how.startswith("running"))
+            alike = frozenset(one for one in running if alive[one] == state)
             rows = connection.execute(_OWNERS)
             owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
-            standing = Shares(at=now, alive=running, owners=owners)
+            standing = Shares(at=now, alive=running, alike=alike, owners=owners)
         self.replica = replica  # only now: whoever hears no answer joins again, and is told that it was given up
         self.epochs = {one: owner.epoch for one, owner in owners.items() if owner.replica == self.replica}
         return standing
@@ -74,9 +75,8 @@ class Membership:
         with recording(self._store, [partner], self.replica) as (connection, journal):
             now = server_time(connection)
             alive = living(connection, now)
-            if journal.owners[partner] != seen or self.replica not in alive:
-                return None
-            if seen.replica in alive and seen.replica != self.replica:
+            others_own = seen.replica in alive and seen.replica != self.replica
+            if journal.owners[partner] != seen or self.replica not in alive or others_own:
                 return None
             here = _P.partner == partner
             own = update(partners).where(here).values(owner=self.replica, epoch=seen.epoch + 1, owned_since=now)

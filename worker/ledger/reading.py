@@ -526,7 +526,8 @@ class LedgerReader:
             now = server_time(connection) if rows else None
         return tuple(
             SeenReplica(
-                **{name: getattr(row, name) for name in ("id", "host", "pid", "version", "state", "since")},
+                **{name: getattr(row, name) for name in ("id", "host", "pid", "version", "since")},
+                state=row.state.partition(" ")[0],
                 lag=now - row.beat,
                 alive=now - row.beat < LEASE,
                 said=row.body or {},

@@ -360,7 +360,7 @@ replicas = Table(
     Column("body", Jsons),
 )
 """The processes of a fleet, each under an id that is used once; ``beat``: when it was last heard of, by the server's
-clock; ``body``: what it says of itself."""
+clock; ``state``: how it is, and by a hash of which partners it is told; ``body``: what it says of itself."""
 
 rule_sets = Table(
     "rule_sets",

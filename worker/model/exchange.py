@@ -169,10 +169,11 @@ class Owner:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
     """Which replicas live, and whose each partner is that ever had an owner, at one moment ``at`` of the server's
-    clock."""
+    clock. ``alike``: who of them is told of the same partners as the one that asks."""
 
     at: datetime
     alive: frozenset[str]
+    alike: frozenset[str]
     owners: Mapping[PartnerId, Owner]
 
 

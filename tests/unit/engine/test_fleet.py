@@ -22,9 +22,12 @@ def named(count: int) -> list[PartnerId]:
     return [PartnerId(f"p{number:03}") for number in range(count)]
 
 
-def standing(alive: Iterable[str], owners: Mapping[PartnerId, str | None] | None = None) -> Shares:
+def standing(
+    alive: Iterable[str], owners: Mapping[PartnerId, str | None] | None = None, alike: Iterable[str] | None = None
+) -> Shares:
     found = {partner: Owner(replica=replica, epoch=1) for partner, replica in (owners or {}).items()}
-    return Shares(at=BEGIN, alive=frozenset(alive), owners=found)
+    running = frozenset(alive)
+    return Shares(at=BEGIN, alive=running, alike=running if alike is None else frozenset(alike), owners=found)
 
 
 @settings(deadline=None)  # a busy machine takes longer now and then
@@ -65,6 +68,16 @@ def test_where_nobody_lives_nothing_is_given() -> None:
     assert surplus([HALL], standing([]), "a") == []
 
 
+def test_who_is_told_of_other_partners_is_not_counted_on_and_loses_nothing() -> None:
+    """Beside a replica whose `partners` was shorter, one that this lacked was given to it, and polled by nobody."""
+    assert given([HALL, CLUB], standing("ab", {HALL: "b"}, alike="a")) == {CLUB: "a"}
+    assert surplus([HALL, CLUB], standing("ab", {HALL: "a", CLUB: "a"}, alike="a"), "a") == []
+    fleet, rows, _, _ = a_fleet()
+    for named in ([HALL, CLUB], [CLUB, HALL], [HALL]):
+        fleet.beat(named)
+    assert [rows.states[0] == state for state in rows.states] == [True, True, False]
+
+
 class Rows:
     """The rows of a fleet, in which only this replica writes."""
 
@@ -79,15 +92,17 @@ class Rows:
         self.others: list[str] = []
         self.before: list[PartnerId] = []
         self.said: list[Any] = []
+        self.states: list[str] = []
 
     def beat(self, state: str) -> Shares:
         if self.given_up:
             self.replica, self.epochs, self.given_up = next(self.ids), {}, False
         if self.taken_away:
             self.epochs, self.taken_away = {}, False
-        self.said.append(state)
+        self.states.append(state)
+        self.said.append(state.partition(" ")[0])
         owners = {**dict.fromkeys(self.before), **dict.fromkeys(self.epochs, self.replica)}
-        return standing([self.replica, *self.others] if state == "running" else [], owners)
+        return standing([self.replica, *self.others] if state.startswith("running") else [], owners)
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
