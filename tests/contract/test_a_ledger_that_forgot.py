@@ -142,6 +142,32 @@ def test_a_replica_that_was_cut_off_while_the_ledger_was_upgraded_sends_and_stor
             planned(ledger, plan(key(2)))
 
 
+def test_a_database_that_was_made_anew_is_said_to_be_another_until_somebody_accepts_it(
+    url: str, postgres: Server, tmp_path: Path, config: Path
+) -> None:
+    with (
+        replica(url, tmp_path / "one") as ledger,
+        replica(url, tmp_path / "two") as other,
+        postgres.connect() as beside,
+    ):
+        send(ledger)
+        assert other.open_writes()
+        schema = url.rpartition("%3D")[2]
+        beside.execute(f"DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}".encode())
+        assert call("rules", "publish", config=config).code == 0
+        (write,) = planned(other, plan(key(2)))
+        with pytest.raises(LedgerUnwritable, match="it has the id"):
+            sent(other, write, after(2))
+        assert other.open_writes()
+        assert "it has the id" in call("status", config=config).out
+        with pytest.raises(LedgerUnwritable, match="was restored: record"):
+            planned(ledger, plan(key(3)))
+        assert ledger.open_writes()
+        assert call("ledger", "accept-restore", config=config).code == 0
+        for number, one in enumerate((ledger, other), start=4):
+            send(one, number)
+
+
 @pytest.mark.parametrize("what", ["system", "timeline"])
 def test_another_server_or_timeline_is_another_ledger(what: str, url: str, tmp_path: Path) -> None:
     with replica(url, tmp_path) as ledger:

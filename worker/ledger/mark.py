@@ -292,6 +292,8 @@ class Identity:
         self._file = folder / FILE
         self._kept = _read(self._file)
         self._met = False
+        self._other = ""
+        """The id of another ledger that stands in the place of the one that is known: until somebody accepts it."""
         self._left: dict[str, Head] = {}
 
     def meet(self, connection: Connection) -> None:
@@ -307,6 +309,8 @@ class Identity:
         if self._kept is None or self._kept.ledger_id != found.ledger_id or found.revision != REVISION:
             self._compare(connection)
             found = connection.execute(_META).one()
+            if found.refused is not None:  # what was noted ends with this transaction, and is noted anew at the next
+                connection.invalidate()
         if found.refused is not None:
             raise LedgerUnwritable(found.refused, hint=f"nothing is sent: {ACCEPT_HINT}")
 
@@ -331,8 +335,7 @@ class Identity:
         if self._kept is None:
             return
         known = self._kept.chains
-        further = {end.chain: end for end in ends if end.chain not in known or end.seq > known[end.chain].seq}
-        if further:
+        if further := {end.chain: end for end in ends if end.chain not in known or end.seq > known[end.chain].seq}:
             self._keep(replace(self._kept, chains={**known, **further}))
 
     def _compare(self, connection: Connection) -> None:
@@ -344,17 +347,18 @@ class Identity:
             raise LedgerUnwritable(said, hint="nothing is sent; put the program that upgraded it in this one's place")
         if kept is None:
             self._require_company(connection)
-        if kept is None or kept.ledger_id in (found.superseded or ()):
+        if kept is None or {kept.ledger_id, self._other}.intersection(found.superseded or ()):
             self._keep(Kept(ledger_id=found.ledger_id, server=server, chains={}))
             return
         if kept.ledger_id == found.ledger_id:
-            why = self._forgotten(connection, kept, server)
+            why = _missing(connection, kept.chains.values())
+            if kept.server != server:
+                why = f"its server is {server}, and was {kept.server}"
         elif self._met:
+            self._other = found.ledger_id
             why = f"it has the id {found.ledger_id}, and had {kept.ledger_id}"
         else:
-            hint = (
-                "name a `state_dir` that is this replica's alone; where this one was, the database may be the wrong one"
-            )
+            hint = "name a `state_dir` of this replica's own; where this one is, the database may be the wrong one"
             raise NotSafe(f"{self._file} is of another ledger, {kept.ledger_id}", hint=hint)
         if why is not None:
             said = f"the ledger was restored, or its server is another: {why}"
@@ -374,12 +378,6 @@ class Identity:
             hint="start first a replica with the `state_dir` that it had; where all are lost, run "
             "`campaign-worker ledger accept-restore --in-step`",
         )
-
-    def _forgotten(self, connection: Connection, kept: Kept, server: str) -> str | None:
-        """What shows that the ledger is not what it was; None where nothing does."""
-        if kept.server != server:
-            return f"its server is {server}, and was {kept.server}"
-        return _missing(connection, kept.chains.values())
 
     def _keep(self, kept: Kept) -> None:
         try:
