@@ -76,6 +76,18 @@ def test_what_was_put_back_beneath_an_open_connection_is_noticed_by_the_next_tra
         send(ledger, 3)
 
 
+def test_the_right_database_is_gone_on_with_once_it_is_in_its_place_again(url: str, tmp_path: Path) -> None:
+    with replica(url, tmp_path / "one") as ledger:
+        send(ledger)
+        with put_back_beneath(url):
+            put_back(url, ledger)
+            planned(ledger, plan(key(2)))
+            ledger.mark_words()
+            assert ledger.refused() is not None
+        ledger._store.close()
+        send(ledger, 3)
+
+
 def test_what_commands_add_to_a_partners_chain_keeps_no_replica_from_going_on(url: str, tmp_path: Path) -> None:
     with replica(url, tmp_path / "one") as ledger, SqlLedger.open(url, clock_now=lambda: NOW) as other:
         ledger.apply(Commit(at=NOW, memory=(memory(0),)))

@@ -306,8 +306,8 @@ class SqlLedger(LedgerReader):
         it is put back. For the process that sends: no other one moves the mark."""
         if self._identity is not None:
             with self._store.reading() as connection:
-                ends = ends_of(connection)
-            self._identity.reached(ends.values())
+                refused, ends = connection.execute(select(meta.c.refused)).scalar(), ends_of(connection)
+            self._identity.reached(() if refused else ends.values())  # the right one may come back
         place = self._store.place
         if place is None:
             return
