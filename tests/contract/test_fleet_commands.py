@@ -86,6 +86,17 @@ def test_status_says_what_each_owner_says(fleet: Fleet) -> None:
     assert "2 replicas of a fleet" in fleet("status").out
 
 
+def test_what_is_late_goes_by_the_interval_of_the_owner_wherever_it_is_asked(fleet: Fleet) -> None:
+    """A monitor's config knows of no other interval than the usual one."""
+    for seconds, code in ((40, 0), (50, 1)):
+        listed = spelled(fleet.now - timedelta(seconds=seconds))
+        said: Json = {"last_ok_at": listed, "look_s": 0.1, "interval_s": 15.0}
+        fleet.replica(f"a{code}", fleet.now, partners={ACME: said, OTHER: said})
+        fleet.own(ACME, f"a{code}")
+        fleet.own(OTHER, f"a{code}")
+        assert fleet("status", "--healthy").code == code
+
+
 def test_nobody_is_healthy_where_no_replica_runs(fleet: Fleet) -> None:
     fleet.replica("a1", fleet.now - timedelta(minutes=1))
     done = fleet("status", "--healthy")

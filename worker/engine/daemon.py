@@ -517,13 +517,14 @@ class Daemon(Stage):
 
     def _save_status(self) -> None:
         now, self._said_at, self._unsaid = self._clock.now(), self._clock.monotonic(), False
+        every: dict[str, Json] = {"interval_s": self._settings.interval.total_seconds()}
         partners: dict[str, Json] = {
-            str(state.partner): {**said_of(state, now), **self._budgets(state.partner)} for state in self._partners
+            str(state.partner): {**said_of(state, now), **every, **self._budgets(state.partner)}
+            for state in self._partners
         }
         body: dict[str, Json] = {
             "cycle_ms": self._cycle_ms,
             "unreachable": self._unreachable,
-            "interval_s": self._settings.interval.total_seconds(),
             "rules": self._rules_said,
             "partners": partners,
             "partners_held": {str(partner): why for partner, why in self._identities.held.items()},

@@ -460,14 +460,13 @@ def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> s
 
 def late(said: Json, now: datetime, interval: timedelta) -> str | None:
     """Why what is saved of a partner is no sign of life, or None. A poll that is still to come is none: the clock was
-    set back since, and nobody knows how old it is."""
+    set back since, and nobody knows how old it is. ``interval``: where nobody says by which it is polled."""
     one = said if isinstance(said, Mapping) else {}
-    last, took = one.get("last_ok_at"), one.get("look_s")
+    last, took_s = one.get("last_ok_at"), (one.get("look_s"), one.get("interval_s", interval.total_seconds()))
     if not isinstance(last, str):
         return "no complete cycle yet"
     age = now - datetime.fromisoformat(last)
-    poll = timedelta(seconds=took) if isinstance(took, int | float) else interval
-    if abs(age) <= HEALTHY_INTERVALS * max(interval, poll):
+    if abs(age) <= HEALTHY_INTERVALS * timedelta(seconds=max(one for one in took_s if isinstance(one, int | float))):
         return None
     whence = "old" if age > timedelta() else "ahead of the clock, which was set back"
     return f"the last complete cycle is {abs(age).total_seconds():.0f} s {whence}"
