@@ -27,7 +27,7 @@ from worker.ledger.log import verified
 from worker.ledger.ownership import Membership
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.ledger.tables import replicas
+from worker.ledger.tables import partners, replicas
 from worker.model.commits import Commit, Hold, LogFilter, PartnerMemory, Sending, SendingView
 from worker.model.errors import OwnershipLost, StateConflict
 from worker.model.exchange import LEASE, Owner, Taken
@@ -101,6 +101,18 @@ def test_a_partner_has_one_owner_until_it_is_given_back(url: str) -> None:
     ]
     one.close()
     other.close()
+
+
+def test_a_pace_that_was_stored_by_a_clock_that_was_ahead_counts_from_now(url: str) -> None:
+    """The server's clock was set back by an hour: for so long the next owner did not ask for the list."""
+    ledger, membership = owning(url)
+    membership.release(ACME, {"blocked_s": 5.0})
+    with ledger._store.writing() as connection:
+        connection.execute(update(partners).values(pace={"blocked_s": 5.0, "at": "2999-01-01T00:00:00.000000Z"}))
+    taken = membership.take(ACME, membership.beat("running").owners[ACME])
+    assert taken is not None
+    assert taken.ago == timedelta(0)
+    ledger.close()
 
 
 def test_all_that_run_are_seen_and_who_of_them_says_the_same(url: str) -> None:
