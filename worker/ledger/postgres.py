@@ -32,7 +32,7 @@ SETTINGS = {
     "synchronous_commit": "on",
     "client_min_messages": "warning",  # else nobody hears that a commit may be lost
     "client_encoding": "UTF8",
-    "datestyle": "ISO",
+    "DateStyle": "ISO, MDY",
 }
 """Asked for at the start of a session, and read back: a pooler that gives each transaction another session drops them,
 where it would let a SET hold for one of these sessions, whoever has it next."""
@@ -125,7 +125,8 @@ def postgres_store(url: str) -> PostgresStore:
 
 def _connector(address: URL, name: str) -> Callable[[], Bounded]:
     _, given = address.get_dialect()().create_connect_args(address)
-    given["options"] = " ".join([given.get("options", ""), *(f"-c {name}={value}" for name, value in SETTINGS.items())])
+    asked = (f"-c {name}={value}".replace(", ", ",") for name, value in SETTINGS.items())
+    given["options"] = " ".join([given.get("options", ""), *asked])
 
     def connect() -> Bounded:
         raw = Bounded.connect(make_conninfo("", **{**given, "connect_timeout": CONNECT_S}), autocommit=True)
