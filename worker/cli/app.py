@@ -21,15 +21,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from worker import __version__
 from worker.cli import signals
-from worker.model.errors import InputErrors, WorkerError, printable
+from worker.model.errors import InputErrors, UsageError, WorkerError, printable
 
 USAGE = 2
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
-        "demo": "Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is "
-        "repeated.",
-        "init": "Write what one starts from: a config, two rules with their tests, and the schemas that an editor "
-        "completes by.",
+        "demo": "Show the whole story on a sandbox: events change, rules fire, answers get lost, nothing is repeated.",
+        "init": "Write what one starts from: a config, two rules with their tests, and schemas for an editor.",
         "run": "Run the worker: poll every poll.interval, decide by the rules, write with guards, and log it all.",
         "sandbox": "Serve a simulator of the service on loopback, which keeps its own record of what took effect.",
     },
@@ -37,10 +35,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "check": "Check config and rules without the network. Every mistake at once; errors exit 2, warnings alone 0.",
         "test": "Run rule tests, without the network. Exits 1 if one fails or there is none, 2 for a mistake.",
         "plan": "Show what each rule would do now: every write before and after, what would hold it, what it costs.",
-        "backtest": "Run a rule folder over what was observed, and show which writes would be new, gone, earlier or "
-        "later.",
-        "schema": "Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and "
-        "check by.",
+        "backtest": "Run a rule folder over what was observed: which writes would be new, gone, earlier or later.",
+        "schema": "Print the JSON Schema of config, rule files or rule tests, for an editor to complete and check by.",
     },
     "Look": {
         "probe": "Read one of each resource; say of each assumption: confirmed, refuted, or cannot be seen by reading.",
@@ -51,20 +47,16 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "Decide": {
         "approve": "Let waiting writes go. They still pass every guard: what is no longer true is not sent.",
-        "reject": "Drop writes that wait, are planned, or need an operator. They are not planned again in the same "
-        "episode.",
+        "reject": "Drop writes that wait, are planned, or need an operator. The same episode plans them no more.",
         "resolve": "Say whether a write in needs_human took effect. All of the given writes, or none.",
-        "again": "Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or "
-        "nothing.",
+        "again": "Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All or nothing.",
         "undo": "Put back what writes changed: the value recorded before each, as new writes with guards and log of "
         "their own.",
-        "halt": "Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding "
-        "go on.",
+        "halt": "Stop new writes: once this has returned, a running daemon sends none. Reading and deciding go on.",
         "resume": "End halts: those that name this partner and this rule, or without either all of them.",
     },
     "Look after": {
-        "fleet": "Print the workers that share the ledger, and which of them each partner belongs to. Needs no "
-        "credentials.",
+        "fleet": "Print the workers that share the ledger, and whose each partner is. Needs no credentials.",
         "rules": "Put a rule folder into force for a whole fleet.",
         "ledger": "Back up, upgrade, accept a restored ledger, or take it to another service.",
     },
@@ -108,9 +100,7 @@ class Commands(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own signature
         """The options of the program itself."""
-        found = super().get_params(ctx)
-        _without_bool(found)
-        return found
+        return _without_bool(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer's own signature
         """Imports the command that is called. Where there is none of that name, the nearest is suggested."""
@@ -120,18 +110,30 @@ class Commands(TyperGroup):
         if name in COMMANDS:
             command = self.commands[name] = loaded(name)
             command.help = flowing(command.help or "")
+            flags = [] if ctx.resilient_parsing else [one.partition("=")[0] for one in args if one.startswith("-")]
+            if {"-c", "--config"}.intersection(flags):
+                raise UsageError("--config stands before the command", hint=f"campaign-worker --config PATH {name} …")
             for one in (command, *getattr(command, "commands", {}).values()):
-                _without_bool(one.get_params(ctx))
+                for parameter in _without_bool(one.get_params(ctx)):
+                    _given_once(parameter, flags)
         if name not in STOPPED_BY_SIGNALS:
             signals.usual()
         return super().resolve_command(ctx, args)
 
 
-def _without_bool(parameters: Sequence[Any]) -> None:
+def _without_bool(parameters: Sequence[Any]) -> Sequence[Any]:
     """A flag takes no value, so its help must not show one."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+    return parameters
+
+
+def _given_once(parameter: Any, flags: Sequence[str]) -> None:  # noqa: ANN401 - typer's own
+    """The second of two names would stand for both: of ``halt --rule a --rule b`` only b was halted."""
+    last_counts = getattr(parameter, "multiple", True) or parameter.required or parameter.default is not None
+    if not last_counts and sum(flag in parameter.opts for flag in flags) > 1:
+        raise UsageError(f"{parameter.opts[0]} is given twice", hint="run the command once for each")
 
 
 app = typer.Typer(

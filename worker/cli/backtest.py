@@ -60,7 +60,7 @@ def backtest(
     since: Annotated[str | None, typer.Option(help="How long ago (2h, 7d) or a time (2026-03-01T12:00:00Z).")] = None,
     output: Format = "table",
 ) -> None:
-    """Run a rule folder over what was observed, and show which writes would be new, gone, earlier or later.
+    """Run a rule folder over what was observed: which writes would be new, gone, earlier or later.
 
     The daemon's own cycle runs, on every change that the ledger has recorded (see observations.keep). Offline, and
     nothing is written. The folder is taken to have been in force since a day before --since, or for as long as its

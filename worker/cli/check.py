@@ -209,7 +209,7 @@ def schema(
     context: typer.Context,
     kind: Annotated[Literal["config", "rules", "tests"], typer.Argument(help="Which file's schema to print.")],
 ) -> None:
-    """Print the JSON Schema of the config, of rule files or of rule tests, for an editor to complete and check by.
+    """Print the JSON Schema of config, rule files or rule tests, for an editor to complete and check by.
 
     Facts of the config's own are in it, where a config can be read.
 
@@ -237,7 +237,7 @@ def init(
         Path, typer.Argument(metavar="DIR", show_default=False, help="Where to. Default: the current folder.")
     ] = Path(),
 ) -> None:
-    """Write what one starts from: a config, two rules with their tests, and the schemas that an editor completes by.
+    """Write what one starts from: a config, two rules with their tests, and schemas for an editor.
 
     It runs at once, on the embedded sandbox. Nothing is overwritten: where one of the files is there already, none is
     written.

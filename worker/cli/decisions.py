@@ -80,7 +80,7 @@ def approve(context: typer.Context, ids: Ids = None, rule: OfRule = None, becaus
 
 @app.command("reject")
 def reject(context: typer.Context, ids: Ids = None, rule: OfRule = None, because: Because = NO_REASON) -> None:
-    """Drop writes that wait, are planned, or need an operator. They are not planned again in the same episode.
+    """Drop writes that wait, are planned, or need an operator. The same episode plans them no more.
 
     Example: campaign-worker reject 12 13 --because "the import was wrong"
     """
@@ -222,7 +222,7 @@ def again(
     rule: OfRule = None,
     event: OnlyEvent = None,
 ) -> None:
-    """Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All of it, or nothing.
+    """Reopen what ended without effect: rejected, refused, skipped, shadowed, cancelled. All or nothing.
 
     The episode is closed, and the next poll at which the condition is true opens another, which fires and passes every
     guard as any other does. A change (`on_change`) is pending again against the value before it. Nothing is sent by
@@ -408,7 +408,7 @@ def halt(
         str | None, typer.Option("--for", help="Resume by itself after that long, for instance 2h.")
     ] = None,
 ) -> None:
-    """Stop new writes: once this has returned, none is sent, also by a running daemon. Reading and deciding go on.
+    """Stop new writes: once this has returned, a running daemon sends none. Reading and deciding go on.
 
     A config with mistakes in it is no obstacle, as long as it says where the ledger is.
 

@@ -126,7 +126,7 @@ PARTNERS = ("partner", "owner", "since", "last complete poll")
 
 @app.command("fleet")
 def fleet(context: typer.Context, output: Format = "table") -> None:
-    """Print the workers that share the ledger, and which of them each partner belongs to. Needs no credentials.
+    """Print the workers that share the ledger, and whose each partner is. Needs no credentials.
 
     Example: campaign-worker fleet --format json
     """

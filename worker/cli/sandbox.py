@@ -120,7 +120,7 @@ safety: {{settle: {SETTLE}, evidence_within: 60s, confirm_within: 30s}}
 
 @app.command("demo")
 def demo() -> None:
-    """Show the whole story on the embedded sandbox: events change, rules fire, answers get lost, nothing is repeated.
+    """Show the whole story on a sandbox: events change, rules fire, answers get lost, nothing is repeated.
 
     Takes about a minute and a half, and needs nothing: no account, no config, no network.
     """

@@ -55,6 +55,25 @@ def test_a_config_with_mistakes_keeps_nobody_from_halting(config: Path, text: st
 
 
 @pytest.mark.parametrize(
+    ("call_of", "said"),
+    [
+        (
+            ("halt", "--rule", "pause", "--rule=boost", *BECAUSE),
+            "--rule is given twice\n    run the command once for each",
+        ),
+        (
+            ("halt", *BECAUSE, "--config", "x"),
+            "--config stands before the command\n    campaign-worker --config PATH halt …",
+        ),
+    ],
+)
+def test_of_two_names_none_is_halted_alone(config: Path, call_of: tuple[str, ...], said: str) -> None:
+    done = call(*call_of, config=config)
+    assert (done.code, halts(config), said in done.err) == (2, 0, True), done.both
+    assert call("halt", *BECAUSE, *BECAUSE, config=config).code == 0, "two reasons are none to go on"
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("ledger: worker.db\n", "the ledger itself is what is wrong"),
