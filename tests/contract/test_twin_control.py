@@ -130,6 +130,7 @@ async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset(it: Op
         ("faults", [3], "fault cannot be 3: expected a map"),
         ("change", {"event": "e1", "set": {"status": "x"}}, "several partners have an event 'e1'"),
         ("change", {"event": "e1", "sett": {}}, "did you mean 'set'"),
+        ("change", {"event": "e4", "set": {"staus": "x"}}, "unknown field 'staus', did you mean 'status'"),
         ("change", [], "a change is a map with one of"),
         ("settings", {"task_fail": True}, "did you mean 'task_fails'"),
     ],

@@ -139,8 +139,8 @@ def holder_of(world: TwinWorld, change: EventChange) -> str:
         return change.partner
     holders = tuple(world.tenants) if change.add else world.holders(change.event)
     if len(holders) != 1:
-        found = "no partner has" if not holders else "several partners have"
-        raise SandboxInputError(f"{found} an event {change.event!r}: name the partner", ("event",))
+        found = "several partners have an event {!r}: name the partner" if holders else "no partner has an event {!r}"
+        raise SandboxInputError(found.format(change.event), ("event",))
     return holders[0]
 
 
@@ -148,6 +148,8 @@ def _unknown_partner(world: TwinWorld, partner: str) -> SandboxInputError:
     return SandboxInputError(f"unknown partner {partner!r}{nearest(partner, list(world.tenants))}", ("partner",))
 
 
+BESIDE: Mapping[str, str] = {"frontend_status": "last_updated_on_fe", "campaign_event_series": "series"}
+"""Fields of an event that are a target of another name as well."""
 INGESTED: Record = {"status": "active", "campaign_status": "OPEN"}
 """What every event has that is ingested (API section 3.2)."""
 
@@ -155,6 +157,7 @@ INGESTED: Record = {"status": "active", "campaign_status": "OPEN"}
 def change_event(world: TwinWorld, books: TwinBooks, change: EventChange, at_s: float) -> None:
     partner = holder_of(world, change)
     before = world.at(partner, change.event) or Happening(record=INGESTED)
+    _spelled(change.set, before.record)
     world.put(partner, change.event, None if change.remove else _after(before, change), at_s)
     for target in sorted(_touched(change)):
         books.changed_outside(change.by, partner, change.event, target, at_s)
@@ -184,17 +187,14 @@ def _touched(change: EventChange) -> set[str]:
         touched.add("sales")
     if touched & EDITABLE:
         touched.add("metadata")
-    if "frontend_status" in change.set:
-        touched.add("last_updated_on_fe")
-    if "campaign_event_series" in change.set:
-        touched.add("series")
-    return touched
+    return touched | {BESIDE[name] for name in change.set if name in BESIDE}
 
 
 def change_partner(world: TwinWorld, change: PartnerChange) -> None:
-    if change.partner not in world.tenants:
+    tenant = world.tenants.get(change.partner)
+    if tenant is None:
         raise _unknown_partner(world, change.partner)
-    tenant = world.tenants[change.partner]
+    _spelled(change.set, tenant.record)
     world.tenants[change.partner] = replace(tenant, record={**tenant.record, **change.set}, **change.parts)
 
 

@@ -142,7 +142,7 @@ def test_a_step_about_an_event_that_is_gone_by_then_is_noted_and_the_show_goes_o
     desk.passes(5.0)
 
     assert desk.read("/events/")["total"] == 0
-    assert desk.service.untold == ["3s (line 3): no partner has an event 'e3': name the partner"]
+    assert desk.service.untold == ["3s (line 3): no partner has an event 'e3'"]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("500ms", 0.5), ("12s", 12), ("2m", 120), ("1h", 3600), ("7d", 604800)])
