@@ -46,10 +46,7 @@ def check(
         list[Path] | None, typer.Argument(help="Rule files or folders. Default: the config's rules.")
     ] = None,
     events: Annotated[
-        int,
-        typer.Option(
-            "--events", min=1, max=EVENTS_MAX, help="How many events a partner has, to reckon what the rules cost."
-        ),
+        int, typer.Option("--events", min=1, max=EVENTS_MAX, help="Events of a partner, to reckon what the rules cost.")
     ] = EVENTS,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 2 for warnings as well, as in a build.")] = False,
     output: Format = "table",
@@ -245,21 +242,24 @@ def init(
     Example: campaign-worker init my-rules
     """
     texts = starting_files()
-    there = [name for name in texts if (folder / name).exists()]
+    there = [folder / name for name in texts if (folder / name).exists()]
     if there:
         more = f" and {len(there) - 1} more of its files are" if there[1:] else " is"
-        what = f"{folder / there[0]}{more} there already, so nothing was written"
-        raise NotFound(what, hint="name another folder: campaign-worker init DIR")
-    for name, text in texts.items():
-        file = folder / name
+        hint = "name another folder: campaign-worker init DIR"
+        raise NotFound(f"{there[0]}{more} there already, so nothing was written", hint=hint)
+    written: list[Path] = []
+    for file, text in ((folder / name, text) for name, text in texts.items()):
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("x", encoding="utf-8") as opened:
+                written.append(file)
                 opened.write(text)
         except OSError as error:
+            for one in written:
+                one.unlink()
             where = error.filename or file
             raise UsageError(f"{where} cannot be written: {error.strerror}", hint="name another folder") from None
-        print(file)
+    print(*written, sep="\n")
     say(f"next:{'' if folder == Path() else f' cd {folder}, then'} campaign-worker check, campaign-worker test,")
     say("      campaign-worker run --for 30s, which is safe: it watches the embedded sandbox until you name a service")
 

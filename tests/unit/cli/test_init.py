@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call
+from worker.cli.check import starting_files
 from worker.config import load_config
 
 
@@ -56,6 +57,16 @@ def test_a_folder_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> No
 
     assert done.code == 2
     assert "cannot be written: Not a directory" in done.err
+
+
+def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {**starting_files(), "config.yaml/last": ""}
+    monkeypatch.setattr("worker.cli.check.starting_files", lambda: texts)
+
+    done = call("init", str(tmp_path))
+
+    assert (done.code, done.out, "config.yaml cannot be written" in done.err) == (2, "", True), done.both
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()], "the next call would refuse what is there"
 
 
 def test_a_missing_config_names_it(tmp_path: Path) -> None:
