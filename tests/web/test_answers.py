@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sqlite3
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -204,7 +205,8 @@ def figures(text: str) -> dict[str, float]:
 
 
 def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
-    found = figures(get(shown, "/metrics").text)
+    text = get(shown, "/metrics").text
+    found = figures(text)
     assert found["writes[('state', 'needs_human')]"] == 1
     assert found["writes[('state', 'waiting')]"] == 3
     assert found["writes[('state', 'rejected')]"] == 0
@@ -214,6 +216,12 @@ def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
     assert found["log_records[('chain', '')]"] == head.seq
     log_head = int(found["log_head[('chain', '')]"])
     assert f"{log_head:013x}" == head.hash[:13], "a figure that holds each of its digits"
+    command = re.findall(r"`(printf .*?)`", Path("docs/auditing.md").read_text("utf-8"))[0]
+    for name in ("records", "head"):
+        shown_as = re.findall(rf"^{PREFIX}log_{name}\{{.*\}} (.*)$", text, re.MULTILINE)[0]
+        command = command.replace(name.upper(), shown_as)
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    assert said == f"{head.seq}:{head.hash[:13]}\n", "as an auditor types it, with the figures as they are printed"
     assert found["budget_requests_per_minute[('partner', 'partner-id-one')]"] == 300
 
 
