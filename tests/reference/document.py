@@ -161,7 +161,7 @@ def _rules() -> str:
 def _facts() -> str:
     about = (
         "Only facts that a rule names are read. A documented field is `fact.field`; any other one is `fact['field']`. "
-        "Every number from the service is a double: compare it with `2.0`, not with `2`.\n"
+        "Every number from the service is a double: calculate with `2.0`, not with `2`.\n"
     )
     return "\n".join(("### Facts\n", about, *(_fact(fact) for fact in BUILT_IN.values())))
 
@@ -347,7 +347,7 @@ def _tests() -> str:
 def _codes() -> str:
     about = (
         "`check` and `test` tell each mistake as `file:line:column: message`, with the line, a mark under the place, "
-        "and what to do. `--format json` has the same as `file`, `line`, `column`, `severity` (`error` or `warning`), "
+        "and what to do. `check --format json` has the same as `file`, `line`, `column`, `severity` (`error` or `warning`), "
         "`code`, `message`, `remedy` and `source`. Words may change, codes do not.\n"
     )
     rows = [(f"`{code}`", words) for code, words in CODES.items()]

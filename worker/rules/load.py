@@ -445,7 +445,7 @@ _NEEDED = (
     (
         {"when", "on_change"},
         "a rule needs `when`, `on_change` or both",
-        "say for which events it is meant: when: event.status == 'cancelled'",
+        "say for which events: when: event.status == 'cancelled'; with `after`, when: now - write.at > duration('2d')",
     ),
     ({"do"}, "a rule needs `do`", "say what to do: do: [pause]"),
 )
