@@ -182,15 +182,15 @@ class _FactsReader:
 
     def _no_fact(self, key: Scalar) -> None:
         if key.text in LOCAL | MADE:
-            hint = "set the fact itself, and what it was before"
-            if key.text in MADE:
-                hint = "set the events themselves; several of them are a list, event: [{id: e1}, {id: e2}]"
-            if key.text == "now":
-                hint = "give the moment of 0s as now, under given"
+            events = "set the events themselves; several of them are a list, event: [{id: e1}, {id: e2}]"
+            hints = {**dict.fromkeys(MADE, events), "now": "give the moment of 0s as now, under given"}
+            hint = hints.get(key.text, "set the fact itself, and what it was before")
             self._slip(f"'{key.text}' is made by the worker itself and cannot be set here", hint, key)
         else:
-            known = self._names.settable
-            self._slip(f"unknown fact '{key.text}'{meant(key.text, known)}", instead(key.text, known), key, "fact")
+            known, name = self._names.settable, key.text
+            within = [f"{fact}: {{{name}: …}}" for fact in sorted(known) if name in (self._names.fields(fact) or ())]
+            hint = f"write {' or '.join(within)}" if within else instead(name, known)
+            self._slip(f"unknown fact '{name}'{'' if within else meant(name, known)}", hint, key, "fact")
 
     def _one_event(
         self, value: Value, events: dict[EventId, Mapping[str, Json]], unnamed: dict[str, Json], *, several: bool

@@ -214,6 +214,14 @@ def test_a_mistake_is_told_with_its_place_and_the_nearest_name(body: str, expect
     assert f"t.yaml:3:{expected}" in found
 
 
+def test_a_field_without_its_fact_is_told_its_facts_and_none_that_takes_anything() -> None:
+    with pytest.raises(InputErrors) as caught:
+        read(f"tests:\n  - name: a\n    given: {{status: active}}\n    {STEP}")
+    (found,) = caught.value.problems
+    assert found.message == "unknown fact 'status'", "`statistics` would take the value, and the test pass"
+    assert found.hint == "write event: {status: …} or partner: {status: …}"
+
+
 @pytest.mark.parametrize(
     "given",
     [
