@@ -1,6 +1,7 @@
 """`probe` names every difference that reading can show, in whatever dialect the service speaks, and writes nothing."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -124,6 +125,24 @@ def test_what_cannot_be_read_is_unseen_and_says_so() -> None:
     assert says(found, "refuted") == {}
     assert set(says(found, "confirmed")) == {"auth.refresh"}, "it needs nothing of it"
     assert all(one.why for one in found.resources)
+
+
+def test_what_one_page_and_empty_lists_cannot_show_is_not_told_as_unread() -> None:
+    meeting = meeting_in("standard", denied_token_status=404)
+    order = meeting.twin.world.order(FIRST)
+    for eid in order[1:]:
+        meeting.twin.world.put(FIRST, eid, None, 0.0)
+    alone = meeting.twin.world.at(FIRST, order[0])
+    assert alone is not None
+    meeting.twin.world.put(FIRST, order[0], replace(alone, campaigns=()), 0.0)
+
+    found = probe(meeting, only=FIRST)
+
+    keys = ("events.page_parameter", "campaigns.items", "auth.denied")
+    seen = {key: finding(found, key).seen for key in keys}
+    assert seen["events.page_parameter"] == "1 events make only one page"
+    assert seen["campaigns.items"] == "every list that was read is empty"
+    assert seen["auth.denied"].startswith("a made-up token: 404")
 
 
 def test_one_partner_can_be_asked_alone_and_must_be_known() -> None:

@@ -210,7 +210,7 @@ def _state_field(it: AssumptionFinding, sights: Sights, assumptions: Assumptions
     names = [name for name in first if _may_be_state(name, seen, path)]
     if len(names) == 1:
         return it.refuted(f"there is no {value}; {names[0]} is {first[names[0]]} on {seen[0].event}", names[0])
-    return it.refuted(f"there is no {value} among: {', '.join(sorted(first))}")
+    return it.refuted(f"no field {value} with a word in it among: {', '.join(sorted(first))}")
 
 
 def _state_words(it: AssumptionFinding, sights: Sights, assumptions: Assumptions) -> AssumptionFinding:
@@ -454,13 +454,13 @@ async def probed(service: ApiService, clock: Clock, assumptions: Assumptions, *,
     refreshed = await service.refreshed() if isinstance(assumptions.values["auth.refresh"], dict) else None
     resources: list[Resource] = []
     proxied: dict[str, str] = {}
-    found = findings(Sights(), assumptions, settle)
+    found: tuple[AssumptionFinding, ...] = ()
     for partner in asked:
         probe = PartnerProbe(service=service, clock=clock, assumptions=assumptions, partner=partner)
-        sights = replace(await probe.sights(), refreshed=refreshed)
+        new = findings(replace(await probe.sights(), refreshed=refreshed), assumptions, settle)
         resources += probe.resources
         proxied |= probe.proxied
-        found = _better(found, findings(sights, assumptions, settle))
+        found = _better(found or new, new)
         if not any(one.says == UNSEEN and one.seen != ONLY_A_WRITE for one in found[:-1]):
             break
     return Probed(partners=partners, resources=tuple(resources), findings=found, proxied=proxied)
