@@ -27,10 +27,9 @@ from worker.config.addresses import (
     service_address,
 )
 from worker.model.commits import TOPICS
-from worker.model.endpoints import row_of
 from worker.model.errors import Problem
 from worker.model.facts import QUERY_VALUES, CustomFact, PartnerId
-from worker.rules.actions import HIDDEN_HINT, PLACEHOLDERS, hidden_in
+from worker.rules.actions import PLACEHOLDERS, row_read
 from worker.rules.binding import (
     DURATION,
     NAMED,
@@ -146,9 +145,7 @@ def _get(text: str) -> str:
     if not text.startswith("/") or "://" in text or text.startswith("//"):
         hint = "such as /events/{eid}/statistics; the host is api.base_url"
         raise Slip(f"{WHAT} must be a path that begins with /", hint)
-    if (hidden := hidden_in(path)) is not None:
-        raise Slip(f"{WHAT} has '{hidden}' in it", HIDDEN_HINT)
-    row = row_of("GET", path)
+    row = row_read(path)
     if row is not None and row.refused:
         hint = "it is for administrators of the service"
         if row.path == "/campaign_results/":

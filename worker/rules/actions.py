@@ -33,7 +33,7 @@ from pydantic.json_schema import JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema
 
 from worker.model.actions import ACTIONS, EXTRA, WORDS, Action, ParamType
-from worker.model.endpoints import Host, row_called, row_of
+from worker.model.endpoints import Endpoint, Host, row_called, row_of
 from worker.model.facts import Json
 from worker.rules.binding import (
     NAMED,
@@ -101,16 +101,23 @@ def _well_formed(path: str) -> None:
 
 def check_get(text: str) -> str:
     """What ``confirm`` reads: a path of the main API, perhaps with a query."""
-    _resolved_here(text.partition("?")[0])
-    path = unquote(text.partition("?")[0])
-    _well_formed(text.partition("?")[0])
-    row = row_of("GET", path)
-    if _is_auth(path) or (row is not None and row.refused):
+    path = text.partition("?")[0]
+    row = row_read(path)
+    _well_formed(path)
+    if _is_auth(unquote(path)) or (row is not None and row.refused):
         raise Slip(f"{WHAT}: the service does not let a partner read that", "GET what shows the effect")
+    return filled_in(text)
+
+
+def row_read(path: str) -> Endpoint | None:
+    """The row of the document that a GET is one of. Refuses a path of which only a proxy would make that one, and the
+    state of a task (API section 8)."""
+    _resolved_here(path)
+    row = row_of("GET", unquote(path))
     if row is not None and row.path == TASK:
         hint = "the task's state is read by `pause` and `run` themselves, and only after their PUT"
         raise Slip(f"{WHAT} must not be a task", hint)
-    return filled_in(text)
+    return row
 
 
 def filled_in(text: str, at: Scalar | None = None) -> str:
@@ -170,18 +177,12 @@ def _is_auth(path: str) -> bool:
     return re.match(r"/auth(?:/|$)", path.lower()) is not None
 
 
-def hidden_in(path: str) -> str | None:
-    """What of a path only a proxy would resolve: it decodes a slash, a percent sign or a letter, cuts off what follows
-    ``;`` or takes away ``/..``, and then asks for another path than the one that was judged. None where there is
-    nothing of the kind."""
-    found = _HIDDEN.search(path)
-    return None if found is None else found[0]
-
-
 def _resolved_here(path: str) -> None:
-    found = hidden_in(path)
+    """Refuses what of a path only a proxy would resolve: it decodes a slash, a percent sign or a letter, cuts off what
+    follows ``;`` or takes away ``/..``, and then asks for another path than the one that was judged."""
+    found = _HIDDEN.search(path)
     if found is not None:
-        raise Slip(f"{WHAT} has '{found}' in it", HIDDEN_HINT, offset=path.index(found))
+        raise Slip(f"{WHAT} has '{found[0]}' in it", HIDDEN_HINT, offset=found.start())
 
 
 EVENT = "eid"
