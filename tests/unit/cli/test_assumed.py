@@ -89,6 +89,12 @@ def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> No
     assert sorted(unconfirmed_for("pause", None, settings(tmp_path, REAL))) == PAUSE
 
 
+def test_a_draft_leans_on_whether_a_published_setup_would_be_seen(tmp_path: Path) -> None:
+    """Where one answers 404, it looks as if there were none, and a second setup would be made beside it."""
+    found = unconfirmed_for("create_draft", None, settings(tmp_path, REAL))
+    assert sorted(found) == ["auth.denied", "setup.after_publish", "setup.draft", "setup.state_field"]
+
+
 def test_check_and_run_say_what_to_confirm_before_anything_else_happens(tmp_path: Path) -> None:
     config = settle_in(tmp_path, REAL, RULES)
 
