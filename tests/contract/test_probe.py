@@ -93,7 +93,8 @@ def finding(found: Probed, key: str) -> AssumptionFinding:
 
 
 def test_a_refresh_that_the_operator_vouches_for_is_tried() -> None:
-    right, wrong = told(dialects()["terse"].tells), told({"auth.refresh": {"path": "/auth/renew", "body": {"t": "x"}}})
+    renew: Json = {"path": "/auth/renew", "body": {"t": "{refresh_token}"}}
+    right, wrong = told(dialects()["terse"].tells), told({"auth.refresh": renew})
 
     works = finding(probe(meeting_in("terse", right), right), "auth.refresh")
     fails = finding(probe(meeting_in("terse", wrong), wrong), "auth.refresh")

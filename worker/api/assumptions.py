@@ -21,15 +21,16 @@ from jmespath.functions import Functions
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from worker.api.answers import strings_in
-from worker.model.facts import Json
+from worker.model.facts import Json, parts_of
 
 Name = Annotated[str, Field(pattern=r"\S")]
 Shape = Literal["name", "words", "query", "query_or_null", "body", "path", "refresh", "denied"]
 
 SWITCHES = ("client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status")
 """Fields of an event with two values, each with a PUT of its name."""
-PLACEHOLDERS = frozenset({"value", "eid", "tc", "tc_run_id", "refresh_token"})
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_FILLS = {"auth.refresh": "{refresh_token}", "boost.body": "{eid}", "create_campaign.query": "{eid} {tc} {tc_run_id}"}
+"""What is filled in, in the texts of a key; in those of any other the value wanted and the event."""
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 AMBIGUOUS = frozenset({408, 409, 425, 429})
 """Statuses of the 400s that may hide an effect, whatever anybody confirms."""
 
@@ -81,8 +82,7 @@ def _query_or_body(name: str, put: str, query: dict[str, Json]) -> tuple[Assumpt
             shape="query_or_null",
             default=query,
             origin=origin,
-            about=f"query parameters of the PUT {put}; unused where {name}.body is written",
-            needed_by=("frontend_status",),
+            about=f"query parameters of the PUT {put}; none where only {name}.body is written",
             instead=f"{name}.body",
         ),
         Assumption(
@@ -239,8 +239,7 @@ class Assumptions:
 
     def words(self, key: str) -> tuple[str, ...]:
         """The value of a key whose shape is a list of words."""
-        found = self.values[key]
-        return tuple(str(word) for word in found) if isinstance(found, list) else ()
+        return tuple(map(str, parts_of(self.values[key])))
 
     def template(self, key: str) -> Mapping[str, str] | None:
         """The value of a key whose shape is a query template; None where a body is used instead."""
@@ -249,20 +248,20 @@ class Assumptions:
 
     def denied_statuses(self) -> frozenset[int]:
         """Statuses that mean: not authorised, nothing done."""
-        return frozenset(status for status in self._denied("status") if isinstance(status, int))
+        return frozenset(status for status in parts_of(self._denied.get("status")) if isinstance(status, int))
 
     def denied_codes(self) -> frozenset[str]:
         """Error codes that mean the same, wherever in the body they stand."""
-        return frozenset(code for code in self._denied("codes") if isinstance(code, str))
+        return frozenset(code for code in parts_of(self._denied.get("codes")) if isinstance(code, str))
 
     def flips(self, key: str) -> bool:
         """Whether a write flips its field instead of setting it, by the key that says so."""
         return self.values[key] == "toggle"
 
-    def _denied(self, part: str) -> list[Json]:
-        denied = self.values["auth.denied"]
-        found = denied.get(part) if isinstance(denied, dict) else None
-        return found if isinstance(found, list) else []
+    @property
+    def _denied(self) -> dict[str, Json]:
+        found = self.values["auth.denied"]
+        return found if isinstance(found, dict) else {}
 
 
 def assumptions_from(given: Mapping[str, Json]) -> tuple[Assumptions, tuple[Objection, ...]]:
@@ -279,13 +278,12 @@ def assumptions_from(given: Mapping[str, Json]) -> tuple[Assumptions, tuple[Obje
             if whole := ", ".join(f"{name}: …" for name in dotted if name in ASSUMPTIONS):
                 hint = f"write the whole key in one, with its dots: {whole}"
             wrong.append(Objection(key=key, message=f"there is no assumption {key!r}", hint=hint))
-        elif said := objection(row.shape, value):
+        elif said := objection(row, value):
             wrong.append(Objection(key=key, message=f"{key}: {said}", hint=row.about))
         else:
-            if row.shape == "denied" and isinstance(value, dict) and isinstance(row.default, dict):
-                values[key] = {**row.default, **value}  # a part that is left out keeps its default
-            else:
-                values[key] = value
+            parts = row.default if row.shape == "denied" else None
+            # A part of it that is left out keeps its default.
+            values[key] = {**parts, **value} if isinstance(value, dict) and isinstance(parts, dict) else value
             confirmed.add(key)
     for row in TABLE:
         if row.instead in confirmed and values[row.instead] is not None and row.key not in confirmed:
@@ -303,31 +301,34 @@ def _together(values: Mapping[str, Json]) -> list[Objection]:
         if both := set(found.words(one)) & set(found.words(other)):
             message = f"{', '.join(sorted(both))} stands in {one} and in {other}"
             wrong.append(Objection(key=one, message=message, hint="one word cannot mean both"))
-    for name in SWITCHES:
-        if not found.flips(f"{name}.semantics") and not _carries_value(found.values[f"{name}.query"]):
-            key = f"{name}.query"
-            hint = f"write {{value}} where the value goes, or {name}.semantics: toggle"
-            wrong.append(Objection(key=key, message=f"{key}: does not carry {{value}}", hint=hint))
+    carried = {"create_campaign.query": "{eid}", "auth.refresh": "{refresh_token}"}
+    carried |= {f"{name}.query": "{value}" for name in SWITCHES if not found.flips(f"{name}.semantics")}
+    for key, text in carried.items():
+        if values[key] is not None and not _carry(text, values[key]):
+            or_else = f", or {key.removesuffix('query')}semantics: toggle" if text == "{value}" else ""
+            hint = f"write {text} where it goes{or_else}"
+            wrong.append(Objection(key=key, message=f"{key}: does not carry {text}", hint=hint))
     for name in ("frontend_status", "last_updated_on_fe"):
-        if not _carries_value(found.values[f"{name}.query"]) and not _carries_value(found.values[f"{name}.body"]):
+        if not _carry("{value}", values[f"{name}.query"], values[f"{name}.body"]):
             message = f"{name}.query: neither it nor {name}.body carries {{value}}"
             wrong.append(Objection(key=f"{name}.query", message=message, hint="write {value} where the value goes"))
     return wrong
 
 
-def objection(shape: Shape | tuple[str, ...], value: Json) -> str:
-    """Why the value does not have this shape; empty where it has."""
-    if isinstance(shape, tuple):
-        return "" if value in shape else f"{' or '.join(shape)} is wanted"
-    form, wanted = _FORMS[shape]
+def objection(row: Assumption, value: Json) -> str:
+    """Why the value cannot be one of this key; empty where it can."""
+    if isinstance(row.shape, tuple):
+        return "" if value in row.shape else f"{' or '.join(row.shape)} is wanted"
+    form, wanted = _FORMS[row.shape]
     try:
         TypeAdapter[Any](form).validate_python(value, strict=True)
     except ValidationError:
         return wanted
-    if shape == "path":
+    if row.shape == "path":
         return path_objection(str(value))
-    unknown = {name for text in strings_in(value) for name in _PLACEHOLDER.findall(text)} - PLACEHOLDERS
-    return f"nothing fills in {{{min(unknown)}}}" if unknown and shape in _TEMPLATES else ""
+    fills = _FILLS.get(row.key, "{value} {eid}")
+    unknown = {one for text in strings_in(value) for one in _PLACEHOLDER.findall(text)} - {*fills.split()}
+    return f"nothing fills in {min(unknown)}, only {fills}" if unknown and row.shape in _TEMPLATES else ""
 
 
 def path_objection(path: str) -> str:
@@ -335,7 +336,7 @@ def path_objection(path: str) -> str:
     try:
         parts: list[Any] = [jmespath.compile(path).parsed]
     except (JMESPathError, RecursionError) as error:
-        return f"not a JMESPath: {(str(error).splitlines() or ['it cannot be read'])[0]}"
+        return f"not a JMESPath: {(str(error).splitlines() or ['it cannot be read'])[0].rstrip(':')}"
     for part in parts:  # grows while it is gone through
         name = part.get("value")
         if part["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
@@ -352,7 +353,7 @@ def _unambiguous(status: int) -> int:
 
 
 class _Refresh(BaseModel, extra="forbid", defer_build=True):
-    path: Annotated[str, Field(pattern="^/")]
+    path: Annotated[str, Field(pattern=r"^/[^\s{}]*$")]
     body: dict[str, Any]
 
 
@@ -362,14 +363,17 @@ class _Denied(BaseModel, extra="forbid", defer_build=True):
 
 
 _QUERY = "a mapping of parameter to text is wanted, as {status: '{value}'}"
-_REFRESH = "null or {path, body} is wanted: path begins with /, body is a mapping with {refresh_token} in it"
+_REFRESH = "null or {path, body} is wanted: path begins with / and has no blank or brace, body is a mapping"
 _DENIED = (
     "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 409, 425 and "
     "429, which may hide an effect; a list of error codes"
 )
 _FORMS: Mapping[Shape, tuple[Any, str]] = {
-    "name": (Name, "a name is wanted"),
-    "words": (Annotated[list[Name], Field(min_length=1)], "a list of words is wanted, as [SUCCESS, DONE]"),
+    "name": (Name, "a name is wanted, such as page; a number in quotes"),
+    "words": (
+        Annotated[list[Name], Field(min_length=1)],
+        "a list of words is wanted, as [SUCCESS, DONE]; a number in quotes",
+    ),
     "path": (Name, "a JMESPath expression is wanted"),
     "query": (dict[str, str], _QUERY),
     "query_or_null": (dict[str, str] | None, _QUERY),
@@ -381,5 +385,5 @@ _TEMPLATES = frozenset({"query", "query_or_null", "body", "refresh"})
 """Shapes whose texts are filled in."""
 
 
-def _carries_value(template: Json) -> bool:
-    return any("{value}" in text for text in strings_in(template))
+def _carry(text: str, *templates: Json) -> bool:
+    return any(text in one for one in strings_in([*templates]))

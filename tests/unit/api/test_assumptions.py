@@ -18,7 +18,7 @@ def test_each_key_says_what_it_is_about() -> None:
 
 @pytest.mark.parametrize("key", sorted(ASSUMPTIONS))
 def test_every_default_has_its_own_shape(key: str) -> None:
-    assert objection(ASSUMPTIONS[key].shape, ASSUMPTIONS[key].default) == ""
+    assert objection(ASSUMPTIONS[key], ASSUMPTIONS[key].default) == ""
 
 
 def test_every_action_leans_on_keys_that_exist() -> None:
@@ -74,6 +74,10 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
         ("client_campaign_status.query", {"status": "PAUSED"}, "does not carry {value}"),
         ("frontend_status.query", None, "neither it nor frontend_status.body"),
         ("boost.body", {"a": ["{what}"]}, "nothing fills in {what}"),
+        ("boost.body", {"a": "{tc}"}, "nothing fills in {tc}, only {eid}"),
+        ("frontend_status.body", {"a": "{value}", "b": "{tc}"}, "nothing fills in {tc}"),
+        ("create_campaign.query", {"tc": "{tc}"}, "does not carry {eid}"),
+        ("create_campaign.query", {"event": "{eid}", "x": "{value}"}, "nothing fills in {value}"),
         ("campaigns.items", "a b", "not a JMESPath"),
         ("campaigns.items", "lenght(a)", "JMESPath has no function lenght; did you mean length?"),
         ("campaigns.items", None, "a JMESPath"),
@@ -81,6 +85,8 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
         ("setup.published", ["DRAFT"], "DRAFT stands in setup.draft and in setup.published"),
         ("auth.refresh", {"path": "/auth/refresh"}, "{path, body}"),
         ("auth.refresh", {"path": "auth", "body": {}}, "begins with /"),
+        ("auth.refresh", {"path": "/auth/{refresh_token}", "body": {}}, "begins with /"),
+        ("auth.refresh", {"path": "/auth/refresh", "body": {}}, "does not carry {refresh_token}"),
         ("auth.refresh", {"path": "/auth", "body": "x"}, "body is a mapping"),
         ("auth.denied", [401], "{status"),
         ("auth.denied", {"status": [429]}, "without 408, 409, 425 and 429"),

@@ -41,9 +41,9 @@ def test_all_that_a_campaign_is_to_have_goes_into_its_query() -> None:
 
 def test_what_a_rule_gives_stands_in_place_of_what_the_assumption_gives() -> None:
     """What was approved is sent, and not a second value beside it; what is filled in stays."""
-    query: Json = {"cluster": "{tc}", "run": "{tc_run_id}", "budget": "100", "kind": "new"}
+    query: Json = {"of": "{eid}", "cluster": "{tc}", "run": "{tc_run_id}", "budget": "100", "kind": "new"}
     request = made("create_campaign", {"tc": "a", "tc_run_id": 7, "budget": 250.0}, create_campaign__query=query)
-    assert request.query == (("cluster", "a"), ("run", "7"), ("kind", "new"), ("budget", "250"))
+    assert request.query == (("of", "e 1"), ("cluster", "a"), ("run", "7"), ("kind", "new"), ("budget", "250"))
 
 
 def test_a_request_made_by_hand_has_each_name_as_one_segment() -> None:
@@ -69,15 +69,14 @@ def test_what_the_operator_vouches_for_goes_into_the_request() -> None:
     paused = made("pause", client_campaign_status__query={"action": "set", "to": "x-{value}"})
     shown = made("frontend_status", {"value": "HIDDEN"}, "event", frontend_status__body={"is": ["{value}", 1]})
     boosted = made("boost", boost__body={"event": "{eid}", "now": True})
-    started = made(
-        "create_campaign", {"tc": "x", "tc_run_id": 7}, create_campaign__query={"cluster": "{tc}/{tc_run_id}"}
-    )
+    query: Json = {"cluster": "{eid}/{tc}/{tc_run_id}"}
+    started = made("create_campaign", {"tc": "x", "tc_run_id": 7}, create_campaign__query=query)
 
     assert paused.query == (("action", "set"), ("to", "x-PAUSED"))
     assert (shown.query, shown.body) == ((), {"is": ["HIDDEN", 1]})
     assert boosted.body == {"event": "e 1", "now": True}
     assert made("boost").body is None, "what nobody vouches for is not made up"
-    assert started.query == (("cluster", "x/7"),)
+    assert started.query == (("cluster", "e 1/x/7"),)
 
 
 @pytest.mark.parametrize(
