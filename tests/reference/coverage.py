@@ -29,7 +29,7 @@ EVENT: Final = EventId("e1")
 
 OWN: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
     ("GET", "/status/"): ("`probe`", ()),
-    ("POST", "/auth"): ("signing in", ("auth.refresh", "auth.denied")),
+    ("POST", "/auth"): ("signing in", ("auth.refresh",)),
     ("GET", "/events/"): ("the list of events, every cycle: the fact `event`", ("events.page_parameter",)),
     ("GET", "/events/{eid}/client_campaign_status/task"): (
         "after a PUT, at most 6 times",
@@ -62,15 +62,16 @@ _HEAD: Final = """\
 # Every row of the service's document
 
 What the worker and its simulator do with each endpoint of section 4 of the document. *Open* marks what the document
-does not specify: of the input, of the output. Such an input is an assumption; such an output is taken as JSON of any
-form. A *fact* is read by naming it in a rule; any other GET can be read as a fact of the config (`facts:`). The
-simulator serves every row; where the document shows no form its answers are its own, and tell nothing of the real
-service.
+does not specify: of the input, of the output. Such an input is an assumption, or a rule gives it. Such an output is
+taken as JSON of any form; a 2xx to a write counts whatever its body says. A *fact* is read by naming it in a rule; any
+other GET can be read as a fact of the config (`facts:`). The simulator serves every row; where the document shows no
+form its answers are its own, and tell nothing of the real service.
 
 Three refusals are told apart. `error.auth.missing_token`: no token that the service accepts came along.
 `error.auth.not_authorized`: this account may not do this for this partner. `error.unauthorized`: only administrators
 of the service may. The worker never calls the rows for administrators, and `check` refuses a fact that
-would.
+would. Which answers are such refusals is the assumption `auth.denied`, on which all rows but `/status/` and `/auth`
+depend.
 """
 
 
@@ -154,13 +155,10 @@ def called_by(row: Endpoint) -> str:
 
 
 def leans_on(row: Endpoint) -> list[str]:
-    """The assumptions behind the calls of a row, but for the one behind every write."""
+    """The assumptions behind the calls of a row, but for the one behind nearly all of them."""
     own = OWN.get((row.method or "", row.path), ("", ()))[1] if row.host == "api" else ()
-    of_facts = [
-        key
-        for key, one in ASSUMPTIONS.items()
-        if set(one.needed_by) & set(facts_of(row)) and not key.startswith("events.")
-    ]
+    facts = set(facts_of(row)) - {"event"}  # its list is paged, and it is not
+    of_facts = [key for key, one in ASSUMPTIONS.items() if set(one.needed_by) & facts]
     of_actions = [key for name in actions_of(row) for key in ACTIONS[name].assumptions if _about(key, row)]
     return list(dict.fromkeys((*own, *of_facts, *of_actions)))
 
