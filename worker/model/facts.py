@@ -259,7 +259,7 @@ EVENT_FIELDS: Mapping[str, Field] = {
         type="string", values=("ON", "OFF"), section="3.1", about="automated optimisation of the ad campaigns"
     ),
     "campaign_event_series": Field(type="list", section="2.3", about="event ids of the series"),
-    "benchmark": Field(type="object", section="2.3", about="holds prediction.value and prediction.benchmark"),
+    "benchmark": Field(type="object", section="2.3", about="prediction.value and .benchmark: fractions or percents"),
 }
 
 PARTNER_FIELDS: Mapping[str, Field] = {
