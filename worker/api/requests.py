@@ -443,7 +443,7 @@ def tokens_from(content: bytes, began: float) -> Tokens:
         raise Malformed("the answer to the sign-in is not an object")
     access = value.get("AccessToken")
     if not isinstance(access, str) or not _HEADER_SAFE.fullmatch(access):
-        raise Malformed("the answer to the sign-in has no usable AccessToken")
+        raise Malformed("the answer to the sign-in has no usable AccessToken: is MFA on, or a new password due?")
     seconds = integer_from(value.get("ExpiresIn", DOCUMENTED_LIFETIME_S))
     if seconds is None or not 0 < seconds < 10**9:
         raise Malformed("the answer to the sign-in has no usable ExpiresIn")

@@ -228,6 +228,12 @@ def test_a_sign_in_that_is_not_understood_is_a_failure_that_quotes_nothing(answe
     assert "s3cret" not in str(error)
 
 
+def test_a_sign_in_without_a_token_asks_whether_more_than_a_password_is_wanted() -> None:
+    door = Door(lambda _: AuthAnswer(status=200, content=b'{"ChallengeName": "SOFTWARE_TOKEN"}'))
+
+    assert "is MFA on, or a new password due?" in str(door.clock.run(door.error()))
+
+
 def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
     answers = {1: signed_in(1), 2: signed_in(2, IdToken=None, RefreshToken=None), 3: signed_in(3)}
     door = Door(lambda number: answers[number], REFRESHING)
