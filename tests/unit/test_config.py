@@ -511,6 +511,7 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
         ("API_BASE_URL", "API__BASE_URL"),
         ("SAFETY_SPEND_PER_DAY", "SAFETY__SPEND__PER_DAY"),
         ("SAFETY_SPEND__PER_DAY", "SAFETY__SPEND__PER_DAY"),
+        ("ASSUMPTIONS_SETUP_STATE_FIELD", "ASSUMPTIONS__SETUP__STATE_FIELD"),
         ("USERNAME", ""),
         ("CREDENTIALS_PASSWORD", ""),
         ("NOTIFY_URL", ""),
@@ -525,7 +526,7 @@ def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(
     if caught is not None:
         ((said, hint),) = [(str(one), one.hint) for one in caught.value.problems]
         assert said == f"CAMPAIGN_WORKER_{name}: sets nothing"
-        assert hint == f"CAMPAIGN_WORKER__{meant} sets the key of the config"
+        assert hint == f"CAMPAIGN_WORKER__{meant} does"
 
 
 def test_no_mistake_shows_what_a_variable_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,14 +116,14 @@ def _objected(one: Objection) -> Slip:
 def _misnamed() -> tuple[Problem, ...]:
     """Variables that would set a key had their names two underscores: who means to rehearse must not go live, and who
     sets a limit must have it."""
-    known = {path.replace("__", "_"): path for path in _paths(Config)}
+    assumed = (f"assumptions__{key.replace('.', '__')}" for key in ASSUMPTIONS)
+    known = {path.replace("__", "_"): path for path in (*_paths(Config), *assumed)}
     found: list[Problem] = []
     for name in sorted(os.environ):
         said = name.removeprefix(NO_SETTING).lower()
         key = known.get(said.replace("__", "_"), said if said.split("__")[0] in known else "")
         if key and name.startswith(NO_SETTING) and not name.startswith(SETTING):
-            hint = f"{SETTING}{key.upper()} sets the key of the config"
-            found.append(Problem(file=name, message="sets nothing", hint=hint, code="config"))
+            found.append(Problem(file=name, message="sets nothing", hint=f"{SETTING}{key.upper()} does", code="config"))
     return tuple(found)
 
 
