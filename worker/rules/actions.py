@@ -160,17 +160,19 @@ def check_call(method: str, path: str, host: Host, at: Value) -> None:
         raise Slip(f"{row.path} takes a file, which a rule cannot send", "send it by hand", code="path", at=at)
 
 
-def undocumented(method: str, path: str, host: Host) -> str:
-    """A warning where the document knows no such request; empty where it does."""
-    path = unquote(path)
-    if row_called(method, path, host) is not None:
-        return ""
+def doubt_of_call(params: Mapping[str, object], host: Host) -> tuple[str, str] | None:
+    """A warning, and its hint, where the document knows no such request, or gives it more than the rule does."""
+    method, path, given = str(params["method"]), unquote(str(params["path"])), params.get("query")
+    row = row_called(method, path, host)
+    if row is not None:
+        lacking = [name for name in row.query if not isinstance(given, dict) or name not in given]
+        said = f"the service's document gives {row.method} {row.path} the query {' and '.join(lacking)}"
+        return (said, f"write query: {{{lacking[0]}: …}}") if lacking else None
     others = [other for other in ("GET", *METHODS) if other != method and row_of(other, path, host) is not None]
-    if others:
-        said = f"the service's document has {' and '.join(others)} for {path}, and no {method}"
-    else:
-        said = f"the service's document has no {path}" + (f" on the host {host}" if host != "api" else "")
-    return f"{said}: such a write counts as one that spends, and always waits for approval"
+    where = "" if host == "api" else f" on the host {host}"
+    said = f"{' and '.join(others)} for {path}, and no {method}" if others else f"no {path}{where}"
+    said = f"the service's document has {said}: such a write counts as one that spends, and always waits for approval"
+    return said, "the service may answer 404; nothing but the paths of its document is known"
 
 
 def _is_auth(path: str) -> bool:

@@ -23,7 +23,7 @@ from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
 from worker.rules import remedies
-from worker.rules.actions import ConfirmText, StepText, is_computed, is_fact, undocumented
+from worker.rules.actions import ConfirmText, StepText, doubt_of_call, is_computed, is_fact
 from worker.rules.binding import Form, Tree, bind, place_of
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import RESPONSE, Defined, Definitions, Expressions, with_relative
@@ -362,11 +362,9 @@ class _RuleReader:
         """One action, with what is computed in it compiled."""
         each = self._each(step)
         params = {name: self._param(step, name, value) for name, value in step.params.items()}
-        if step.action.shown == "confirm":
-            said = undocumented(str(params["method"]), str(params["path"]), step.params["host"])
-            hint = "the service may answer 404; nothing but the paths of its document is known"
-            if said:
-                self.form.warn(step.place, f"'{step.action.name}': {said}", hint=hint, code="path")
+        doubt = doubt_of_call(params, step.params["host"]) if step.action.shown == "confirm" else None
+        if doubt is not None:
+            self.form.warn(step.place, f"'{step.action.name}': {doubt[0]}", hint=doubt[1], code="path")
         ended = None if step.ended is None else self._template(step.ended)
         self._said_later(step)
         return RuleStep(

@@ -131,7 +131,9 @@ def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("written", "warning"),
     [
-        (call("PUT", "/events/{eid}", ", host: cr"), None),
+        (call("PUT", "/events/{eid}", ", host: cr, query: {event_type: a, partner_product: b, city: c}"), None),
+        (call("PUT", "/events/{eid}", ", host: cr, query: {event_type: a}"), "/events/{eid} the query partner_product"),
+        (call("DELETE", "/daily_revenue_summary/"), "gives DELETE /daily_revenue_summary the query eid"),
         (call("DELETE", "/daily_revenue_summary", ", query: {eid: '{eid}'}"), None),
         (call("POST", "/media", ", host: media"), None),
         (call("PATCH", "/daily_revenue_summary"), "has DELETE for /daily_revenue_summary, and no PATCH"),
@@ -140,7 +142,7 @@ def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:
         (call("PUT", "/x", ", confirm: {get: /y, when: response.ok}"), "has no /x"),
     ],
 )
-def test_a_request_that_the_document_does_not_have_is_a_warning(written: str, warning: str | None) -> None:
+def test_a_request_that_the_document_does_not_have_so_is_a_warning(written: str, warning: str | None) -> None:
     found = [one.message for one in loaded(written).warnings]
     assert found == [] if warning is None else warning in found[0]
 
