@@ -347,8 +347,8 @@ def path_objection(path: str) -> str:
 
 
 def _unambiguous(status: int) -> int:
-    if status in AMBIGUOUS:
-        raise ValueError("it may hide an effect")
+    if status in AMBIGUOUS | {404}:
+        raise ValueError("it may hide an effect, or says that there is no draft")
     return status
 
 
@@ -366,7 +366,7 @@ _QUERY = "a mapping of parameter to text is wanted, as {status: '{value}'}"
 _REFRESH = "null or {path, body} is wanted: path begins with / and has no blank or brace, body is a mapping"
 _DENIED = (
     "{status: [401, 403], codes: [error.unauthorized]} is wanted: statuses from 400 to 499, without 408, 409, 425 and "
-    "429, which may hide an effect; a list of error codes"
+    "429, which may hide an effect, and 404, which tells of no draft; a list of error codes"
 )
 _FORMS: Mapping[Shape, tuple[Any, str]] = {
     "name": (Name, "a name is wanted, such as page; a number in quotes"),

@@ -91,6 +91,7 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
         ("auth.denied", [401], "{status"),
         ("auth.denied", {"status": [429]}, "without 408, 409, 425 and 429"),
         ("auth.denied", {"status": [409]}, "without 408, 409, 425 and 429"),
+        ("auth.denied", {"status": [404]}, "and 404, which tells of no draft"),
         ("auth.denied", {"status": [500]}, "from 400 to 499"),
         ("auth.denied", {"status": [True]}, "from 400 to 499"),
         ("auth.denied", {"codes": "error"}, "a list of error codes"),
