@@ -56,7 +56,7 @@ def service_address(text: str) -> str:
     if parts.username is not None or parts.password is not None:
         raise Slip(f"{WHAT} must not hold a user name or password", "write them under credentials, as {env: NAME}")
     if parts.query or parts.fragment:
-        raise Slip(f"{WHAT} must not have a query or fragment", "")
+        raise Slip(f"{WHAT} must not have a query or fragment", "leave out what begins with ? or #")
     if parts.scheme == "http" and not _loopback(parts.hostname):
         raise Slip(f"{WHAT} must begin with https://", "over plain http the password could be read on the way")
     return text
