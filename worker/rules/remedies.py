@@ -98,8 +98,10 @@ def unknown_field(base: str, name: str, record: Type) -> tuple[str, str]:
         return f"{base} has no '{name}' here: a change keeps what is compared", hint
     if near is None and base == "event" and _OF_TIME.search(name):
         hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"
+    others = [f"{one}.{name}" for one, fields in _RECORDS.items() if name in fields and base in _RECORDS]
+    better = [f"{base}.{near}"] if near else others
     message = f"{base} has no documented field '{name}'{meant(name, known)}"
-    return message, f"write {base}.{near}; {hint}" if near else hint
+    return message, f"write {' or '.join(better)}; {hint}" if better else hint
 
 
 def without_fields(base: str, name: str, found: Type) -> str:
@@ -295,10 +297,8 @@ def taken(function: Function, argument: Node, found: Type, wanted: str) -> str:
 
 def usage(function: Function) -> str:
     """How a function is written."""
-    arguments = [
-        "text" if wanted == frozenset({"string"}) else "value"
-        for wanted in function.takes[: len(function.takes) - function.optional]
-    ]
+    takes = function.takes[: len(function.takes) - function.optional]
+    arguments = ["text" if wanted == frozenset({"string"}) else "value" for wanted in takes]
     if function.many:
         return f"{function.name}(list), or {function.name}(a, b)"
     if function.plain:

@@ -100,6 +100,12 @@ def test_a_right_condition_is_left_alone(condition: str, reason: str) -> None:
     assert complaints(f'"{condition}"') == [], reason
 
 
+def test_a_field_of_another_record_is_named_there() -> None:
+    """The event has no currency: that is its partner's (API section 2.3)."""
+    [(_, _, hint)] = complaints("event.currency == 'EUR'")
+    assert hint.startswith("write partner.currency; ")
+
+
 def test_an_undocumented_name_comes_with_the_way_to_say_it() -> None:
     [(_, _, hint)] = complaints("event.frontend == 'x'")
     assert "a field that the API document does not name is written event['frontend']" in hint
