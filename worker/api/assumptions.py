@@ -136,7 +136,7 @@ TABLE: tuple[Assumption, ...] = (
             "codes": ["error.auth.missing_token", "error.auth.not_authorized", "error.unauthorized"],
         },
         origin="section 7, gaps 1 and 2",
-        about="answers that mean: our credentials were refused and nothing was done",
+        about="answers that mean: our credentials were refused, nothing was done; a part left out keeps its default",
         needed_by=("every write",),
     ),
     *map(_query_of, SWITCHES),
