@@ -194,9 +194,11 @@ def added_by(situation: Situation, booked: Iterable[Booking], sent: Json = None)
 # Guards that look at what the write would change: the target itself, the setup it needs, and the money it commits.
 
 
-def _unread(fact: Fact, lacks: str) -> str:
-    """Why a fact does not say what is asked of it: it is unknown, or it lacks that."""
-    return lacks if isinstance(fact, Known) else fact.why
+def _unread(fact: Fact, lacks: str, *names: str) -> str:
+    """Why a fact does not say what is asked of it: it is unknown, or has these fields wrongly, or lacks that."""
+    if not isinstance(fact, Known):
+        return fact.why
+    return "; ".join(f"{name}: {fact.gaps[name]}" for name in names if name in fact.gaps) or lacks
 
 
 def seen_after_all(situation: Situation) -> No | None:
@@ -222,7 +224,7 @@ def setup_state(situation: Situation) -> No | None:
     fact = situation.fact("setup")
     state = record_of(fact).get("state")
     if state is None:
-        return No(reason="target_unreadable", why=f"setup: {_unread(fact, 'the answer lacks its state')}")
+        return No(reason="target_unreadable", why=f"setup: {_unread(fact, 'the answer lacks its state', 'state')}")
     if state in needs:
         return None
     if "DRAFT" in needs:
@@ -378,7 +380,7 @@ def budget_in_range(situation: Situation) -> No | None:
     fact = situation.fact("budget_range")
     low, high = (number_of(record_of(fact).get(name)) for name in ("lower_limit", "upper_limit"))
     if low is None or high is None:
-        return No(reason="fact_unknown", why=f"budget_range: {_unread(fact, 'the answer lacks a limit')}")
+        return No(reason="fact_unknown", why=f"budget_range: {_unread(fact, 'no limit', 'lower_limit', 'upper_limit')}")
     outside = next((budget for budget in budgets if not low <= budget <= high), None)
     if outside is None:
         return None
@@ -430,9 +432,7 @@ def _goes_on(ended: Write, step: Write) -> bool:
 def halted(situation: Situation) -> No | None:
     """An operator's halt of everything, this partner or this rule."""
     halt = halt_of(situation.write, situation.halts)
-    if halt is None:
-        return None
-    return No(reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
+    return None if halt is None else No(reason="halt", why=f"halted by {halt.by}: {halt.because}", until=halt.until)
 
 
 def defaults_confirmed(situation: Situation) -> No | None:
@@ -514,8 +514,7 @@ def condition_holds(situation: Situation) -> No | None:
 
 def held_over(situation: Situation) -> No | None:
     """A write that could not be sent for too long asks an operator also where nothing holds it any more."""
-    write = situation.write
-    no = too_old(situation, No(reason=write.held_by or write.reason, why=write.why))
+    no = too_old(situation, No(reason=situation.write.held_by or situation.write.reason, why=situation.write.why))
     return no if no.way == "ask" else None
 
 

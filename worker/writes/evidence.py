@@ -286,7 +286,8 @@ def unclear(intent: Intent, fact: Fact) -> str:
     """Why it cannot be told whether the target has the wanted value, in words; where `already_so` is None."""
     if not isinstance(fact, Known):
         return fact.why
-    return _hidden(intent, fact, target_value(intent, fact)[1], sent=False) or LACKS
+    gaps = [f"{name}: {fact.gaps[name]}" for _, name in ACTIONS[intent.action].writes if name in fact.gaps]
+    return _hidden(intent, fact, target_value(intent, fact)[1], sent=False) or "; ".join(gaps) or LACKS
 
 
 def was_so(write: Write) -> bool:

@@ -44,6 +44,7 @@ from worker.guards import (
     put_back,
     seen_after_all,
     sequence,
+    setup_state,
     target_free,
     target_says,
     waited,
@@ -264,6 +265,18 @@ def test_what_the_target_says_before_a_write(
     action: str, facts: Mapping[str, Fact], expected: tuple[Way, str] | None, reason: str
 ) -> None:
     assert said(target_says(a_situation(a_write(action), facts=facts))) == expected, reason
+
+
+@pytest.mark.parametrize("action", ["create_draft", "boost", "edit_cluster", "pause"])
+def test_a_field_of_another_type_or_word_is_told_as_it_came(action: str) -> None:
+    """It says which assumption to write, and that nothing is missing."""
+    odd = {"state": "the setup's field state is 'LIVE'; see setup.published", "client_campaign_status": "a number"}
+    facts = {"setup": setup_fact(gaps=odd), "event": event_fact(gaps=odd)}
+    situation = a_situation(a_write(action), facts=facts)
+    no = first_no((setup_state, target_says), situation)
+
+    assert no is not None
+    assert odd["client_campaign_status" if action == "pause" else "state"] in no.why
 
 
 def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> None:
