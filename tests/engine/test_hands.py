@@ -315,6 +315,37 @@ async def test_a_halt_of_one_rule_holds_a_shared_write_only_if_the_others_are_ha
     assert here.only.state == ("planned" if both else "confirmed"), here.story()
 
 
+BEHIND = "{id: second, when: event.frontend_status == 'FLAGGED', do: [pause], %s}"
+
+
+@pytest.mark.parametrize("key", ["cooldown: 2h", "limit: {per_event_per_day: 1}", "limit: {per_rule_per_day: 1}"])
+@in_town(world(happening("e1")), lambda key: rules(STOP % ", priority: 1", BEHIND % key))
+async def test_a_shared_write_counts_for_the_pace_of_each_rule_that_it_stands_for(here: Town, key: str) -> None:
+    await here.sees("confirmed", status="cancelled", frontend_status="FLAGGED")
+    assert here.only.rules == ("stop", "second")
+    await here.becomes("e1", 9, status="active", client_campaign_status="RUNNING", frontend_status="DEFAULT")
+    await here.becomes("e1", 9, frontend_status="FLAGGED")
+    assert [(one["rule"], one["reason"]) for one in here.log("held")] == [("second", key.partition(":")[0])]
+
+
+@in_town(
+    world(happening("e1"), happening("e2")),
+    rules(STOP % ", priority: 1, mode: approve", BEHIND % "limit: {per_rule_per_day: 1}"),
+)
+async def test_the_limit_of_a_rule_counts_a_shared_write_that_is_not_sent_yet(here: Town) -> None:
+    await here.sees("waiting", status="cancelled", frontend_status="FLAGGED")
+    await here.becomes("e2", 9, status="cancelled", frontend_status="FLAGGED")
+    assert [(one["event"], one["rule"]) for one in here.log("held")] == [("e2", "second")], here.story()
+
+
+@in_town(world(happening("e1")), rules(STOP % ", priority: 1", BEHIND % "on_unknown: ask"))
+async def test_a_shared_write_is_put_before_an_operator_at_once_where_any_of_its_rules_asks(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    await here.cancelled("unknown")
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: here.states() == ["needs_human"], "asked for by who joined later", 15)
+
+
 JOINED = "{id: go, when: event.frontend_status == 'FLAGGED' && %s, do: [run], %s}"
 
 

@@ -304,7 +304,7 @@ class _Pass:
             unsent = {
                 write.key.event
                 for write in poll.writes
-                if write.key.rule == rule and write.state in UNSENT and not self._begun(write, sent)
+                if rule in (write.key.rule, *write.rules) and write.state in UNSENT and not self._begun(write, sent)
             }
             self._acted_before[rule] = [at for times in sent.values() for at in times] + [poll.now] * len(unsent)
         return self._acted_before[rule] + [poll.now] * self._fired[rule]

@@ -301,7 +301,7 @@ class Executor(Stage):
 
     async def _record_outcome(self, state: PartnerState, sending: Write, outcome: Outcome) -> None:
         """Stores what the attempt told us, again and again until the ledger takes it."""
-        policy = policy_for(sending, self._rules.current.get(sending.key.rule), self._settings)
+        policy = policy_for(sending, self._rules.current, self._settings)
         event = Attempted(outcome=outcome, denied_before=in_a_row(state.memory, sending))
         step = advance(sending, None, event, policy, (self._clock.now(), self._clock.monotonic()))
         if step.move is None:
@@ -395,7 +395,7 @@ class Executor(Stage):
             self._drop(state, ended, reopened_after(write, no.reason, state.memories, writes_of))
         elif write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
             unwanted = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
-            policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+            policy = policy_for(write, self._rules.current, self._settings)
             now = (at, self._clock.monotonic())
             self._store(advance(write, state.settling.get(write.id), unwanted, policy, now).move)
         elif no.way == "hold" or write.state == "unknown":

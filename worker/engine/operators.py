@@ -16,7 +16,7 @@ from worker.model.actions import AFTER
 from worker.model.commits import WORKER, MemoryChange, Move, PartnerMemory, Record, RuleMemory, of_write
 from worker.model.errors import NotFound, WorkerError
 from worker.model.facts import EventId, Json, Observation, PartnerId, RuleId
-from worker.model.rules import Rule, Scope
+from worker.model.rules import Rule, RuleSet, Scope
 from worker.model.writes import NO_RULE, UNDOES, UNSENT, Plan, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Verdict, advance, move, restored
@@ -58,7 +58,7 @@ def resolved(write: Write, word: Word, *, applied: bool, settings: EngineSetting
             f"write {write.id}: what was sent may still leave a worker until {until:%H:%M:%S} UTC; nothing was changed",
             hint="look at the service after that, and say it then",
         )
-    policy = policy_for(write, None, settings)
+    policy = policy_for(write, RuleSet(), settings)
     step = advance(write, None, Verdict(applied=applied, because=word.because), policy, (word.at, 0.0))
     if step.move is None:
         raise WorkerError(f"write {write.id} cannot be resolved from {write.state}")

@@ -415,7 +415,7 @@ class Play(StagedCycle):
             return self.state.resting(write, self._clock.monotonic())
         if write.state != "needs_human":
             return write.state == "waiting" or (write.state == "applied" and self._stage.known_to_land(write))
-        policy = policy_for(write, self._rules.get(write.key.rule), self._settings)
+        policy = policy_for(write, self._rules, self._settings)
         fact = self.state.fact(write.key.event, fact_key(write.intent)) or UNREAD
         return not policy.reads_back or write.absent_proved or judge(write, fact).says == "cannot_tell"
 

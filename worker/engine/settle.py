@@ -40,7 +40,7 @@ class Settler(Stage):
 
     async def settle(self, state: PartnerState, write: Write) -> Then:
         """One round of evidence for an applied, unknown or needs_human write; says what shall follow."""
-        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        policy = policy_for(write, self._rules.current, self._settings)
         settling = state.settling.get(write.id)
         if settling is None:
             looked_at, late_s = self._first_read(write, policy), self._ledger.late_s(write)
@@ -109,7 +109,7 @@ class Settler(Stage):
         if write.state not in ("sending", "applied", "unknown", "needs_human") or settling is None:
             return None
         fact = state.fact(write.key.event, fact_key(write.intent))
-        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        policy = policy_for(write, self._rules.current, self._settings)
         if not policy.reads_back or fact is None or fact.trace is None or needs_event(write, fact):
             return None
         return fact if fact.trace.began >= settling.ended and judge(write, fact).says == "there" else None
@@ -124,7 +124,7 @@ class Settler(Stage):
         self._store(state, write, self._advanced(state, write, FoundSending(late_s=self._ledger.late_s(write))))
 
     def _advanced(self, state: PartnerState, write: Write, event: Input) -> Next:
-        policy = policy_for(write, self._rules.current.get(write.key.rule), self._settings)
+        policy = policy_for(write, self._rules.current, self._settings)
         now = (self._clock.now(), self._clock.monotonic())
         return advance(write, state.settling.get(write.id), event, policy, now)
 

@@ -486,8 +486,9 @@ def unconfirmed_for(action: str, rule: Rule | None, settings: EngineSettings) ->
     return tuple(found)
 
 
-def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Policy:
-    """How this write is settled: the config's numbers, stricter where its rule or its kind asks for it."""
+def policy_for(write: Write, rules: RuleSet, settings: EngineSettings) -> Policy:
+    """How this write is settled: the config's numbers, stricter where a rule of its or its kind asks for it."""
+    of = (write.key.rule, *write.rules)
     return Policy(
         settle=settings.settle,
         evidence_reads=settings.evidence_reads,
@@ -496,7 +497,7 @@ def policy_for(write: Write, rule: Rule | None, settings: EngineSettings) -> Pol
         max_attempts=settings.max_attempts,
         interval=settings.interval,
         ask=settings.ask
-        or (rule is not None and rule.on_unknown == "ask")
+        or any(rule.on_unknown == "ask" for rule in rules.rules if rule.id in of)
         or (settings.ask_spending and write.intent.spends),
         toggle=write.intent.action in settings.toggles,
         reads_back=reads_back(write.intent, write.key.item),

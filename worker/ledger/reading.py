@@ -371,11 +371,14 @@ class LedgerReader:
     def first_sendings(
         self, partner: PartnerId, since: datetime
     ) -> Mapping[tuple[EventId, RuleId], Sequence[datetime]]:
-        """When the first attempt of each episode was recorded since a time; unsent ones do not count."""
-        found: dict[tuple[EventId, RuleId], list[datetime]] = defaultdict(list)
-        for event, rule, at in self._store.rows(FIRST_SENDINGS, {"of_partner": partner, "since": since}):
-            found[event, rule].append(at)
-        return dict(found)
+        """When the first attempt of each episode was recorded since a time, for each rule that its writes stand for;
+        unsent ones do not count."""
+        found: dict[tuple[EventId, RuleId], dict[tuple[str, int], datetime]] = defaultdict(dict)
+        rows = self._store.rows(FIRST_SENDINGS, {"of_partner": partner, "since": since})
+        for event, owner, episode, rules, at in rows:
+            for rule in {owner, *rules}:
+                found[event, rule].setdefault((owner, episode), at)
+        return {pair: [*times.values()] for pair, times in found.items()}
 
     def firings(self, partner: PartnerId, since: datetime) -> Sequence[tuple[RuleId, EventId, datetime]]:
         """Firings since a time, from the log itself; and what was sent since of steps that came after a wait."""

@@ -244,7 +244,7 @@ PROVE_ABSENCE: Mapping[State, tuple[State, ...]] = {
     "needs_human": ("skipped", "planned"),
 }
 """Moves that a write makes only where its unknown attempts are proved, or said by an operator, to have done nothing."""
-_A, _EARLIER = attempts.c, attempts.alias("earlier").c
+_A, _EARLIER, _BEGUN = attempts.c, attempts.alias("earlier").c, writes.alias("begun").c
 _OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outcome=bindparam("comes_to"))
 _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
 _OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
@@ -253,16 +253,17 @@ _ADD_ATTEMPT = insert(attempts)
 OF_FIRING = ("partner", "event", "rule", "episode")
 """What the writes and attempts of one firing have in common."""
 _BEGUN_BEFORE = exists().where(
-    *(writes.c[name] == _A[name] for name in OF_FIRING),
-    _EARLIER.write == writes.c.id,
+    *(_BEGUN[name] == _A[name] for name in OF_FIRING),
+    _EARLIER.write == _BEGUN.id,
     _EARLIER.at < bindparam("since"),
     _EARLIER.outcome != NOT_SENT,
 )
 FIRST_SENDINGS = (
-    select(_A.event, _A.rule, func.min(_A.at))
+    select(_A.event, _A.rule, _A.episode, writes.c.rules, func.min(_A.at))
+    .join(writes, writes.c.id == _A.write)
     .where(_A.partner == bindparam("of_partner"), _A.stops.in_([false(), true()]), _A.at >= bindparam("since"))
     .where(_A.outcome != NOT_SENT, ~_BEGUN_BEFORE)
-    .group_by(_A.event, _A.rule, _A.episode)
+    .group_by(_A.event, _A.rule, _A.episode, writes.c.rules)
     .order_by(func.min(_A.at))
 )
 
