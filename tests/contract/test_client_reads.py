@@ -151,6 +151,17 @@ async def test_a_429_whose_body_breaks_off_is_still_a_429(world: World) -> None:
     assert world.pacer.blocked_until(HALL) == 9.0
 
 
+@in_world()
+async def test_a_sign_in_that_is_too_much_is_one_whatever_becomes_of_its_body(world: World) -> None:
+    world.on("/auth", broken(429, retry_after="90"))
+
+    for at in (0.0, 60.0, 91.0):
+        await world.clock.sleep(at - world.clock.monotonic())
+        await world.read()
+
+    assert world.asked("/auth") == [0.0, 91.0]
+
+
 @pytest.mark.parametrize(
     ("denial", "reason"),
     [

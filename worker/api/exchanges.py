@@ -187,7 +187,7 @@ class Exchanges:
             whole = await self._wire.read(request, TOKENS_BYTES_MAX)
         except Exception as error:  # noqa: BLE001  # as with reads: no answer, and why
             return AuthAnswer(status=None, why=words_of(error, self.scrubbed))
-        if whole.broken is not None:
+        if whole.broken is not None and whole.status != 429:
             return AuthAnswer(status=None, why=words_of(whole.broken, self.scrubbed))
         self._secrets.keep(*tokens_in(whole.content))
         return AuthAnswer(status=whole.status, content=whole.content, retry_after=self._retry_after(whole))
