@@ -624,9 +624,10 @@ def held_in_transaction(
     situation = Situation(write=write, now=now, limits=limits, halts=view.halts, on_target=view.on_target)
     if (no := halted(situation) or target_free(situation)) is not None:
         return no
-    if not write.intent.stops and write.intent.target and len(view.sent_last_hour) >= limits.writes_per_hour:
-        until = min(view.sent_last_hour) + HOUR if view.sent_last_hour else None
-        why = f"{len(view.sent_last_hour)} writes in the last hour, {limits.writes_per_hour} are allowed"
+    sent, most = sorted(view.sent_last_hour), limits.writes_per_hour
+    if not write.intent.stops and write.intent.target and len(sent) >= most:
+        until = sent[-most] + HOUR if sent and most else None
+        why = f"{len(sent)} writes in the last hour, {most} are allowed"
         return Hold(reason="writes_per_hour", why=why, until=until)
     if amount is None:
         return None

@@ -49,6 +49,9 @@ def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
     hold = held_in_transaction(a_write("run"), None, Limits(writes_per_hour=2), NOW, view)
     assert hold is not None
     assert hold.until == oldest + HOUR
+    lowered = held_in_transaction(a_write("run"), None, Limits(writes_per_hour=1), NOW, view)
+    assert lowered is not None
+    assert lowered.until == view.sent_last_hour[0] + HOUR, "when the first has left, the other still fills it"
 
 
 @pytest.mark.parametrize(
