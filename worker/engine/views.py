@@ -212,10 +212,7 @@ def as_fired(view: RuleView, memory: RuleMemory, forced: Hold | None) -> RuleMem
 def asks_sendings(rules: Iterable[Rule]) -> bool:
     """Whether any of them goes by when it was sent before: by ``cooldown``, ``limit`` or ``repeat: enforce``."""
     return any(
-        rule.cooldown is not None
-        or rule.per_event_per_day is not None
-        or rule.per_rule_per_day is not None
-        or rule.repeat == "enforce"
+        rule.repeat == "enforce" or {rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day} != {None}
         for rule in rules
     )
 
@@ -488,7 +485,7 @@ def unconfirmed_for(action: str, rule: Rule | None, settings: EngineSettings) ->
 
 def policy_for(write: Write, rules: RuleSet, settings: EngineSettings) -> Policy:
     """How this write is settled: the config's numbers, stricter where a rule of its or its kind asks for it."""
-    of = (write.key.rule, *write.rules)
+    asked = any(rule.on_unknown == "ask" for rule in rules.rules if rule.id in (write.key.rule, *write.rules))
     return Policy(
         settle=settings.settle,
         evidence_reads=settings.evidence_reads,
@@ -496,9 +493,7 @@ def policy_for(write: Write, rules: RuleSet, settings: EngineSettings) -> Policy
         confirm_within=settings.confirm_within,
         max_attempts=settings.max_attempts,
         interval=settings.interval,
-        ask=settings.ask
-        or any(rule.on_unknown == "ask" for rule in rules.rules if rule.id in of)
-        or (settings.ask_spending and write.intent.spends),
+        ask=settings.ask or asked or (settings.ask_spending and write.intent.spends),
         toggle=write.intent.action in settings.toggles,
         reads_back=reads_back(write.intent, write.key.item),
         spends=write.intent.spends,
