@@ -523,7 +523,9 @@ HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between"})
 
 
 def _held_long(situation: Situation) -> bool:
-    return abs(situation.now - situation.write.due_since) > situation.limits.held_longer_than
+    """Whether it could have been sent long ago: a later step not before the one that it follows was."""
+    since = max([situation.write.due_since, *(one.first_sent_at for one in situation.earlier if one.first_sent_at)])
+    return abs(situation.now - since) > situation.limits.held_longer_than
 
 
 def out_of_date(situation: Situation) -> str | None:
@@ -539,10 +541,12 @@ def too_old(situation: Situation, no: No) -> No:
     """A write held for too long waits for an operator instead of going off at an odd hour.
 
     It counts from when the write could first have been sent: attempts proven unsent, and other reasons, begin nothing
-    anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold.
+    anew. A beginning that lies as far in the future tells of a clock that was wrong, and not of a short hold. A step is
+    held as the one that it follows.
     """
     write = situation.write
-    unasked = not write.intent.target or no.reason in HELD_UNASKED or out_of_date(situation) is not None
+    holds = {no.reason, *(one.held_by for one in situation.earlier if no.reason == "sequence" and not one.final)}
+    unasked = not write.intent.target or holds & HELD_UNASKED or out_of_date(situation) is not None
     if no.way != "hold" or write.state != "planned" or unasked or not _held_long(situation):
         return no
     why = f"not sent for longer than {situation.limits.held_longer_than} ({no.reason}: {no.why})"

@@ -86,6 +86,22 @@ async def test_writes_per_hour_lets_the_rest_go_by_itself_when_the_hour_is_over(
     assert booked(here) == 2
 
 
+@in_town(
+    world(*several(happening, 2)),
+    "rules:\n  - id: hide\n    when: event.status == 'archived'\n    do: [{frontend_status: HIDDEN}]\n",
+    settings=told("safety: {writes_per_hour: 1}"),
+)
+async def test_of_a_step_whose_first_half_the_hour_held_nobody_is_asked_either(here: Town) -> None:
+    """The first half of the pair went by itself, and the other one waited for approval."""
+    await here.run(6)
+    await change(here, "e1", "e2", status="archived")
+    for _ in range(4):
+        here.loop.jump(HOUR)
+        await here.run(30)
+    assert here.log("waiting") == []
+    assert set(here.states()) == {"confirmed"}
+
+
 SURGES = [
     ("safety: {surge: {events: 2, within: 10m}}", PAUSE, "the config's surge"),
     ("mode: live", PAUSE + "    surge: {events: 2, within: 10m}\n", "the rule's own"),

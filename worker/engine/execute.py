@@ -153,10 +153,8 @@ class Executor(Stage):
     def _guarded(self, state: PartnerState, write: Write) -> Ready:
         """Asks the guards that need no reading. An unknown write that is held is read all the same, because it may have
         to end; then it rests."""
-        key = write.key
-        episode = self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode)
         view = self._ledger.sending_view(write, self._clock.now())
-        situation = self._situation(state, write, earlier_in_do(write, episode), view)
+        situation = self._situation(state, write, self._earlier(write), view)
         guards = OF_WAITS if write.waits else OF_MESSAGES if write.message else BEFORE_READING
         no = self._asking.objection(state, write) or first_no(guards, situation)
         rest = LIMITED_AGAIN if no is None or no.until is not None else None
@@ -367,8 +365,8 @@ class Executor(Stage):
 
     def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
         """The pre-flight's own read of an unknown write's target: anything but *not there* ends the attempt."""
-        target, event = fresh.named.get(fact_name(write.intent)), fresh.named.get("event")
-        return self._settler.reconcile(state, write, target, event) == "send"
+        target = fresh.named.get(fact_name(write.intent))
+        return self._settler.reconcile(state, write, target, fresh.named.get("event")) == "send"
 
     def _sending(self, state: PartnerState, ready: Ready, request: WriteRequest) -> Move:
         fact = ready.fresh.named.get(fact_name(ready.write.intent))
@@ -383,7 +381,7 @@ class Executor(Stage):
     def _apply_no(self, state: PartnerState, write: Write, no: No) -> None:
         """What a guard's no does to a write that has not been sent, or whose last attempt was proved absent."""
         at = self._clock.now()
-        situation = Situation(write=write, now=at, limits=self._settings.limits)
+        situation = Situation(write=write, now=at, limits=self._settings.limits, earlier=self._earlier(write))
         no = too_old(situation, no)
         stale = out_of_date(situation)
         if stale is not None and no.way == "hold":  # whatever holds it by now, it is computed anew before it goes
@@ -399,12 +397,10 @@ class Executor(Stage):
             now = (at, self._clock.monotonic())
             self._store(advance(write, state.settling.get(write.id), unwanted, policy, now).move)
         elif no.way == "hold" or write.state == "unknown":
-            until = no.until if no.way == "hold" else None
-            self._store(hold(write, at=at, reason=no.reason, why=no.why, until=until))
+            self._store(hold(write, at=at, reason=no.reason, why=no.why, until=no.until if no.way == "hold" else None))
         else:
-            to = _ENDS[no.way]
-            changes: dict[str, object] = {"confirmed_by": "read"} if to == "confirmed" else {}
-            self._store(move(write, to, at=at, reason=no.reason, why=no.why, **changes))
+            by = "read" if no.way == "confirm" else None
+            self._store(move(write, _ENDS[no.way], at=at, reason=no.reason, why=no.why, confirmed_by=by))
 
     def _drop(self, state: PartnerState, ended: Move, memories: Memories) -> None:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""
@@ -442,11 +438,14 @@ class Executor(Stage):
             situation = replace(situation, touched=touched, left=left_now(write, others), left_unread=unread)
         return situation
 
+    def _earlier(self, write: Write) -> tuple[Write, ...]:
+        key = write.key
+        return earlier_in_do(write, self._ledger.episode_writes(key.partner, key.event, key.rule, key.episode))
+
     def _on_target(self, write: Write) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
         """Every write of its target, and those of them that hold it back."""
         others = self._settler.on_target(write)
-        busy = tuple(one for one in others if holds_back(one, write))
-        return others, busy
+        return others, tuple(one for one in others if holds_back(one, write))
 
     def _approved_amount(self, write: Write) -> float | None:
         """What whoever approved the write last was shown that it spends, as the log has it."""

@@ -526,6 +526,20 @@ def test_an_old_write_that_nothing_holds_any_more_waits_as_well() -> None:
     assert said(first_no(BEFORE_READING, a_situation(a_write(due_since=NOW - 2 * LIMIT)))) == ("ask", "gap")
 
 
+@pytest.mark.parametrize(
+    ("first", "expected", "reason"),
+    [
+        (a_write(held_by="writes_per_hour"), ("hold", "sequence"), "what holds the one before it is asked of nobody"),
+        (a_write(held_by="halt"), ("ask", "gap"), "that one asks as well"),
+        (a_write(state="applied", first_sent_at=NOW), ("hold", "sequence"), "it could not have been sent before"),
+        (a_write(state="needs_human", first_sent_at=NOW - 2 * LIMIT), ("ask", "gap"), "somebody was long about it"),
+    ],
+)
+def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: tuple[Way, str], reason: str) -> None:
+    step = a_write(due_since=NOW - 2 * LIMIT)
+    assert said(first_no(BEFORE_READING, a_situation(step, earlier=(first,)))) == expected, reason
+
+
 def test_an_unknown_write_never_waits_for_approval() -> None:
     write = a_write(state="unknown", due_since=NOW - 2 * LIMIT)
     assert said(first_no(BEFORE_READING, a_situation(write, halts=(a_halt(),)))) == ("hold", "halt")
