@@ -523,9 +523,9 @@ HELD_UNASKED = frozenset({"spend", "writes_per_hour", "between"})
 
 
 def _held_long(situation: Situation) -> bool:
-    """Whether it could have been sent long ago: a later step not before the one that it follows was."""
-    since = max([situation.write.due_since, *(one.first_sent_at for one in situation.earlier if one.first_sent_at)])
-    return abs(situation.now - since) > situation.limits.held_longer_than
+    """Whether it could have been sent long ago: a later step not before the one that it follows was, or ended."""
+    before = [one.first_sent_at or one.changed_at for one in situation.earlier if one.sent or one.final]
+    return abs(situation.now - max([situation.write.due_since, *before])) > situation.limits.held_longer_than
 
 
 def out_of_date(situation: Situation) -> str | None:
@@ -614,11 +614,8 @@ def as_no(situation: Situation, held: Hold) -> No:
 
 def first_no(guards: tuple[Guard, ...], situation: Situation) -> No | None:
     """The first objection, or None."""
-    for guard in guards:
-        no = guard(situation)
-        if no is not None:
-            return too_old(situation, no)
-    return None
+    no = next(filter(None, (guard(situation) for guard in guards)), None)
+    return None if no is None else too_old(situation, no)
 
 
 def held_in_transaction(

@@ -533,9 +533,10 @@ def test_an_old_write_that_nothing_holds_any_more_waits_as_well() -> None:
         (a_write(held_by="halt"), ("ask", "gap"), "that one asks as well"),
         (a_write(state="applied", first_sent_at=NOW), ("hold", "sequence"), "it could not have been sent before"),
         (a_write(state="needs_human", first_sent_at=NOW - 2 * LIMIT), ("ask", "gap"), "somebody was long about it"),
+        (a_write(state="skipped", reason="already_so"), None, "nor before that one ended, unsent"),
     ],
 )
-def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: tuple[Way, str], reason: str) -> None:
+def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: tuple[Way, str] | None, reason: str) -> None:
     step = a_write(due_since=NOW - 2 * LIMIT)
     assert said(first_no(BEFORE_READING, a_situation(step, earlier=(first,)))) == expected, reason
 
