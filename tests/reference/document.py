@@ -347,8 +347,8 @@ def _tests() -> str:
 def _codes() -> str:
     about = (
         "`check` and `test` tell each mistake as `file:line:column: message`, with the line, a mark under the place, "
-        "and what to do. `check --format json` has the same as `file`, `line`, `column`, `severity` (`error` or `warning`), "
-        "`code`, `message`, `remedy` and `source`. Words may change, codes do not.\n"
+        "and what to do. `check --format json` has the same as `file`, `line`, `column`, `severity` (`error` or "
+        "`warning`), `code`, `message`, `remedy` and `source`. Words may change, codes do not.\n"
     )
     rows = [(f"`{code}`", words) for code, words in CODES.items()]
     return "\n".join(("### What check finds\n", about, table(("code", "what it is"), rows)))

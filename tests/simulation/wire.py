@@ -30,7 +30,7 @@ BEFOREHAND = frozenset({"person_before", "rule_gone", "rule_renamed", "denied", 
 """What others do in the moment of a request, before the service looks at it."""
 
 
-def _beside(harm: Harm, path: str, status: int) -> bool:
+def _beside(harm: Harm, path: str, status: int | None) -> bool:
     """Whether it changes nothing of an answer: nothing is asked of the event that vanishes, or a 404 has no fields."""
     elsewhere = harm.fault == "vanish" and path != "/events/" and f"/{harm.params['eid']}" not in path
     return elsewhere or (harm.fault == "missing_fields" and status == 404)

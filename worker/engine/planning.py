@@ -241,7 +241,7 @@ def standing_wishes(
         brief = rule.on_change or rule.at is not None
         if rule.id in wanted if brief else memory is not None and memory.open:
             episode = memory.episode if memory is not None else 0
-            past = waited(rule, writes, fired=brief or (memory is not None and memory.fired))
+            past = waited(rule, writes, fired=bool(brief) or (memory is not None and memory.fired))
             wishes = wishes_in_force(rule, settings, wishes_of(rule, past))
             found.extend(replace(one, episode=episode) for one in wishes)
         found.extend(wishes_of_event(rule, (one.intent for one in writes if rule.id in one.rules), settings))
