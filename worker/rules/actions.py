@@ -360,9 +360,10 @@ class ParamsText(GivenText):
             return meant(name, known), instead(name, known)
         if name == EVENT:
             return meant(name, known), "leave it out: the event is sent by itself"
-        near = nearest(name, known)
+        if name in ("where", "of") and cls.action.each:
+            return meant(name, known), "write each: {of: campaigns, where: each.budget < 100.0}"
         hint = f"put it under {EXTRA}, and it is sent as it is: {EXTRA}: {{{name}: …}}"
-        if near is not None:
+        if near := nearest(name, known):
             hint = f"write {near}; or, where the service knows {name}, {hint}"
         return meant(name, known), hint
 

@@ -77,9 +77,7 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
         return f"unknown fact '{name}'", "write set_by.client_campaign_status == 'external': who set the value it has"
     near = nearest(name, known)
     hint = "a text stands in quotes; a name of your own stands under `define`, a fact under `facts` in the config"
-    if near:
-        hint = f"write {near}"
-    return f"unknown fact '{name}'{meant(name, known)}", hint
+    return f"unknown fact '{name}'{meant(name, known)}", f"write {near}" if near else hint
 
 
 def unknown_field(base: str, name: str, record: Type) -> tuple[str, str]:
@@ -95,6 +93,8 @@ def unknown_field(base: str, name: str, record: Type) -> tuple[str, str]:
         hint = f"write {base}.{within[0]}.{name}" if within else hint
     elif record.only and (near is None or name in {**EVENT_FIELDS, **SETUP_FIELDS, **CLUSTER_FIELDS}):
         hint = f"write by: [{', '.join((*known, name))}] in on_change"
+        if "tc" in known and name in CLUSTER_FIELDS:  # one more in `by`, and each change of it would be an item added
+            hint = f"write clusters.filter(c, c.tc == {base}.tc)[0].{name}: what it is now"
         return f"{base} has no '{name}' here: a change keeps what is compared", hint
     if near is None and base == "event" and _OF_TIME.search(name):
         hint = f"the time until an event is event.start_date_time - now < duration('7d'); {hint}"

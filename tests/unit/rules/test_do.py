@@ -134,6 +134,11 @@ def _sources(value: Template) -> Json:
             "put it under extra, and it is sent as it is: extra: {colour: …}",
         ),
         (
+            "create_campaign: {each: clusters, where: each.metric_pred > 4.0}",
+            "r.yaml:4:44: unknown key 'where' in create_campaign",
+            "write each: {of: campaigns, where: each.budget < 100.0}",
+        ),
+        (
             "create_draft: {goal: ROAS, total_budget: 5, eid: e9}",
             "r.yaml:4:54: unknown key 'eid' in create_draft",
             "leave it out: the event is sent by itself",
