@@ -206,17 +206,13 @@ def page_from(value: Json, needed: frozenset[str] | None = None) -> EventPage:
             continue
         ids.append(eid)
         records[eid] = record
-    total, limit, page, pages = (integer_from(value.get(name)) for name in ("total", "limit", "page", "pages"))
-    if total is None or total < 0:
-        faults.append(f"total is {value.get('total')!r:.{SHOWN_MAX}}, not a count")
-        total = None
-    if limit is None or limit < 1:
-        faults.append(f"limit is {value.get('limit')!r:.{SHOWN_MAX}}, not a page size")
-        limit = None
+    counts = {name: integer_from(value.get(name)) for name in ("total", "limit", "page", "pages")}
+    for name, least in (("total", 0), ("limit", 1), ("page", 1)):
+        if (count := counts[name]) is None or count < least:
+            faults.append(f"its {name} is {value.get(name)!r:.{SHOWN_MAX}}, and no number from {least} on")
+            counts[name] = None
     more, said = bool(value.get("nextPage")), tuple(faults)
-    return EventPage(
-        records=records, ids=tuple(ids), total=total, limit=limit, page=page, pages=pages, more=more, faults=said
-    )
+    return EventPage(records=records, ids=tuple(ids), **counts, more=more, faults=said)
 
 
 def _narrowed(item: Json, needed: frozenset[str] | None) -> Json:

@@ -126,7 +126,7 @@ class Assembly:
             return
         if repeated:
             self.faults.append(f"page {number}: {repeated} events stand in the list twice")
-        if page.page != number:
+        if page.page not in (number, None):
             self.faults.append(f"page {number} calls itself {page.page}; {PAGING}")
         if (page.total, page.limit) != (self.first.total, self.first.limit):
             self.faults.append(f"page {number}: the list changed while it was read")
