@@ -339,9 +339,13 @@ def path_objection(path: str) -> str:
         return f"not a JMESPath: {(str(error).splitlines() or ['it cannot be read'])[0].rstrip(':')}"
     for part in parts:  # grows while it is gone through
         name = part.get("value")
-        if part["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
-            near = ", ".join(get_close_matches(name, Functions.FUNCTION_TABLE, n=1) or Functions.FUNCTION_TABLE)
-            return f"JMESPath has no function {name}; did you mean {near}?"
+        if part["type"] == "function_expression":
+            if (known := Functions.FUNCTION_TABLE.get(name)) is None:
+                near = ", ".join(get_close_matches(name, Functions.FUNCTION_TABLE, n=1) or Functions.FUNCTION_TABLE)
+                return f"JMESPath has no function {name}; did you mean {near}?"
+            takes, given = known["signature"], len(part["children"])
+            if given < len(takes) or (given > len(takes) and "variadic" not in takes[-1]):
+                return f"{name} of JMESPath takes {len(takes)}, and is given {given}"
         parts += [one for one in part["children"] if isinstance(one, dict)]  # those of a slice are numbers
     return ""
 

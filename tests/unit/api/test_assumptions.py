@@ -80,6 +80,8 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
         ("create_campaign.query", {"event": "{eid}", "x": "{value}"}, "nothing fills in {value}"),
         ("campaigns.items", "a b", "not a JMESPath"),
         ("campaigns.items", "lenght(a)", "JMESPath has no function lenght; did you mean length?"),
+        ("campaigns.items", "a[?length(b, c) > `1`]", "length of JMESPath takes 1, and is given 2"),
+        ("campaigns.items", "not_null()", "not_null of JMESPath takes 1, and is given 0"),
         ("campaigns.items", None, "a JMESPath"),
         ("setup.after_publish", "gone", "readable or absent"),
         ("setup.published", ["DRAFT"], "DRAFT stands in setup.draft and in setup.published"),
@@ -110,8 +112,9 @@ def test_a_value_that_does_not_fit_is_an_error(key: str, value: Json, words: str
     [
         {"client_campaign_status.semantics": "toggle", "client_campaign_status.query": {"action": "toggle"}},
         {"campaigns.items": "data.all[0:100]"},
+        {"campaigns.items": "not_null(a, b, sort_by(c, &d))"},
     ],
-    ids=["a toggle needs no value in its query", "a slice"],
+    ids=["a toggle needs no value in its query", "a slice", "functions with what they take"],
 )
 def test_what_fits_is_taken(given: dict[str, Json]) -> None:
     _, wrong = assumptions_from(given)
