@@ -476,9 +476,9 @@ class EngineSettings:
 
 def unconfirmed_for(action: str, rule: Rule | None, settings: EngineSettings) -> tuple[str, ...]:
     """What a write depends on that nobody confirmed: by how it is sent and read back, and by the facts that its rule
-    decides with. An undo has no rule."""
+    decides with. An undo has no rule; a message and a wait are no writes, and depend on nothing."""
     found = dict.fromkeys(settings.unconfirmed.get(action, ()))
-    for name in sorted(rule.names) if rule is not None else ():
+    for name in sorted(rule.names) if rule is not None and action not in _NO_WRITE else ():
         found |= dict.fromkeys(settings.unconfirmed_facts.get(name, ()))
     return tuple(found)
 

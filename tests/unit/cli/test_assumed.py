@@ -89,6 +89,13 @@ def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> No
     assert sorted(unconfirmed_for("pause", None, settings(tmp_path, REAL))) == PAUSE
 
 
+@pytest.mark.parametrize(("more", "listed"), [("", False), (", pause", True)])
+def test_a_message_is_held_by_nothing_and_not_listed(tmp_path: Path, more: str, listed: bool) -> None:
+    rules = f"rules: [{{id: r, when: adplatform.connected, do: [{{notify: hi}}{more}]}}]"
+    said = call("check", config=settle_in(tmp_path, REAL, rules)).err
+    assert ("held: adplatform.connected" in said) is listed
+
+
 def test_a_draft_leans_on_whether_a_published_setup_would_be_seen(tmp_path: Path) -> None:
     """Where one answers 404, it looks as if there were none, and a second setup would be made beside it."""
     found = unconfirmed_for("create_draft", None, settings(tmp_path, REAL))
