@@ -259,6 +259,7 @@ _FITS: Mapping[FieldType, Callable[[Json], bool]] = {
     "timestamp": lambda value: isinstance(value, str) and moment_from(value) is not None,
     "list": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),
+    "any": lambda _value: True,
 }
 
 

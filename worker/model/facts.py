@@ -204,7 +204,7 @@ class Observation:
 # and reached with ``event['name']``. Nothing here is guessed: sets of values that the document calls open are marked
 # so.
 
-FieldType = Literal["string", "integer", "number", "boolean", "timestamp", "list", "object"]
+FieldType = Literal["string", "integer", "number", "boolean", "timestamp", "list", "object", "any"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,9 +292,11 @@ DEFAULTS_FIELDS: Mapping[str, Field] = {
     "goal": Field(type="string", values=GOALS, section="2.5", about="default goal"),
     "tcs": Field(type="list", section="2.5", about="taste cluster names"),
     "integration_details": Field(type="list", section="2.5", about="integration details"),
-    "conversion_id": Field(type="string", nullable=True, section="2.5", about="conversion id, or null"),
-    "custom_event_type": Field(type="string", nullable=True, section="2.5", about="custom event type, or null"),
-    "lead_form_id": Field(type="string", nullable=True, section="2.5", about="lead form id, or null"),
+    "conversion_id": Field(type="any", nullable=True, section="2.5", about="conversion id; the document gives no type"),
+    "custom_event_type": Field(
+        type="any", nullable=True, section="2.5", about="custom event type; the document gives no type"
+    ),
+    "lead_form_id": Field(type="any", nullable=True, section="2.5", about="lead form id; the document gives no type"),
 }
 
 BUDGET_RANGE_FIELDS: Mapping[str, Field] = {

@@ -96,10 +96,9 @@ def _budget(observation: Observation, _now: datetime) -> float | None:
 
 
 def _lead_form(observation: Observation, _now: datetime) -> str | None:
-    """Empty where the event's defaults have none, which the service allows."""
-    if "lead_form_id" not in record_of(observation.get(FactKey(name="defaults"))):
-        return None
-    return _text(observation, "defaults", "lead_form_id") or ""
+    """Empty where the event's defaults have none, which the service allows. The document gives it no type."""
+    value = record_of(observation.get(FactKey(name="defaults"))).get("lead_form_id", False)
+    return None if isinstance(value, bool | list | dict) else str("" if value is None else value).strip()
 
 
 _DEFAULT: Mapping[str, Callable[[Observation, datetime], Scalar | None]] = {

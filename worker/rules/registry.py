@@ -7,7 +7,7 @@ here so that nobody looks in two places. Custom facts of a config are added with
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from worker.model.actions import ACTIONS
 from worker.model.endpoints import FACT_ROWS
@@ -70,21 +70,14 @@ DURATION = Type(kind="duration")
 NULL = Type(kind="null")
 LIST = Type(kind="list", items=ANY)
 
-_OF_FIELD: Mapping[str, Kind] = {
-    "string": "string",
-    "integer": "double",
-    "number": "double",
-    "boolean": "bool",
-    "timestamp": "timestamp",
-    "list": "list",
-    "object": "object",
-}
+_OF_FIELD: Mapping[str, Kind] = {"integer": "double", "number": "double", "boolean": "bool"}
+"""What the document calls otherwise."""
 
 
 def of_field(field: Field) -> Type:
     """The type of a documented field. Every number from the service is a double in conditions."""
     return Type(
-        kind=_OF_FIELD[field.type],
+        kind=_OF_FIELD.get(field.type) or cast("Kind", field.type),
         nullable=field.nullable,
         values=field.values,
         open_set=field.open_set,

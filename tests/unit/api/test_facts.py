@@ -160,6 +160,15 @@ def test_campaigns_are_found_where_the_operator_says() -> None:
     assert found.value == [{"tc": "a", "tc_run_id": 3, "spend": 1.5}]
 
 
+def test_a_field_of_no_documented_type_may_be_of_any() -> None:
+    """Of these the document says only that they may be null (API section 2.5)."""
+    given: Json = {"conversion_id": 4711, "custom_event_type": ["a"], "lead_form_id": None}
+    found = fact("defaults", given)
+    assert isinstance(found, Known)
+    assert found.value == given
+    assert set(found.gaps) == {"total_budget", "goal", "tcs", "integration_details"}
+
+
 def test_the_other_facts_in_their_usual_shape() -> None:
     assert getattr(fact("expected_value", {"expected_value": "99.5"}), "value", None) == 99.5
     assert getattr(fact("adplatform", {"connected": True, "x": 1}), "value", None) == {"connected": True}

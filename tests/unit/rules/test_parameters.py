@@ -84,6 +84,16 @@ def test_a_parameter_is_the_rules_or_follows_from_facts(
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"), [("lf-1", "lf-1"), (123, "123"), (" ", ""), (None, ""), (True, None), ([7], None)]
+)
+def test_a_lead_form_of_the_defaults_may_be_a_number(given: Json, expected: str | None) -> None:
+    """The document says no more of it than that it may be null (API section 2.5)."""
+    facts: dict[str, Json] = {**EVERYTHING, "defaults": {"goal": "ROAS", "lead_form_id": given}}
+    found = asked("call_to_action", "{has_pixel: true}", facts)
+    assert (None if found is None else found["lead_form_id"]) == expected
+
+
+@pytest.mark.parametrize(
     ("fact", "parameters", "facts", "reason"),
     [
         ("daily_revenue_summary", "{}", {}, "the partner is not read yet"),
