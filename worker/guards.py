@@ -375,7 +375,8 @@ def budget_in_range(situation: Situation) -> No | None:
     budgets = budgets_of(intent) if draft is None else (draft,)
     if not budgets:
         if row.budget == "draft" or not intent.params.keys().isdisjoint(BUDGETS):
-            return No(reason="target_unreadable", why="the budget it would commit cannot be read")
+            said = _unread(situation.fact("setup"), "it is no number", "total_budget")
+            return No(reason="target_unreadable", why=f"the budget it would commit cannot be read: {said}")
         return None
     fact = situation.fact("budget_range")
     low, high = (number_of(record_of(fact).get(name)) for name in ("lower_limit", "upper_limit"))
@@ -493,7 +494,8 @@ def product_on(situation: Situation) -> No | None:
         return None
     if flag is False:
         return No(reason="product_off", why="the partner's campaign_recommendations is off")
-    return No(reason="fact_unknown", why=f"partner: {_unread(fact, 'the answer lacks campaign_recommendations')}")
+    said = _unread(fact, "the answer lacks campaign_recommendations", "campaign_recommendations")
+    return No(reason="fact_unknown", why=f"partner: {said}")
 
 
 def condition_holds(situation: Situation) -> No | None:

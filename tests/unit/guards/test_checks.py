@@ -279,6 +279,18 @@ def test_a_field_of_another_type_or_word_is_told_as_it_came(action: str) -> None
     assert odd["client_campaign_status" if action == "pause" else "state"] in no.why
 
 
+def test_a_budget_and_a_flag_of_another_type_are_told_as_they_came() -> None:
+    facts = {"setup": setup_fact(gaps={"total_budget": "a text"}), "partner": partner_fact()}
+    partner = replace(partner_fact(), value={}, gaps={"campaign_recommendations": "a text"})
+    flag = product_on(a_situation(a_write(), facts={"partner": partner}))
+    budget = budget_in_range(a_situation(a_write("boost"), facts=facts))
+
+    assert flag is not None
+    assert flag.why == "partner: campaign_recommendations: a text"
+    assert budget is not None
+    assert budget.why == "the budget it would commit cannot be read: total_budget: a text"
+
+
 def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> None:
     so = {"event": event_fact(client_campaign_status="PAUSED")}
     situation = a_situation(a_write("pause"), facts=so, on_target=(another("run", "unknown"),))
