@@ -203,6 +203,18 @@ async def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be
 
 
 @in_town(world(happening("e1")), PAUSE)
+async def test_what_was_seen_while_its_answer_was_awaited_is_not_made_again(here: Town) -> None:
+    """A person has reversed it before the attempt ended: reads show the target as it was before."""
+    await here.run(6)
+    here.fault("hang_after", "PUT", CAMPAIGN)
+    await here.becomes("e1", 6, status="cancelled")
+    assert here.states() == ["sending"]
+    await here.becomes("e1", 16 * MINUTE, by="person", client_campaign_status="RUNNING")
+    assert [one.after for one in here.effects()] == ["PAUSED"], here.story()
+    assert (here.only.state, here.only.attempt) == ("needs_human", 1)
+
+
+@in_town(world(happening("e1")), PAUSE)
 async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(here: Town) -> None:
     """A replica that was frozen has its partner back before the answer is there: another one had it meanwhile."""
     await here.run(10)

@@ -660,8 +660,8 @@ _ALL: tuple[Mutant, ...] = (
         applied=flaw(
             "engine.execute:Executor.attempt",
             (
-                "finally:\n        state.in_flight.discard",
-                "except ZeroDivisionError: pass\n    else:\n        state.in_flight.discard",
+                "finally:\n        state.in_flight.pop",
+                "except ZeroDivisionError: pass\n    else:\n        state.in_flight.pop",
             ),
         ),
         shown_by=(Try(scene="called off", named=(("commit", 8, "disk full"), ("write", 0, "401 refused"))),),
@@ -762,7 +762,7 @@ _ALL: tuple[Mutant, ...] = (
         name="sent once more to be undone",
         why="an unknown write that a person has put back is sent again where it is proved absent",
         applied=flaw("guards:put_back", ("if undo is None:", "if True:")),
-        shown_by=(Try(seed=11_206_005),),
+        shown_by=(at("put back already", "write", "429 clean"),),
     ),
     Mutant(
         name="two undos of one write",

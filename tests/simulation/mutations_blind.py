@@ -157,7 +157,7 @@ _BLIND: tuple[Mutant, ...] = (
         why="a run is unknown and has landed, a pause overtakes it and is confirmed; reads show PAUSED as before the "
         "run, which is now proved absent, though it had its effect",
         applied=flaw("writes.evidence:covered", ("other.sending_order >= sent", "other.sending_order < sent")),
-        shown_by=(at("overtaken", "write", "hang after"),),
+        shown_by=(at("overtaken", "write", "504 after 8 s, applied after 11 s"),),
     ),
     Mutant(
         name="a failed read of the event after a 404 of the setup counts as its answer",

@@ -148,7 +148,7 @@ class Executor(Stage):
         except SendingUnmarked as problem:
             await self._record_outcome(state, problem.write, NotSent(cause="ledger", why=str(problem)))
         finally:
-            state.in_flight.discard(write.id)
+            state.in_flight.pop(write.id, None)
 
     def _guarded(self, state: PartnerState, write: Write) -> Ready:
         """Asks the guards that need no reading. An unknown write that is held is read all the same, because it may have
@@ -233,7 +233,8 @@ class Executor(Stage):
             amount=amount,
             late_s=self._settings.late_s,
         )
-        state.in_flight.add(write.id)
+        state.shown.pop(write.id, None)
+        state.in_flight[write.id] = self._clock.monotonic()
         held = self._ledger.record_sending(sending)
         if held is not None:
             raise _Stopped(as_no(ready.situation, held), LIMITED_AGAIN)
@@ -321,8 +322,6 @@ class Executor(Stage):
                     raise
                 return
             except LedgerUnwritable:
-                if step.settling is not None:
-                    state.settling[sending.id] = step.settling  # polls count as evidence from here on all the same
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
         self._remember(state, told.after, step.settling)
 
@@ -339,7 +338,7 @@ class Executor(Stage):
 
     def _remember(self, state: PartnerState, write: Write, settling: Settling | None) -> None:
         if settling is not None:
-            state.settling[write.id] = settling
+            state.settling[write.id] = replace(settling, seen=write.id in state.shown)
         state.tasks_of_service.pop(write.id, None)
         state.said.pop(write.id, None)
         state.wake_beside(write)

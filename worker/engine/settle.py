@@ -98,7 +98,7 @@ class Settler(Stage):
             fact = self._seen(state, write)
             if fact is None:
                 continue
-            if write.state == "sending":  # its answer is there and could not be stored yet: until then this is kept
+            if write.state == "sending":  # kept until its answer is there, and is stored
                 state.shown[write.id] = fact
             else:
                 self.reconcile(state, write, fact, None)
@@ -106,13 +106,14 @@ class Settler(Stage):
     def _seen(self, state: PartnerState, write: Write) -> Fact | None:
         """The poll's own read of a write's target, where it shows that the effect is there."""
         settling = state.settling.get(write.id)
-        if write.state not in ("sending", "applied", "unknown", "needs_human") or settling is None:
+        since = state.in_flight.get(write.id) if write.state == "sending" else settling and settling.ended
+        if write.state not in ("sending", "applied", "unknown", "needs_human") or since is None:
             return None
         fact = state.fact(write.key.event, fact_key(write.intent))
         policy = policy_for(write, self._rules.current, self._settings)
         if not policy.reads_back or fact is None or fact.trace is None or needs_event(write, fact):
             return None
-        return fact if fact.trace.began >= settling.ended and judge(write, fact).says == "there" else None
+        return fact if fact.trace.began >= since and judge(write, fact).says == "there" else None
 
     def _runs(self, state: PartnerState, write: Write) -> bool:
         """Whether the service's task of this write is known to be still running."""

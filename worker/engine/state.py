@@ -112,7 +112,7 @@ class PartnerState:
     ``waited``: events of which facts were read because a wait between two steps is over.
     ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said; ``missed``: times
     of rules that went by, and are not told yet. ``claimed``: events whose facts a pre-flight is about to read.
-    ``in_flight``: writes whose attempt is recorded and whose outcome is not.
+    ``in_flight``: writes whose attempt is recorded and whose outcome is not, and since when, in monotonic seconds.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
     first pages of a long one, was answered last, in monotonic seconds; ``pages``: how many of how many of the list
     have been read, while it is; ``poll_s``: how long the last complete poll
@@ -146,7 +146,7 @@ class PartnerState:
     running: dict[WriteId, asyncio.Task[None]] = field(default_factory=dict)
     rests: dict[WriteId, RetryAt] = field(default_factory=dict)
     claimed: Counter[EventId] = field(default_factory=Counter)
-    in_flight: set[WriteId] = field(default_factory=set)
+    in_flight: dict[WriteId, float] = field(default_factory=dict)
     quiet_until: float = float("-inf")
     listed_at: float = float("-inf")
     pages: tuple[int, int] | None = None

@@ -179,7 +179,8 @@ class Settling:
     Times are monotonic seconds. ``ended``: end of the last attempt, or the start of the process. ``absent``: reads in a
     row that said *not there*. ``looked_at``: when, by the ledger, a process before this one first read the target after
     the time in which reads should have settled it; None where none did. ``late_s``: so long after ``ended`` a replica
-    that is gone may still let out a byte: until then a read can show the effect, and no absence.
+    that is gone may still let out a byte: until then a read can show the effect, and no absence. ``seen``: a read has
+    shown the effect while the attempt's answer was awaited, and so nothing proves that it had none.
     """
 
     ended: float
@@ -187,6 +188,7 @@ class Settling:
     absent: int = 0
     last_read: float | None = None
     looked_at: datetime | None = None
+    seen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,8 +278,7 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
 def _must_take(write: Write, event: Input) -> None:
     """Refuses what only another state can meet. The table alone would let some of it through: a verdict on a write
     that is being sent looks like an attempt that was not sent."""
-    states = _TAKEN_IN.get(type(event))
-    if states is not None and write.state not in states:
+    if write.state not in _TAKEN_IN.get(type(event), frozenset({write.state})):
         raise IllegalMove(f"a write that is {write.state} cannot meet {type(event).__name__}")
 
 
@@ -432,7 +433,7 @@ def _counted(settling: Settling, read: TargetRead, policy: Policy) -> Settling:
 
 
 def _proved_absent(settling: Settling, policy: Policy) -> bool:
-    if settling.absent < policy.evidence_reads or settling.last_read is None:
+    if settling.seen or settling.absent < policy.evidence_reads or settling.last_read is None:
         return False
     return settling.last_read - settling.ended - settling.late_s >= policy.settle.total_seconds()
 

@@ -33,7 +33,7 @@ def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped()
         sending = asyncio.ensure_future(_until(forever))
         preparing = asyncio.ensure_future(_until(forever))
         state.running = {WriteId(1): sending, WriteId(2): preparing}
-        state.in_flight = {WriteId(1)}
+        state.in_flight = {WriteId(1): 0.0}
 
         renewed(partners, [])
         await asyncio.sleep(0)
