@@ -197,14 +197,28 @@ rules:
 """
 
 
+def yes(here: Town) -> None:
+    now, amount = here.clock.now(), wanted_of(here.ledger, here.only).amount
+    here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now, amount=amount),)))
+
+
+@in_town(world(draft("e1", total_budget=500)), BOOST_ASKED)
+async def test_an_approved_boost_that_is_proved_absent_is_asked_about_where_it_spends_more_by_now(
+    here: Town,
+) -> None:
+    """It is still wanted: an operator is asked. What else of a draft is money is not compared with what was before."""
+    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    yes(here)
+    here.fault("answer_before", "POST", "/boost$", status=500)
+    await here.until(lambda: here.states() == ["unknown"], "nobody knows")
+    here.change("e1", by="person", setup={"goal": "ROAS", "total_budget": 500, "daily_spend": 900})
+    await here.until(lambda: here.only.final or here.only.state == "needs_human", "it ends")
+    assert here.only.state == "needs_human", here.story()
+
+
 @in_town(world(draft("e1", total_budget=500)), BOOST_ASKED)
 async def test_an_approved_boost_of_500_does_not_publish_a_draft_of_5000(here: Town) -> None:
     """Nobody approves blind: what was shown is what the yes was to. A draft that is cheaper by then goes out."""
-
-    def yes(here: Town) -> None:
-        now, amount = here.clock.now(), wanted_of(here.ledger, here.only).amount
-        here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now, amount=amount),)))
-
     await here.until(lambda: here.states() == ["waiting"], "it waits")
     yes(here)
     budget(here, 5000)

@@ -390,7 +390,7 @@ class Executor(Stage):
             ended = move(write, "cancelled", at=at, reason=no.reason, why=why, absent_proved=True)
             writes_of = partial(self._ledger.episode_writes, state.partner)
             self._drop(state, ended, reopened_after(write, no.reason, state.memories, writes_of))
-        elif write.state == "unknown" and no.reason in ("no_longer_holds", "moved"):
+        elif write.state == "unknown" and no.way != "ask" and no.reason in ("no_longer_holds", "moved"):
             unwanted = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
             policy = policy_for(write, self._rules.current, self._settings)
             now = (at, self._clock.monotonic())
