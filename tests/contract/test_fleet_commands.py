@@ -97,6 +97,18 @@ def test_what_is_late_goes_by_the_interval_of_the_owner_wherever_it_is_asked(fle
         assert fleet("status", "--healthy").code == code
 
 
+def test_a_partner_that_no_replica_is_told_of_any_more_is_missed_by_nobody(fleet: Fleet) -> None:
+    """Once a partner was taken out of every config, the fleet was called not healthy for ever."""
+    acme: Json = {ACME: {"last_ok_at": spelled(fleet.now)}}
+    fleet.replica("a1", fleet.now, partners=acme, named=[ACME])
+    fleet.own(ACME, "a1")
+    fleet.own(OTHER, "that was killed")
+    assert fleet("status", "--healthy").code == 0
+    assert fleet("fleet", "--format", "json").json["partners"][1]["listed_at"] == spelled(NOW)
+    fleet.replica("b2", fleet.now, partners={}, named=[ACME, OTHER])
+    assert "partner-id-other" in fleet("status", "--healthy").err
+
+
 def test_nobody_is_healthy_where_no_replica_runs(fleet: Fleet) -> None:
     fleet.replica("a1", fleet.now - timedelta(minutes=1))
     done = fleet("status", "--healthy")

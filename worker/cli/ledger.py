@@ -138,7 +138,7 @@ def fleet(context: typer.Context, output: Format = "table") -> None:
     told = part_of(together(replicas, owned), "partners")
 
     def listed(one: Owned) -> Json:
-        return part_of(told, one.partner).get("last_ok_at")
+        return part_of(told, one.partner).get("last_ok_at", spelled(one.listed_at))
 
     if output == "json":
         partners: list[Json] = [

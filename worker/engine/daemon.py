@@ -527,6 +527,7 @@ class Daemon(Stage):
             "unreachable": self._unreachable,
             "rules": self._rules_said,
             "partners": partners,
+            "named": list(self._named),
             "partners_held": {str(partner): why for partner, why in self._identities.held.items()},
             **self._waits(),
             "ended": self._ended,

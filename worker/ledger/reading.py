@@ -562,8 +562,7 @@ class LedgerReader:
     def status(self) -> DaemonStatus | None:
         """What the daemon last said of itself, in a fleet what all say together; None before the first word."""
         for row in self._store.rows(select(daemon_status)):
-            replicas = self.replicas()
-            body = together(replicas, self.owned()) if replicas else {}
+            body = together(found, self.owned()) if (found := self.replicas()) else {}
             return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body={**row.body, **body})
         return None
 
@@ -602,18 +601,16 @@ class LedgerReader:
 
 def together(replicas: Sequence[SeenReplica], owned: Iterable[Owned]) -> dict[str, Json]:
     """What a fleet says of itself: of each partner what its owner says, or where nobody has it, when its list was last
-    complete; of all else what any says that runs."""
-    said = [one.said for one in replicas if one.alive]
-    by_owner = {one.id: part_of(one.said, "partners") for one in replicas}
-    nothing = dict.fromkeys(("last_error", "requests_per_minute", "budget"))
-    partners: dict[str, Json] = {
-        one.partner: {
-            "last_ok_at": spelled(one.listed_at),
-            **nothing,
-            **part_of(by_owner.get(one.owner or "", {}), one.partner),
-        }
-        for one in owned
-    }
+    complete; of all else what any says that runs. A partner that nobody has, and none of those that say whom they are
+    told of, is left alone: it was taken from their config or account."""
+    alive = {one.id: one.said for one in replicas if one.alive}
+    said, by_owner = alive.values(), {one.id: part_of(one.said, "partners") for one in replicas}
+    named = {name for body in said for name in cast("list[str]", body.get("named") or ())}
+    nothing, partners = dict.fromkeys(("last_error", "requests_per_minute", "budget")), dict[str, Json]()
+    for one in owned:
+        if one.owner in alive or one.partner in named or not named:
+            own = part_of(by_owner.get(one.owner or "", {}), one.partner)
+            partners[one.partner] = {"last_ok_at": spelled(one.listed_at), **nothing, **own}
     return {
         "cycle_ms": max((ms for body in said if isinstance(ms := body.get("cycle_ms"), int)), default=None),
         "unreachable": next((body["unreachable"] for body in said if body.get("unreachable")), None),

@@ -187,9 +187,10 @@ class _Stored(Collector):
         yield _gauge("budget_requests_per_minute", _said_of_partners(body, "budget"), "partner")
         yield _gauge("used_requests_per_minute", _said_of_partners(body, "requests_per_minute"), "partner")
         replicas = self._ledger.replicas()
-        free = [one for one in self._ledger.owned() if one.owner is None] if replicas else []
+        watched = part_of(body, "partners") if replicas else {}
+        free = sum(one.owner is None and one.partner in watched for one in self._ledger.owned())
         yield _gauge("replicas", [((), sum(one.alive for one in replicas))])
-        yield _gauge("partners_unowned", [((), len(free))])
+        yield _gauge("partners_unowned", [((), free)])
 
     def _age(self, state: State) -> float:
         since = self._ledger.oldest(state)
