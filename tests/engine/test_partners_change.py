@@ -239,8 +239,12 @@ async def test_who_turns_up_later_and_is_one_that_is_watched_already_is_held(her
 
     await here.restart()
     jobs = Jobs()
-    await lived(here, await watcher(here, told), jobs, 20)
+    again = await watcher(here, told)
+    await lived(here, again, jobs, 20)
     assert jobs.partners == [OTHER], "and after a restart"
+    names(here, OTHER)
+    await lived(here, again, jobs, 40)
+    assert again._identities.held == {}, "it is named no more"
 
 
 @in_town(BOTH)

@@ -278,7 +278,8 @@ class Daemon(Stage):
                 if self._watched() != set(self._own(self._named)) and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)
-                if not fleet.mine <= self._identities.known and (asking is None or asking.done()):
+                strange = self._identities.held or not fleet.mine <= self._identities.known
+                if strange and (asking is None or asking.done()):
                     asking = asyncio.ensure_future(self._identify())
             except LedgerUnwritable as problem:
                 self._unwritable(problem)
