@@ -186,6 +186,8 @@ class Fleet:
             self.mine = frozenset()
             return
         for partner, replica in given(named, standing).items():
+            if self._clock.monotonic() >= began + BEAT_S:
+                break  # else it would be given up while it takes, with all it has
             if replica == self.replica and partner not in lost:  # what was known of it ends first
                 self._take(partner, standing)
         if self._state == "running":
