@@ -184,6 +184,7 @@ async def running_daemon(
         )
         if fleet is None:
             pacer.go_on_waiting(ledger.status())
+            pacer.struck = lambda _partner: daemon.say()  # a process that is killed has still said how long to wait
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
             return {"requests_per_minute": pacer.last_minute(partner), "budget": round(pacer.budget(partner))}
@@ -192,7 +193,8 @@ async def running_daemon(
             return {SERVICE: service_of(config.api.base_url), **pacer.waits()}
 
         source = source or PublishedSource(config, ledger)
-        yield Daemon(parts, source=source, reporter=reporter, pid=os.getpid(), budgets=budgets, waits=more)
+        daemon = Daemon(parts, source=source, reporter=reporter, pid=os.getpid(), budgets=budgets, waits=more)
+        yield daemon
 
 
 def _held_ledger(stack: AsyncExitStack, config: Config, clock: Clock) -> SqlLedger:

@@ -367,7 +367,7 @@ class Daemon(Stage):
             self._reporter.alarm("partner_denied", partner=partner, again_in=DENIED_AGAIN.total_seconds())
         self._say_if_failing(state, report)
         self._say_if_short(state, before=short)
-        self._say()
+        self.say()
         return report.complete and self._listed_for_s(state) >= self._settings.interval.total_seconds()
 
     def _keep_what_lasts(self, report: CycleReport) -> None:
@@ -509,7 +509,7 @@ class Daemon(Stage):
         if self._stop.is_set() or now - self._unwritable_since >= UNWRITABLE_FOR.total_seconds():
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
-    def _say(self) -> None:
+    def say(self) -> None:
         """Saves the status soon. It holds all partners, so of many of them not every poll is worth a commit."""
         if self._clock.monotonic() - self._said_at >= SAID_EVERY.total_seconds():
             self._save_status()

@@ -1,14 +1,20 @@
 """`run` at its start: what is said before the first look."""
 
+import asyncio
 import json
 import os
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from tests.calling import call, settle_in
+from tests.engine.test_daemon import Told
 from tests.unit.cli.test_refused_ledger import run_sql
 from tests.unit.ledger.examples import NOW, place_in
+from worker.cli.common import ledger_url
+from worker.cli.wiring import FolderSource, running_daemon
+from worker.config import load_config
 from worker.ledger.lock import SenderLock
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
@@ -116,3 +122,20 @@ def test_each_cycle_tells_the_head_of_the_log(config: Path) -> None:
     for line in cycles:
         against = call("log", "--verify", "--against", line["log_head"], config=config)
         assert (against.code, against.out[:15]) == (0, "the chain holds"), against.both
+
+
+def test_how_long_the_service_wants_to_be_left_alone_is_on_disk_at_once(config: Path) -> None:
+    """A process that was killed within the next seconds took it along, and the next one asked at once."""
+    read = load_config(config)
+
+    async def heard() -> None:
+        async with running_daemon(read, FolderSource(read), reporter=Told(), tell=lambda _: None) as daemon:
+            service: Any = daemon._service
+            service._pacing.throttled("partner-id-one", began=0.0, retry_after=timedelta(minutes=10))
+
+    asyncio.run(heard())
+
+    with open_reading(ledger_url(read)) as ledger:
+        said = ledger.status()
+    assert said is not None
+    assert "partner-id-one" in str(said.body["asked_to_wait"])
