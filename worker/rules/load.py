@@ -312,9 +312,11 @@ class _RuleReader:
 
     def _asked(self, rule: Rule) -> None:
         """Parameters that no fact can tell must stand in the rule."""
+        given = self._item.get("with")
+        written = given.named if isinstance(given, Entries) else {}  # also where what is written is wrong
         for name in sorted(rule.names):
             takes = self._registry.facts[name].takes if name in self._registry.facts else ()
-            for lacking in sorted(WITHOUT_DEFAULT.intersection(takes) - rule.parameters.keys()):
+            for lacking in sorted(WITHOUT_DEFAULT.intersection(takes) - written.keys()):
                 said = f"{name} is asked with {lacking}, which the rule must give"
                 hint = f"with: {{{lacking}: …}}; {WithText.keys()[lacking].description}"
                 self.form.note(self._item, said, hint=hint, code="missing")

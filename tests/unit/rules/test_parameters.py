@@ -161,4 +161,4 @@ def test_a_wrong_parameter_is_refused_before_anything_is_asked(fact: str, parame
     with pytest.raises(InputErrors) as caught:
         rule(fact, parameters)
 
-    assert any(words in problem.message for problem in caught.value.problems)
+    assert [words in problem.message for problem in caught.value.problems] == [True], "and told once"
