@@ -45,7 +45,7 @@ CODES: Mapping[Code, str] = {
     "type": "values that cannot be compared, combined or used so",
     "integer": "arithmetic of a whole number with a number from the service; CEL does not mix them",
     "presence": "a test of whether a documented field is there, which takes an unknown one for false",
-    "path": "a request that a rule must not make by hand, or that the service's document does not have",
+    "path": "a request that a rule must not make by hand, or that the service's document does not have so",
     "relative": "a value that is computed from what its own action writes, and would go on and on",
     "steps": "a condition that takes too many steps where lists are long; a warning if only where they are very long",
     "rule": "a rule that does not exist, or that cannot be named so",
