@@ -63,7 +63,7 @@ def mistake(text: str) -> Problem:
         ("partners: []", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
         ("partners: [[a]]", "c.yaml:1:12: an item of partners must be a text"),
         ("partners: [a, 12]", "c.yaml:1:15: an item of partners must be a text, as in partner-id-the-hall; a number"),
-        ("partners: [discover]", "c.yaml:1:12: an item of partners: discover stands alone"),
+        ("partners: [discover]", "c.yaml:1:12: an item of partners: 'discover' is no partner id"),
         ("partners: [a, b, a]", "c.yaml:1:18: the partner 'a' is listed already"),
         ("partners: ['a b']", "c.yaml:1:12: an item of partners: 'a b' is no partner id"),
         ("partners: [ä]", "c.yaml:1:12: an item of partners: 'ä' is no partner id"),

@@ -49,6 +49,7 @@ from worker.rules.binding import (
     Text,
     Tree,
     lasting,
+    partner_id,
     section_in,
 )
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
@@ -71,8 +72,6 @@ _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_PARTNER_ID = re.compile(r"(?!\.+$)([!-~](?<![/\\?#%]))+")
-"""What can stand in a path as it is."""
 
 
 # what a single key is checked for
@@ -111,15 +110,6 @@ def _partner(value: Tree) -> Tree:
     if isinstance(value, Scalar) and isinstance(value.json, bool | int | float):
         raise Slip(f"{WHAT} must be a text, as in partner-id-the-hall; a number stands in quotes", "put it in quotes")
     return value
-
-
-def _partner_id(text: PartnerId) -> PartnerId:
-    if text == "discover":
-        hint = "write partners: discover, without brackets; in a list it is taken for the id of a partner"
-        raise Slip(f"{WHAT}: discover stands alone", hint)
-    if not _PARTNER_ID.fullmatch(text):
-        raise Slip(f"{WHAT}: {text!r} is no partner id", "no space, nothing that ends a path: partner-id-the-hall")
-    return text
 
 
 def _discover(value: Tree) -> Tree:
@@ -499,7 +489,7 @@ class Config(Section):
         examples=[{"username": {"env": "CAMPAIGN_WORKER_USERNAME"}, "password": {"env": "CAMPAIGN_WORKER_PASSWORD"}}],
     )
     partners: Annotated[
-        tuple[Annotated[PartnerId, TEXT, BeforeValidator(_partner), AfterValidator(_partner_id)], ...] | None,
+        tuple[Annotated[PartnerId, TEXT, BeforeValidator(_partner), AfterValidator(partner_id)], ...] | None,
         BeforeValidator(_discover),
         WithJsonSchema(
             {
@@ -515,7 +505,7 @@ class Config(Section):
         json_schema_extra={"default": "discover"},
         examples=["discover", ["partner-id-the-hall"]],
     )
-    operator_prefix: Annotated[Text, AfterValidator(_partner_id)] | None = Field(
+    operator_prefix: Annotated[Text, AfterValidator(partner_id)] | None = Field(
         default=None, description="accepted beside partner-id-<slug> in discovery", examples=["operator-"]
     )
     mode: Annotated[Literal["shadow", "approve", "live"], SPELLED] = Field(

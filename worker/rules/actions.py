@@ -360,6 +360,8 @@ class ParamsText(GivenText):
             return meant(name, known), instead(name, known)
         if name == EVENT:
             return meant(name, known), "leave it out: the event is sent by itself"
+        if name.isdigit():
+            return "", "write nothing between thousands: 1000.5"
         if name in ("where", "of") and cls.action.each:
             return meant(name, known), "write each: {of: campaigns, where: each.budget < 100.0}"
         hint = f"put it under {EXTRA}, and it is sent as it is: {EXTRA}: {{{name}: …}}"
@@ -402,10 +404,8 @@ def _models(name: str, assumed: frozenset[str], form: _Form) -> type[GivenText]:
     whole = {name: (value, Field(alias=name, description=action.about, examples=[own])), **beside}
     called = f"{name}_by_name" if form.mapping else name
     model: type[GivenText] = create_model(called, __base__=GivenText, **_numbered(whole))
-    model.model_config["json_schema_extra"] = {
-        "description": f"{action.about} — {action.example}",
-        "examples": [dict(shown)],
-    }
+    about = f"{action.about} — {action.example}"
+    model.model_config["json_schema_extra"] = {"description": about, "examples": [dict(shown)]}
     return model
 
 
@@ -544,8 +544,7 @@ _ONE_EACH: Final = "write each action as an item of its own"
 
 def _action(name: str, place: Scalar) -> Action:
     if name not in ACTIONS:
-        known = OF_OTHER_TOOLS.get(name.lower())
-        if known is not None:
+        if known := OF_OTHER_TOOLS.get(name.lower()):
             said = f"unknown action '{name}'; here it is '{known}'"
             raise Slip(said, f"as in {ACTIONS[known].example}", code="action", at=place)
         raise Slip(f"unknown action '{name}'{meant(name, ACTIONS)}", instead(name, ACTIONS), code="action", at=place)

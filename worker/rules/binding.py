@@ -5,6 +5,7 @@ judges; what it finds is put back at its place here, with the nearest right name
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -227,6 +228,18 @@ def lasting(least: timedelta = A_MOMENT, why: str = "", most: timedelta = timede
 def _by_name(value: Tree) -> Tree:
     """A mapping of names that the file chooses."""
     return {name: _listed(part) for name, (_, part) in value.named.items()} if isinstance(value, Entries) else value
+
+
+_PARTNER_ID: Final = re.compile(r"(?!(\.+|all|any|discover)$)([!-~](?<![/\\?#%*]))+")
+"""What can stand in a path as it is, and no word for all of them, which would be taken for the one of that name."""
+
+
+def partner_id(text: str) -> str:
+    """An id that a partner can have."""
+    if not _PARTNER_ID.fullmatch(text):
+        hint = "as in partner-id-the-hall: no space, nothing that ends a path; where all are meant, leave it out"
+        raise Slip(f"{WHAT}: {text!r} is no partner id", hint)
+    return text
 
 
 DURATION: Final = WithJsonSchema(

@@ -48,6 +48,7 @@ from worker.rules.binding import (
     Tree,
     later,
     list_of,
+    partner_id,
     place_of,
     with_later,
 )
@@ -433,7 +434,7 @@ class RuleText(Part):
     priority: Annotated[int, WHOLE] | None = _key(
         "priority", "the higher wins where two rules want opposite things", "priority: 10"
     )
-    partners: Annotated[tuple[Id, ...], Field(min_length=1)] | None = _key(
+    partners: Annotated[tuple[Annotated[Id, AfterValidator(partner_id)], ...], Field(min_length=1)] | None = _key(
         "partners", "only these partner ids", "partners: [partner-id-acme]"
     )
     enabled: Flag | None = _key("enabled", "false: the rule rests and its memory is frozen", "enabled: false")

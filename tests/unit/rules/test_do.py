@@ -134,6 +134,11 @@ def _sources(value: Template) -> Json:
             "put it under extra, and it is sent as it is: extra: {colour: …}",
         ),
         (
+            "create_draft: {goal: ROAS, total_budget: 1,000}",
+            "r.yaml:4:53: unknown key '000' in create_draft",
+            "write nothing between thousands: 1000.5",
+        ),
+        (
             "create_campaign: {each: clusters, where: each.metric_pred > 4.0}",
             "r.yaml:4:44: unknown key 'where' in create_campaign",
             "write each: {of: campaigns, where: each.budget < 100.0}",

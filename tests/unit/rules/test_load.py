@@ -48,6 +48,7 @@ def one(extra: str = "", do: str = "[pause]") -> Rule:
             "r.yaml:5:13: enforce goes with a condition, not with on_change",
         ),
         (HEAD + '    enabled: "true"', "r.yaml:5:14: enabled must be true or false"),
+        (HEAD + "    partners: [all]", "r.yaml:5:16: an item of partners: 'all' is no partner id"),
         (HEAD + "    on_unknown: no", "r.yaml:5:17: on_unknown is one of settle, ask, not 'no'"),
         (HEAD + "    with: {budget: -1}", "r.yaml:5:20: with.budget must be a number above 0"),
         (HEAD + "    with: {runtime_in_days: 0}", "r.yaml:5:29: with.runtime_in_days must be 1 or more, not 0"),
