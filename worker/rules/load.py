@@ -577,7 +577,7 @@ def _missing(path: Path, error: OSError) -> Problem:
     if os.path.islink(path):  # noqa: PTH114 - Path.is_symlink raises for a name that is too long
         return _leads_nowhere(path)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        hint = "name the folder of the rules under `rules` in the config, or on the command line"
+        hint = "name one that is there: on the command line, or for the rules under `rules` in the config"
         return _problem(path, "there is no such file or folder", hint)
     return _cannot_be_read(path, error)
 
