@@ -106,7 +106,8 @@ class Settler(Stage):
     def _seen(self, state: PartnerState, write: Write) -> Fact | None:
         """The poll's own read of a write's target, where it shows that the effect is there."""
         settling = state.settling.get(write.id)
-        since = state.in_flight.get(write.id) if write.state == "sending" else settling and settling.ended
+        ended = None if settling is None else settling.ended
+        since = state.in_flight.get(write.id) if write.state == "sending" else ended
         if write.state not in ("sending", "applied", "unknown", "needs_human") or since is None:
             return None
         fact = state.fact(write.key.event, fact_key(write.intent))
