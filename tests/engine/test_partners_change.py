@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -17,6 +19,7 @@ from tests.worlds import CAMPAIGN, MINUTE, OTHER, PARTNER, PAUSE, Town, draft, h
 from worker.engine.daemon import Daemon
 from worker.engine.ports import Fleet, Parts, ServersClock
 from worker.ledger.sql import SqlLedger
+from worker.model.exchange import Clock
 from worker.model.facts import PartnerId
 from worker.sandbox.changes import SettingsChange
 from worker.sandbox.faults import Fault, Match
@@ -140,6 +143,19 @@ async def test_in_a_fleet_the_log_of_each_replica_tells_whom_it_watches_and_whom
         await asyncio.sleep(0.9)
     sharing.cancel()
     assert told.said == ["partner_found", "partner_left", "partner_found"]
+
+
+@in_town(BOTH)
+async def test_in_a_fleet_partners_that_take_long_to_load_are_taken_up_in_several_beats(here: Town) -> None:
+    """A replica that loaded all it had taken over said nothing for longer than its lease, and lost all, for ever."""
+    jobs, rows, seconds = Jobs(), Rows(), count(step=2)
+    rows.records = {PARTNER: "1", OTHER: "2"}
+    daemon = await watcher(here, fleet=(fleet := Fleet(rows, Paces(), ServersClock(here.clock))))
+    daemon._clock = cast("Clock", SimpleNamespace(now=here.clock.now, monotonic=lambda: next(seconds)))
+    for taken_up in (1, 2):
+        fleet.beat([PARTNER, OTHER])
+        daemon._renew(cast("AsyncIOScheduler", jobs), (PARTNER, OTHER))
+        assert len(jobs.partners) == taken_up
 
 
 @in_town(BOTH, twin=QUICK_TOKENS, evidence_within=timedelta(minutes=5))

@@ -238,8 +238,9 @@ class Daemon(Stage):
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
     def _renew(self, scheduler: AsyncIOScheduler, named: tuple[PartnerId, ...]) -> None:
-        """Watches those of the partners that are this process's to watch, and nobody else."""
-        watched = self._own(named)
+        """Watches those of the partners that are this process's to watch, and nobody else. In a fleet, which would give
+        up whoever is silent meanwhile, what of it takes longer than a beat is left for the next."""
+        began, watched = self._clock.monotonic(), self._own(named)
         for partner in self._partners.leave(watched):
             scheduler.remove_job(f"cycle {partner}")
             if partner not in named:
@@ -258,6 +259,8 @@ class Daemon(Stage):
                 next_run_time=self._wall(),
                 **JOB_OPTIONS,
             )
+            if self._fleet is not None and self._clock.monotonic() >= began + BEAT_S:
+                break
         self._hold_gone(named)
 
     def _own(self, named: tuple[PartnerId, ...]) -> tuple[PartnerId, ...]:
@@ -322,8 +325,7 @@ class Daemon(Stage):
     async def _poll(self, scheduler: AsyncIOScheduler, partner: PartnerId) -> None:
         """One poll, or as many as follow each other at once. The next is due when the list may be asked again, which is
         an interval after its answer: one that began sooner would wait for that, and the one after it for longer."""
-        polling = asyncio.current_task()
-        if polling is not None:
+        if (polling := asyncio.current_task()) is not None:
             self._polls[partner] = polling
         try:
             while await self._one_cycle(partner):  # the list is long: one poll took longer than the interval
@@ -440,8 +442,7 @@ class Daemon(Stage):
         return ()
 
     async def _partners_now(self) -> tuple[PartnerId, ...]:
-        partners = await self._service.partners()
-        only = self._settings.only_partners
+        partners, only = await self._service.partners(), self._settings.only_partners
         return partners if only is None else tuple(partner for partner in partners if partner in only)
 
     async def _reload(self) -> None:
@@ -504,8 +505,7 @@ class Daemon(Stage):
     def _unwritable(self, problem: LedgerUnwritable) -> None:
         """Cries out where the ledger cannot be written for longer than another process may hold it."""
         now, self._unsaid = self._clock.monotonic(), True
-        if self._unwritable_since is None:
-            self._unwritable_since = now
+        self._unwritable_since = now if self._unwritable_since is None else self._unwritable_since
         if self._stop.is_set() or now - self._unwritable_since >= UNWRITABLE_FOR.total_seconds():
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
