@@ -267,6 +267,23 @@ def test_what_no_start_would_take_and_what_replicas_run_on_is_taken_to_no_other_
         assert (forgot.code, "was restored" in forgot.err) == (3, True), forgot.err
 
 
+def test_a_replica_that_was_cut_off_while_the_ledger_was_taken_to_another_service_is_out(
+    url: str, tmp_path: Path, config: Path
+) -> None:
+    """It went on at the old one, beside those that were started for the new."""
+    old, new = "http://127.0.0.1:1/api/v3", "http://127.0.0.1:2/api/v3"
+    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
+        ledger.remember_in(tmp_path / "one", old)
+        ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body={"service": old}))
+        send(ledger)
+        config.write_text(config.read_text().replace(old, new))
+        assert call("ledger", "moved", "--to", new, "--because", "a new name", config=config).code == 0
+        (write,) = planned(ledger, plan(key(2)))
+        for _ in range(2):  # on the connection that it had, and on the next
+            with pytest.raises(LedgerUnwritable, match=f"taken to the service {new}"):
+                sent(ledger, write, after(2))
+
+
 def test_what_to_do_before_an_upgrade_is_what_a_server_can(url: str, tmp_path: Path, config: Path) -> None:
     with SqlLedger.open(url, clock_now=lambda: NOW) as ledger, ledger._store.writing() as connection:
         connection.execute(update(revision_table).values(version_num="0007"))

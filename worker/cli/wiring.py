@@ -207,7 +207,7 @@ def _held_ledger(stack: AsyncExitStack, config: Config, clock: Clock) -> SqlLedg
     if lock is None or place is None:
         folder = state_dir(config)
         stack.callback(os.close, _alone_in(folder))
-        ledger.remember_in(folder)
+        ledger.remember_in(folder, service_of(config.api.base_url))
     else:
         lock.note(place, in_force(config))
         ledger.sends_under(lock.identity)

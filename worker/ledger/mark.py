@@ -102,8 +102,7 @@ def _newest(body: bytes) -> tuple[int, Mark] | None:
     marks = [_whole(body[at : at + SLOT_BYTES]) for at in range(0, SLOTS * SLOT_BYTES, SLOT_BYTES)]
     slots = [(number, mark) for number, mark in enumerate(marks) if mark is not None]
     if len(slots) == 1:
-        number, mark = slots[0]
-        return number, replace(mark, alone=True)
+        return slots[0][0], replace(slots[0][1], alone=True)
     return max(slots, key=lambda slot: slot[1].seq, default=None)
 
 
@@ -272,6 +271,7 @@ _SERVER = text(
     "SELECT system_identifier || ', timeline ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) "
     "FROM pg_control_system()"
 )
+_SERVICE = text("SELECT body FROM daemon_status")
 _REVISION = select(revision_table.c.version_num).scalar_subquery().label("revision")
 _META = select(meta.c.ledger_id, meta.c.superseded, meta.c.refused, _REVISION)
 
@@ -286,10 +286,10 @@ class Kept:
 
 
 class Identity:
-    """One replica's."""
+    """One replica's. ``service``: the one that it works on."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / FILE
+    def __init__(self, folder: Path, service: str | None) -> None:
+        self._file, self._service = folder / FILE, service
         self._kept = _read(self._file)
         self._met = False
         self._other = ""
@@ -319,8 +319,7 @@ class Identity:
         its connection. The next one is met, and what is missing is noted then."""
         known = [self._left.get(end.chain, end) for end in ends]
         moved_on = [one for one in known if one not in ends]
-        why = _missing(connection, moved_on) if moved_on else None
-        if why is not None:
+        if moved_on and (why := _missing(connection, moved_on)) is not None:
             self.reached(moved_on)
             connection.invalidate()
             raise LedgerUnwritable(f"the ledger was restored: {why}", hint="nothing is stored; it is looked at anew")
@@ -348,6 +347,11 @@ class Identity:
         if kept is None:
             self._require_company(connection)
         if kept is None or {kept.ledger_id, self._other}.intersection(found.superseded or ()):
+            now = json.loads(connection.execute(_SERVICE).scalar() or "{}").get("service")
+            if self._met and self._service is not None and now not in (None, self._service):
+                connection.invalidate()
+                said = f"the ledger was taken to the service {now} meanwhile, and this replica works on {self._service}"
+                raise LedgerUnwritable(said, hint="nothing is sent; stop it, and write the new address into its config")
             self._keep(Kept(ledger_id=found.ledger_id, server=server, chains={}))
             return
         if kept.ledger_id == found.ledger_id:
@@ -370,14 +374,13 @@ class Identity:
         since = connection.execute(select(meta.c.restored_at)).scalar_one()  # what was open then went to an operator
         sent = select(attempts.c.write).limit(1)
         asked = sent if since is None else sent.where(attempts.c.at > since)
-        if living(connection) or connection.execute(asked).first() is None:
-            return
-        raise NotSafe(
-            f"{self._file} is missing, no other replica runs, and something was sent from the ledger: nobody can know "
-            "whether it was restored since",
-            hint="start first a replica with the `state_dir` that it had; where all are lost, run "
-            "`campaign-worker ledger accept-restore --in-step`",
-        )
+        if not living(connection) and connection.execute(asked).first() is not None:
+            raise NotSafe(
+                f"{self._file} is missing, no other replica runs, and something was sent from the ledger: nobody can "
+                "know whether it was restored since",
+                hint="start first a replica with the `state_dir` that it had; where all are lost, run "
+                "`campaign-worker ledger accept-restore --in-step`",
+            )
 
     def _keep(self, kept: Kept) -> None:
         try:
@@ -395,19 +398,16 @@ def _missing(connection: Connection, ends: Iterable[Head]) -> str | None:
     columns = (action_log.c.chain, action_log.c.seq, action_log.c.hash)
     wanted = [(end.chain, end.seq, end.hash) for end in ends]
     there = {tuple(row) for row in connection.execute(select(*columns).where(tuple_(*columns).in_(wanted)))}
-    for chain, seq, digest in wanted:
-        if (chain, seq, digest) not in there:
-            return f"record {seq} of {chain or 'the fleet'}, which a replica has seen, is not in it"
-    return None
+    lacks = next(
+        (f"record {seq} of {of or 'the fleet'}" for of, seq, one in wanted if (of, seq, one) not in there), None
+    )
+    return lacks and f"{lacks}, which a replica has seen, is not in it"
 
 
 def _read(file: Path) -> Kept | None:
     try:
         found = json.loads(file.read_text("utf-8"))
-        chains = {
-            str(chain): Head(seq=int(seq), hash=str(digest), chain=str(chain))
-            for chain, (seq, digest) in found["chains"].items()
-        }
+        chains = {at: Head(seq=int(seq), hash=str(digest), chain=at) for at, (seq, digest) in found["chains"].items()}
         return Kept(ledger_id=str(found["ledger_id"]), server=str(found["server"]), chains=chains)
     except FileNotFoundError:
         return None

@@ -130,10 +130,10 @@ class SqlLedger(LedgerReader):
         self._identity: Identity | None = None
         self._membership: Membership | None = None
 
-    def remember_in(self, folder: Path) -> None:
+    def remember_in(self, folder: Path, service: str | None = None) -> None:
         """For a replica of a fleet: what it sends is remembered in this folder, and looked for at each connection.
         Raises `NotSafe` where the ledger is not the one that is remembered, or nothing may be sent from it."""
-        self._identity = Identity(folder)
+        self._identity = Identity(folder, service)
         self._store.meet = self._identity.meet
         self._store.close()  # the connection that is there was not looked at
         refused = self.refused()
