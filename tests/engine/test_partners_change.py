@@ -149,9 +149,9 @@ async def test_in_a_fleet_the_log_of_each_replica_tells_whom_it_watches_and_whom
 async def test_in_a_fleet_partners_that_take_long_to_load_are_taken_up_in_several_beats(here: Town) -> None:
     """A replica that loaded all it had taken over said nothing for longer than its lease, and lost all, for ever."""
     jobs, rows, seconds = Jobs(), Rows(), count(step=2)
-    rows.records = {PARTNER: "1", OTHER: "2"}
     daemon = await watcher(here, fleet=(fleet := Fleet(rows, Paces(), ServersClock(here.clock))))
     daemon._clock = cast("Clock", SimpleNamespace(now=here.clock.now, monotonic=lambda: next(seconds)))
+    daemon._identities.known = {PARTNER, OTHER}
     for taken_up in (1, 2):
         fleet.beat([PARTNER, OTHER])
         daemon._renew(cast("AsyncIOScheduler", jobs), (PARTNER, OTHER))
