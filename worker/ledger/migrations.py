@@ -53,23 +53,21 @@ def revision_of(connection: Connection, name: str) -> str:
     return str(revision)
 
 
-def require_current(
-    revision: str, name: str, known: tuple[str, ...] = REVISIONS, *, place: LedgerPlace | None = None
-) -> None:
+def require_current(revision: str, name: str, *, place: LedgerPlace | None = None) -> None:
     """Raises `NotSafe` unless it is the program's own revision, the last of those it knows. ``place``: where to look
     for a daemon that an older program left running: nothing can be halted there, and it sends on. None: on a server."""
-    if revision == known[-1]:
+    if revision == REVISIONS[-1]:
         return
-    if revision in known:
+    if revision in REVISIONS:
         backup = "pg_dump" if place is None else "campaign-worker ledger backup FILE"
         hint = f"take a backup with `{backup}`, then run `campaign-worker ledger upgrade`"
         pid = None if place is None else holder(place)
         if pid is not None and pid != os.getpid():
             older = f"process {pid}, of the program from before, still runs on it and sends"
             hint = f"{older}: stop it (kill {pid}); {hint}"
-        raise NotSafe(f"{name} has revision {revision}, this program needs {known[-1]}", hint=hint)
+        raise NotSafe(f"{name} has revision {revision}, this program needs {REVISIONS[-1]}", hint=hint)
     raise NotSafe(
-        f"{name} has revision {revision}, which is newer than this program's {known[-1]}",
+        f"{name} has revision {revision}, which is newer than this program's {REVISIONS[-1]}",
         hint="install the version of campaign-worker that wrote it, or restore the backup taken before the upgrade",
     )
 
