@@ -103,7 +103,7 @@ COLOURS: Mapping[str, str] = {
 """The kinds of records that are shown."""
 LOG_NAMES = ("at", "kind", "event", "write", "action", "why")
 STORY = """\
-For a minute and a half a service is simulated: events are cancelled, and drafts get another recommended audience.
+For about a minute a service is simulated: events are cancelled, and drafts get another recommended audience.
 Two rules, below, pause the former and publish the latter. Four writes lose their answers: two to a 429, two to a
 connection that is cut. Half of these four took effect all the same. The worker finds out which by reading, sends the
 others again, and repeats none. At the end the simulator opens its own books.
@@ -122,7 +122,7 @@ safety: {{settle: {SETTLE}, evidence_within: 60s, confirm_within: 30s}}
 def demo() -> None:
     """Show the whole story on a sandbox: events change, rules fire, answers get lost, nothing is repeated.
 
-    Takes about a minute and a half, and needs nothing: no account, no config, no network.
+    Takes about a minute, and needs nothing: no account, no config, no network.
     """
     configure(telling=True)
     with TemporaryDirectory(prefix="campaign-worker-demo-") as folder:
