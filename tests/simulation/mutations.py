@@ -1025,7 +1025,8 @@ _ALL: tuple[Mutant, ...] = (
         name="a wait that forgets",
         why="a wait is over once its process was started anew",
         applied=flaw("engine.execute:Executor._wait", ("left_s > 0.0", "left_s > 0.0 and write.held_by is None")),
-        shown_by=(plain("waits, and is killed"),),
+        tested_by="tests/engine/test_waits.py"
+        "::test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_restarts",
     ),
 )
 MUTANTS = {one.name: one for one in _ALL}
