@@ -9,15 +9,19 @@ from contextlib import ExitStack
 from threading import Event, Thread
 from time import sleep
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 from sqlalchemy import event
 
 from tests.contract.postgres import Server
+from worker.ledger import postgres
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import WorkerError
 
 RUNS_MAX = 2_000
+UNHURRIED = {**postgres.SETTINGS, "lock_timeout": "1min", "idle_in_transaction_session_timeout": "1min"}
+"""Orders are played here, not times: a machine that stands for seconds in between changes nothing."""
 BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 Side = tuple[SqlLedger, Callable[[SqlLedger], object]]
 
@@ -57,7 +61,7 @@ class Player(Thread):
 def in_every_order(server: Server, sides: Callable[[], tuple[Side, ...]]) -> list[tuple[list[int], list[object]]]:
     """Plays all orders, each from new sides. For each: who ended, in their order, and what each said."""
     found, orders = [], [[]]  # type: ignore[var-annotated] # lists of numbers
-    with server.connect() as asking:
+    with server.connect() as asking, patch.object(postgres, "SETTINGS", UNHURRIED):
         while orders:
             order = orders.pop()
             with ExitStack() as stack:
