@@ -8,8 +8,8 @@ import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
-from tests.worlds import QUICK, Town, draft, happening, in_town, several, world
-from worker.engine.operators import approved
+from tests.worlds import CAMPAIGN, QUICK, Town, draft, happening, in_town, several, world
+from worker.engine.operators import approved, rejected
 from worker.model.rules import Surge
 
 HOUR, DAY = 3600.0, 86400.0
@@ -423,3 +423,38 @@ async def test_a_rule_whose_wait_is_over_wants_what_comes_behind_it_and_no_more_
     assert here.campaigns() == ["PAUSED"], "a tie is won by what stops spending"
     await here.run(600)
     assert here.campaigns() == ["PAUSED", "RUNNING"]
+
+
+STOPPED = """
+rules:
+  - {id: rest, priority: 5, MODEwhen: event.category == 'tired', do: [pause, {wait: 10m}, run]}
+  - {id: stop, when: event.frontend_status == 'FLAGGED', do: [pause]}
+"""
+
+
+@pytest.mark.parametrize("mode", ["", "mode: approve, "])
+@in_town(world(happening("e1", category="tired")), lambda mode: STOPPED.replace("MODE", mode))
+async def test_a_rule_wants_nothing_of_what_comes_behind_a_wait_that_never_began(here: Town, mode: str) -> None:
+    """Refused by the service or by an operator, its pause stood for the run behind it, and held what pauses."""
+    here.fault("answer_before", "PUT", CAMPAIGN, status=422, times=0 if mode else 1)
+    await here.run(9)
+    here.decide(rejected)
+    await here.run(9)
+    assert here.states()[1:] == ["skipped"]
+    await here.becomes("e1", 30, frontend_status="FLAGGED")
+    assert here.campaigns() == ["PAUSED"], here.story()
+
+
+BLIP = """
+rules:
+  - {id: over, priority: 5, when: event.category == 'tired', do: [pause]}
+  - {id: blip, when: event.frontend_status == 'FLAGGED', do: [run, {optimisation: "OFF"}, pause]}
+"""
+
+
+@in_town(world(happening("e1", category="tired")), BLIP)
+async def test_a_step_of_which_a_later_one_sets_the_opposite_is_a_wish_too(here: Town) -> None:
+    """Only the last counted: the first was sent against what a rule of higher priority wants."""
+    await here.run(9)
+    await here.becomes("e1", 60, frontend_status="FLAGGED")
+    assert here.campaigns() == ["PAUSED"], here.story()

@@ -135,7 +135,7 @@ class _Pass:
         open_writes = [write for write in writes if write.id not in self._ended]
         if not candidates and not any(write.state in UNSENT for write in open_writes):
             return []
-        standing = standing_wishes(rules, memories, open_writes, self._settings)
+        standing = standing_wishes(rules, memories, open_writes, self._settings, self._poll.episode_writes)
 
         def put_back(other: Standing) -> bool:
             return wish_ended(self._poll.target_writes(event, other.wish.target), other.rule.id, other.episode)
@@ -337,11 +337,9 @@ class _Pass:
             self._end(End(write=write, reason="conflict", why=str(whys[0])))
             for rule in behind:
                 key = (write.key.event, rule.id)
-                memory = self._memories[key]
-                asked = begun(self._poll.episode_writes(*key, memory.episode))
-                self._memories[key] = self._stored[key] = replace(
-                    memory, open=False, fired=False, before_firing={}, asked=asked
-                )
+                lost = replace(self._memories[key], open=False, fired=False, before_firing={})
+                asked = begun(self._poll.episode_writes(*key, lost.episode))
+                self._memories[key] = self._stored[key] = replace(lost, asked=asked)
 
     def _end(self, end: End) -> None:
         """Ends a write. A rule that stands behind it and does not look now has not acted: it may, once it is back."""

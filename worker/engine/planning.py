@@ -26,9 +26,7 @@ from worker.writes.undo import once_only, undo_steps
 # nobody stands behind any more is cancelled, the others stay with those who remain. A rule that leaves has not acted,
 # so its episode is closed, and it may fire anew: an edited one at the next true poll, a removed one once it is back,
 # which is as after a gap. Had its firing been made to wait for an operator, so is the next one: an edit goes round no
-# approval.
-#
-# Writes in flight or unsettled are left alone: they are settled by reading.
+# approval. Writes in flight or unsettled are left alone: they are settled by reading.
 
 AFTER_WAIT = "after_wait"
 """In an intent's context: it was planned when a wait of its rule was over."""
@@ -231,19 +229,22 @@ def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wis
 
 
 def standing_wishes(
-    rules: Iterable[Rule], memories: Mapping[RuleId, RuleMemory], writes: Sequence[Write], settings: DecidingSettings
+    rules: Iterable[Rule],
+    memories: Mapping[RuleId, RuleMemory],
+    writes: Sequence[Write],
+    settings: DecidingSettings,
+    writes_of: WritesOf,
 ) -> list[Standing]:
     """The wishes in force for one event, whose open ``writes`` these are, before this poll's firings."""
     wanted = {rule for write in writes for rule in write.rules}
     found: list[Standing] = []
     for rule in rules:
-        memory = memories.get(rule.id)
-        brief = rule.on_change or rule.at is not None
-        if rule.id in wanted if brief else memory is not None and memory.open:
-            episode = memory.episode if memory is not None else 0
-            past = waited(rule, writes, fired=bool(brief) or (memory is not None and memory.fired))
-            wishes = wishes_in_force(rule, settings, wishes_of(rule, past))
-            found.extend(replace(one, episode=episode) for one in wishes)
+        memory, brief = memories.get(rule.id), rule.on_change or rule.at is not None
+        if memory is not None and (rule.id in wanted if brief else memory.open):
+            waits = any(step.action == WAIT for step in rule.do)
+            done = writes_of(memory.event, rule.id, memory.episode) if waits else ()
+            mine = wishes_in_force(rule, settings, wishes_of(rule, waited(done)))
+            found.extend(replace(one, episode=memory.episode) for one in mine)
         found.extend(wishes_of_event(rule, (one.intent for one in writes if rule.id in one.rules), settings))
     return found
 
@@ -269,9 +270,8 @@ def in_force(candidates: Iterable[Candidate]) -> list[Standing]:
 
 def undone_by(rule: Rule) -> Iterator[str]:
     """The rules whose writes its steps put back."""
-    for step in rule.do:
-        if step.action == UNDO:
-            yield str(rule.after) if step.params["value"] == AFTER else str(step.params["value"])
+    named = (step.params["value"] for step in rule.do if step.action == UNDO)
+    yield from (str(rule.after if one == AFTER else one) for one in named)
 
 
 def judge_conflicts(
@@ -336,8 +336,7 @@ def computed(candidate: Candidate) -> Candidate:
 
     ``remembered`` are the baselines before a change, by their keys, for the person who asks for it `again`.
     """
-    written: Json = written_values(candidate.view.rule, candidate.view.scope)
-    context = {**candidate.view.scope.extra, "written": written}
+    context = {**candidate.view.scope.extra, "written": written_values(candidate.view.rule, candidate.view.scope)}
     before = {key: base.value for key, base in candidate.fired.before_firing.items()}
     if before:
         context["remembered"] = before

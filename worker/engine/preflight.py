@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from typing import Literal
 
@@ -139,19 +140,17 @@ class WhoAsks(Stage):
         return None
 
     def _ended(self, write: Write) -> Callable[[Standing], bool]:
-        def ended(other: Standing) -> bool:
-            of_target = self._ledger.target_writes(write.key.partner, write.key.event, other.wish.target)
-            return wish_ended(of_target, other.rule.id, other.episode)
-
-        return ended
+        found = partial(self._ledger.target_writes, write.key.partner, write.key.event)
+        return lambda other: wish_ended(found(other.wish.target), other.rule.id, other.episode)
 
     def _standing(self, state: PartnerState, write: Write) -> list[Standing]:
         """The wishes in force for the write's event."""
         rules = [rule for rule in self._rules.current.rules if rule.enabled]
-        event = write.key.event
+        partner, event = write.key.partner, write.key.event
         memories = {rule.id: memory for rule in rules if (memory := state.memories.get((event, rule.id)))}
-        writes = [one for one in self._ledger.open_writes(write.key.partner) if one.key.event == event]
-        return standing_wishes(rules, memories, writes, self._settings.deciding)
+        writes = [one for one in self._ledger.open_writes(partner) if one.key.event == event]
+        writes_of = partial(self._ledger.episode_writes, partner)
+        return standing_wishes(rules, memories, writes, self._settings.deciding, writes_of)
 
 
 # What an attempt begins with, and whether what it stands for still holds. Pure.

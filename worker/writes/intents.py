@@ -176,19 +176,18 @@ class Planned:
 
 
 def wishes_of(rule: Rule, over: int = -1) -> tuple[Wish, ...]:
-    """The wishes a rule stands for by its text, of each target the last, up to its first wait behind the one at the
-    position ``over``. Computed values make no standing wish: they differ by event."""
+    """The wishes a rule stands for by its text, up to its first wait behind the one at the position ``over``; of what
+    comes before that one, of each target the last. Computed values make no standing wish: they differ by event."""
     begun = takewhile(lambda one: one[0] <= over or one[1].action != WAIT, enumerate(rule.do))
-    plain = [step for _, step in begun if not step.computed and not step.each and ACTIONS[step.action].target]
-    wishes = (wish_of(step.action, in_cents(cast("Mapping[str, Json]", step.params))) for step in plain)
-    return tuple({wish.target: wish for wish in wishes}.values())
+    plain = [one for one in begun if not one[1].computed and not one[1].each and ACTIONS[one[1].action].target]
+    wishes = [(at, wish_of(step.action, in_cents(cast("Mapping[str, Json]", step.params)))) for at, step in plain]
+    last = {wish.target: at for at, wish in wishes}
+    return tuple(wish for at, wish in wishes if at > over or at == last[wish.target])
 
 
-def waited(rule: Rule, writes: Iterable[Write], *, fired: bool) -> int:
-    """The position of the last wait that is over, where these writes of the rule's firing are open."""
-    for wait in (one for one in writes if one.waits and one.key.rule == rule.id):
-        return wait.key.position if wait.over else wait.key.position - 1
-    return len(rule.do) if fired else -1
+def waited(writes: Iterable[Write]) -> int:
+    """The position of the last wait that is over, of a firing whose writes these are."""
+    return max((one.key.position for one in writes if one.waits and (one.over or one.state == "confirmed")), default=-1)
 
 
 def plan_steps(rule: Rule, scope: Scope, context: Mapping[str, Json], after: int = -1) -> tuple[Planned, ...]:
