@@ -216,6 +216,24 @@ async def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets
     ]
 
 
+@in_town(one_partner(draft, f"client of {PARTNER}"), ONCE, twin=QUICK_TOKENS)
+async def test_a_partner_that_gets_its_old_name_back_begins_with_what_a_person_lets_go_too(here: Town) -> None:
+    """It was written in the log only: what had been done under the other name was done again."""
+    for name in (PARTNER, OTHER, PARTNER):
+        names(here, name)
+        await here.restart()
+        daemon, jobs = await watcher(here, rules=ONCE), Jobs()
+        await lived(here, daemon, jobs, 18)
+        if name == OTHER:
+            for partner in (PARTNER, OTHER):
+                here.set("e1", partner=partner, status="cancelled")
+            await lived(here, daemon, jobs, 18)
+    assert [(one.key.partner, one.state, one.reason) for one in here.writes()] == [
+        (OTHER, "confirmed", "answer"),
+        (PARTNER, "waiting", "restored"),
+    ], here.story()
+
+
 @in_town(
     world(happening("e1"), more=(tenant(OTHER, happening("e9")),)), PAUSE, twin=TwinSettings(token_lifetime_s=3600)
 )

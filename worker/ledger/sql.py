@@ -54,6 +54,7 @@ from worker.ledger.reading import (
 from worker.ledger.rows import (
     insert_plan,
     living,
+    partner_memory_of,
     record_attempt,
     rule_memory_of,
     save_changes,
@@ -250,16 +251,17 @@ class SqlLedger(LedgerReader):
             owned = first is not None and first.owner is not None and first.owner in living(connection)
             if first is not None and (owned or first.partner in (partner, *named)):
                 return PartnerId(first.partner)
-            new = connection.execute(select(_P.body).where(_P.partner == partner)).scalar() is None
+            body = connection.execute(select(_P.body).where(_P.partner == partner)).scalar()
             earlier = select(_P.partner).where(_P.partner.in_(named), _P.body.is_not(None), _P.record.is_(None))
-            unsure = connection.execute(earlier).scalar() if new else None
+            unsure = connection.execute(earlier).scalar() if body is None else None
             if unsure is not None:
                 why = f"it may be the same as another partner: the record of {unsure} has not been read yet"
                 raise StateConflict(why, hint="it is held until that is known")
             if first is not None:
                 left = _P.owner.is_not_distinct_from(first.owner)
                 connection.execute(update(partners).where(_P.partner == first.partner, left).values(record=None))
-                save_partner(connection, PartnerMemory(partner=partner, restored_at=now) if new else None)
+                memory = PartnerMemory(partner=partner) if body is None else partner_memory_of(body)
+                save_partner(connection, replace(memory, restored_at=now))
                 why = f"the service called it {first.partner} before: what is true at its first poll waits for approval"
                 journal.add([Record(at=now, kind="held", reason="restored", why=why, partner=partner)])
             try:
