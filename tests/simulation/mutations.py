@@ -1018,7 +1018,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a renamed partner begins as a new one",
         why="what was done for it under its former name is done once more, unasked",
-        applied=flaw("ledger.sql:SqlLedger.identify", ("restored_at=now) if new else None", "restored_at=None)")),
+        applied=flaw("ledger.sql:SqlLedger.identify", ("restored_at=now", "restored_at=None")),
         tested_by="tests/engine/test_partners_change.py",
     ),
     Mutant(

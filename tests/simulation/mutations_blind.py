@@ -324,7 +324,7 @@ _BLIND: tuple[Mutant, ...] = (
         name="a rule whose firing is held has no wish yet, so that a weaker one may act against it",
         why="a rule of priority 10 wants PAUSED and is held by its cooldown or `for`; the rule of priority 0 runs the "
         "campaign meanwhile",
-        applied=flaw("engine.planning:standing_wishes", ("memory.open:", "memory.open and memory.fired:")),
+        applied=flaw("engine.planning:standing_wishes", ("memory.open)", "memory.open and memory.fired)")),
         tested_by="tests/unit/engine/test_conflicts.py"
         "::test_a_rule_wishes_as_long_as_its_episode_is_open_also_while_its_firing_is_held",
     ),
