@@ -201,7 +201,7 @@ ONCE = "rules: [{id: reset-cancelled, when: event.status == 'cancelled', do: [re
 @in_town(one_partner(draft, f"client of {PARTNER}"), ONCE, twin=QUICK_TOKENS)
 async def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets_go(here: Town, unread: int) -> None:
     """``unread``: so often its record cannot be read at first; then nobody knows, and it may be."""
-    daemon, jobs = await watcher(here, rules=ONCE), Jobs()
+    daemon, jobs = await watcher(here, told := Told(), rules=ONCE), Jobs()
     names(here, PARTNER)
     for partner in (PARTNER, OTHER):
         here.set("e1", partner=partner, status="cancelled")
@@ -214,6 +214,7 @@ async def test_a_partner_that_the_service_renames_begins_with_what_a_person_lets
         (PARTNER, "confirmed", "answer"),
         (OTHER, "waiting", "restored"),
     ]
+    assert told.said.count("partner_held") == bool(unread), "the old name is none under which it is watched"
 
 
 @in_town(one_partner(draft, f"client of {PARTNER}"), ONCE, twin=QUICK_TOKENS)

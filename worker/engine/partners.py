@@ -93,7 +93,7 @@ class Identities(Stage):
                 fact = self._records[partner]
                 why = "has no id" if isinstance(fact, Known) else f"cannot be read: {fact.why}"
                 held[partner] = f"it may be the same as another partner: the record of {partner} {why}"
-        self.held = held
+        self.held = {partner: why for partner, why in held.items() if partner in named}
 
     def _alone(self, named: Collection[PartnerId]) -> bool:
         """Whether there is one partner, which the service cannot have called otherwise before."""
