@@ -222,10 +222,10 @@ class Standing:
     undoes: frozenset[str] = frozenset()
 
 
-def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wish]) -> list[Standing]:
+def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wish], episode: int = 0) -> list[Standing]:
     """These wishes of a rule, as others meet them."""
     shadow = mode_of(rule, settings) == "shadow"
-    return [Standing(rule=rule, wish=wish, shadow=shadow) for wish in wishes]
+    return [Standing(rule=rule, wish=wish, shadow=shadow, episode=episode) for wish in wishes]
 
 
 def standing_wishes(
@@ -243,8 +243,7 @@ def standing_wishes(
         if memory is not None and (rule.id in wanted if brief else memory.open):
             waits = any(step.action == WAIT for step in rule.do)
             done = writes_of(memory.event, rule.id, memory.episode) if waits else ()
-            mine = wishes_in_force(rule, settings, wishes_of(rule, waited(done)))
-            found.extend(replace(one, episode=memory.episode) for one in mine)
+            found.extend(wishes_in_force(rule, settings, wishes_of(rule, waited(done)), memory.episode))
         found.extend(wishes_of_event(rule, (one.intent for one in writes if rule.id in one.rules), settings))
     return found
 
