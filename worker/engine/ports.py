@@ -136,7 +136,7 @@ def surplus(named: Collection[PartnerId], standing: Shares, replica: str) -> lis
     return sorted(own, key=lambda partner: weight(partner, replica), reverse=True)[: max(1, beyond // AT_ONCE)]
 
 
-def weight(partner: str, replica: str) -> bytes:
+def weight(partner: PartnerId, replica: str) -> bytes:
     """The least of a partner's is that of the replica which is to have it."""
     return hashlib.sha256(f"{partner} {replica}".encode()).digest()
 
@@ -173,7 +173,8 @@ class Fleet:
         if self._state != "stopping":  # whoever is told of no partner takes none, and must not be counted on
             self._state = "running" if named else "starting"
         owned = self.owned
-        standing = self._membership.beat(f"{self._state} {weight(' '.join(sorted(named)), '').hex()[:12]}")
+        told_of = hashlib.sha256(" ".join(sorted(named)).encode()).hexdigest()
+        standing = self._membership.beat(f"{self._state} {told_of[:12]}")
         self._clock.heard(standing.at, began, self._clock.monotonic())
         self.speaks = self.replica == min(standing.alive, default="")
         lost = owned - self.owned

@@ -102,8 +102,8 @@ class PartnerState:
     """One partner, as this process knows it.
 
     ``stored``: what the ledger holds of its facts, and what is to be stored. ``known``: events met so far. ``said``:
-    what the last logged evidence of a write said, and when; ``shown``: a read that showed its effect while the ledger
-    could not take it.
+    what the last logged evidence of a write said, and when; ``shown``: a read that showed its effect while its
+    answer was awaited, or the ledger could not take it.
     ``listed_for``: the fields of an event that the list was read for last; ``lacking``: events that it has not shown
     since those are others, so that a field may seem to be missing which nobody has asked for.
     ``due``: when an event is to be decided on again though nothing is learnt of it; one that is not there at once.

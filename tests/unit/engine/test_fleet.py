@@ -90,7 +90,6 @@ class Rows:
         self.unheard = False
         self.unwritable = False
         self.others: list[str] = []
-        self.before: list[PartnerId] = []
         self.said: list[Any] = []
         self.states: list[str] = []
         self.takes: Callable[[], None] = lambda: None
@@ -102,8 +101,8 @@ class Rows:
             self.epochs, self.taken_away = {}, False
         self.states.append(state)
         self.said.append(state.partition(" ")[0])
-        owners = {**dict.fromkeys(self.before), **dict.fromkeys(self.epochs, self.replica)}
-        return standing([self.replica, *self.others] if state.startswith("running") else [], owners)
+        running = [self.replica, *self.others] if state.startswith("running") else []
+        return standing(running, dict.fromkeys(self.epochs, self.replica))
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         self.takes()
