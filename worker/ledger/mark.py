@@ -398,10 +398,10 @@ def _missing(connection: Connection, ends: Iterable[Head]) -> str | None:
     columns = (action_log.c.chain, action_log.c.seq, action_log.c.hash)
     wanted = [(end.chain, end.seq, end.hash) for end in ends]
     there = {tuple(row) for row in connection.execute(select(*columns).where(tuple_(*columns).in_(wanted)))}
-    lacks = next(
-        (f"record {seq} of {of or 'the fleet'}" for of, seq, one in wanted if (of, seq, one) not in there), None
-    )
-    return lacks and f"{lacks}, which a replica has seen, is not in it"
+    for chain, seq, digest in wanted:
+        if (chain, seq, digest) not in there:
+            return f"record {seq} of {chain or 'the fleet'}, which a replica has seen, is not in it"
+    return None
 
 
 def _read(file: Path) -> Kept | None:
