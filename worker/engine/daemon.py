@@ -193,12 +193,11 @@ class Daemon(Stage):
         try:
             self._save_status()
             await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))
-            partners = await self._signed_in()
-            if partners:
-                self._named = partners
+            self._named = await self._signed_in()
+            if self._named:
                 if self._fleet is None:
                     await self._or_stop(self._identify())
-                self._renew(scheduler, partners)
+                self._renew(scheduler, self._named)
                 scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
                 scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
                 scheduler.start()
@@ -225,15 +224,14 @@ class Daemon(Stage):
     async def _refresh(self, scheduler: AsyncIOScheduler) -> None:
         """Asks who the partners are now."""
         try:
-            named = await self._partners_now()
+            self._named = await self._partners_now()
         except WorkerError as problem:
             self._reporter.alarm("partners_unknown", error=str(problem), hint=problem.hint)
             return  # who they are stays as it was; their own polls say what else is wrong
-        self._named = named
         if self._fleet is None:
             await self._identify()
         try:
-            self._renew(scheduler, named)
+            self._renew(scheduler, self._named)
         except LedgerUnwritable as problem:
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
@@ -505,7 +503,8 @@ class Daemon(Stage):
     def _unwritable(self, problem: LedgerUnwritable) -> None:
         """Cries out where the ledger cannot be written for longer than another process may hold it."""
         now, self._unsaid = self._clock.monotonic(), True
-        self._unwritable_since = now if self._unwritable_since is None else self._unwritable_since
+        if self._unwritable_since is None:
+            self._unwritable_since = now
         if self._stop.is_set() or now - self._unwritable_since >= UNWRITABLE_FOR.total_seconds():
             self._reporter.alarm("ledger_unwritable", error=str(problem), hint=problem.hint)
 
