@@ -241,14 +241,14 @@ def init(
 
     Example: campaign-worker init my-rules
     """
-    texts = starting_files()
-    there = [folder / name for name in texts if (folder / name).exists()]
+    texts = {folder / name: text for name, text in starting_files().items()}
+    there = [file for file in texts if file.exists()]
     if there:
         more = f" and {len(there) - 1} more of its files are" if there[1:] else " is"
         hint = "name another folder: campaign-worker init DIR"
         raise NotFound(f"{there[0]}{more} there already, so nothing was written", hint=hint)
     written: list[Path] = []
-    for file, text in ((folder / name, text) for name, text in texts.items()):
+    for file, text in texts.items():
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("x", encoding="utf-8") as opened:

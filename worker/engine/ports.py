@@ -458,7 +458,8 @@ def unhealthy(body: Mapping[str, Json], now: datetime, interval: timedelta) -> s
     if not isinstance(partners, Mapping) or not partners:
         unreachable = body.get("unreachable")
         return f"no partner is watched yet{f': {unreachable}' if unreachable else ''}"
-    return next((f"{partner}: {why}" for partner, said in partners.items() if (why := late(said, now, interval))), None)
+    found = ((partner, late(said, now, interval)) for partner, said in partners.items())
+    return next((f"{partner}: {why}" for partner, why in found if why is not None), None)
 
 
 def late(said: Json, now: datetime, interval: timedelta) -> str | None:

@@ -562,7 +562,8 @@ class LedgerReader:
     def status(self) -> DaemonStatus | None:
         """What the daemon last said of itself, in a fleet what all say together; None before the first word."""
         for row in self._store.rows(select(daemon_status)):
-            body = together(found, self.owned()) if (found := self.replicas()) else {}
+            replicas = self.replicas()
+            body = together(replicas, self.owned()) if replicas else {}
             return DaemonStatus(pid=row.pid, since=row.since, seen_at=row.seen_at, body={**row.body, **body})
         return None
 

@@ -248,8 +248,7 @@ class SqlLedger(LedgerReader):
         watches that any more; what is true at the first poll of the new one then waits for approval."""
         with self._recording([partner]) as (connection, journal):
             first = connection.execute(select(_P.partner, _P.owner).where(_P.record == record)).first()
-            owned = first is not None and first.owner is not None and first.owner in living(connection)
-            if first is not None and (owned or first.partner in (partner, *named)):
+            if first and (first.partner in (partner, *named) or (first.owner and first.owner in living(connection))):
                 return PartnerId(first.partner)
             body = connection.execute(select(_P.body).where(_P.partner == partner)).scalar()
             earlier = select(_P.partner).where(_P.partner.in_(named), _P.body.is_not(None), _P.record.is_(None))
