@@ -80,11 +80,8 @@ class WhoAsks(Stage):
 
     def objection(self, state: PartnerState, write: Write) -> No | None:
         """Why nobody asks for this write now, or not for now."""
-        return (
-            self._unwanted(state, write)
-            or self._overruled(state, write)
-            or reset_objection(state.memory, write, self._clock.now())
-        )
+        no = self._unwanted(state, write) or self._overruled(state, write)
+        return no or reset_objection(state.memory, write, self._clock.now())
 
     def _unwanted(self, state: PartnerState, write: Write) -> No | None:
         """What config and rules say of a write that was planned under others: mode, partners, and the rule's text.

@@ -212,7 +212,7 @@ def as_fired(view: RuleView, memory: RuleMemory, forced: Hold | None) -> RuleMem
 def asks_sendings(rules: Iterable[Rule]) -> bool:
     """Whether any of them goes by when it was sent before: by ``cooldown``, ``limit`` or ``repeat: enforce``."""
     return any(
-        rule.repeat == "enforce" or {rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day} != {None}
+        rule.repeat == "enforce" or rule.cooldown is not None or rule.per_event_per_day or rule.per_rule_per_day
         for rule in rules
     )
 

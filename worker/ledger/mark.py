@@ -407,7 +407,8 @@ def _missing(connection: Connection, ends: Iterable[Head]) -> str | None:
 def _read(file: Path) -> Kept | None:
     try:
         found = json.loads(file.read_text("utf-8"))
-        chains = {at: Head(seq=int(seq), hash=str(digest), chain=at) for at, (seq, digest) in found["chains"].items()}
+        ends = found["chains"].items()
+        chains = {chain: Head(seq=int(seq), hash=str(digest), chain=chain) for chain, (seq, digest) in ends}
         return Kept(ledger_id=str(found["ledger_id"]), server=str(found["server"]), chains=chains)
     except FileNotFoundError:
         return None

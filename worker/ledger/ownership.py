@@ -86,8 +86,8 @@ class Membership:
                 why = f"replica {seen.replica} was not heard of for {LEASE.total_seconds():g} s"
                 journal.add([Record(at=now, kind="takeover", reason="takeover", why=why, partner=partner)])
         self.epochs = {**self.epochs, partner: seen.epoch + 1}
-        ago = max(timedelta(0), now - time_of(pace.get("at", time_text(now))))  # the clock may have been set back
-        return Taken(goodbye=seen.replica is None, pace=pace, ago=ago)
+        ago = now - time_of(pace["at"]) if "at" in pace else timedelta(0)
+        return Taken(goodbye=seen.replica is None, pace=pace, ago=max(timedelta(0), ago))  # the clock may be set back
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Gives a partner back, with what the next one must know of its pace. Nothing of it may be under way."""

@@ -278,7 +278,8 @@ def advance(write: Write, settling: Settling | None, event: Input, policy: Polic
 def _must_take(write: Write, event: Input) -> None:
     """Refuses what only another state can meet. The table alone would let some of it through: a verdict on a write
     that is being sent looks like an attempt that was not sent."""
-    if write.state not in _TAKEN_IN.get(type(event), frozenset({write.state})):
+    states = _TAKEN_IN.get(type(event))
+    if states is not None and write.state not in states:
         raise IllegalMove(f"a write that is {write.state} cannot meet {type(event).__name__}")
 
 
