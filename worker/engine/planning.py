@@ -33,9 +33,11 @@ AFTER_WAIT = "after_wait"
 _OF_EVENT = frozenset({EACH, AFTER_WAIT, UNDOES})
 """In the context of what a rule's text does not tell: its wish stands while the write is open."""
 Pairs = Mapping[tuple[EventId, RuleId], RuleMemory]
+ByRule = Mapping[RuleId, RuleMemory]
 Reopened = dict[tuple[EventId, RuleId], RuleMemory]
 WritesOf = Callable[[EventId, RuleId, int], Sequence[Write]]
 """The writes of one episode, final ones too."""
+Ended = Callable[["Standing"], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +231,7 @@ def wishes_in_force(rule: Rule, settings: DecidingSettings, wishes: Iterable[Wis
 
 
 def standing_wishes(
-    rules: Iterable[Rule],
-    memories: Mapping[RuleId, RuleMemory],
-    writes: Sequence[Write],
-    settings: DecidingSettings,
-    writes_of: WritesOf,
+    rules: Iterable[Rule], memories: ByRule, writes: Sequence[Write], settings: DecidingSettings, writes_of: WritesOf
 ) -> list[Standing]:
     """The wishes in force for one event, whose open ``writes`` these are, before this poll's firings."""
     wanted = {rule for write in writes for rule in write.rules}
@@ -274,9 +272,7 @@ def undone_by(rule: Rule) -> Iterator[str]:
 
 
 def judge_conflicts(
-    candidates: Sequence[Candidate],
-    standing: Sequence[Standing],
-    ended: Callable[[Standing], bool] = lambda _other: False,
+    candidates: Sequence[Candidate], standing: Sequence[Standing], ended: Ended
 ) -> tuple[list[Candidate], list[tuple[Candidate, Hold]]]:
     """Which candidates of one event may fire, and what holds the others. ``ended``: whether an undo ended a wish."""
     fresh = in_force(candidates)
@@ -293,9 +289,7 @@ def judge_conflicts(
     return winners, losers
 
 
-def overruled(
-    mine: Sequence[Standing], standing: Sequence[Standing], ended: Callable[[Standing], bool] = lambda _other: False
-) -> str | None:
+def overruled(mine: Sequence[Standing], standing: Sequence[Standing], ended: Ended) -> str | None:
     """Why a firing that already has unsent writes must not be sent after all: a stronger opposite wish has come.
 
     A tie that neither wins stops no write that was there first. What is undone ends as put back, and is not fired anew.
