@@ -183,6 +183,7 @@ def test_a_partner_that_the_service_renamed_is_gone_on_with_and_what_is_true_the
     taken = first.take(ACME, first.beat("running").owners[ACME])
     assert taken is not None
     assert one.identified() == {renamed}
+    assert {name: owner.known for name, owner in first.beat("running").owners.items()} == {ACME: False, renamed: True}
     assert one.identify(ACME, "1", [ACME], NOW) == renamed, "should it come back, it is the one that is held"
     one.close()
     other.close()

@@ -145,6 +145,21 @@ async def test_in_a_fleet_the_log_of_each_replica_tells_whom_it_watches_and_whom
     assert told.said == ["partner_found", "partner_left", "partner_found"]
 
 
+@in_town(one_partner(happening, f"client of {PARTNER}"))
+async def test_in_a_fleet_a_former_name_that_comes_back_is_not_watched_beside_the_new_one(here: Town) -> None:
+    """What this replica had heard of it before the service renamed it was believed for ever."""
+    jobs, clock, rows = Jobs(), ServersClock(here.clock), Rows()
+    daemon = daemon_of(here, clock=clock, fleet=(fleet := Fleet(rows, Paces(), clock)))
+    daemon._named = (PARTNER, OTHER)
+    daemon._identities.known, rows.known = {*daemon._named}, [OTHER]
+    for partner in daemon._named:
+        here.ledger.identify(partner, f"client of {PARTNER}", [partner], here.clock.now())
+    sharing = asyncio.ensure_future(daemon._share(fleet, cast("AsyncIOScheduler", jobs)))
+    await here.clock.sleep(5)
+    assert jobs.partners == [OTHER]
+    sharing.cancel()
+
+
 @in_town(BOTH)
 async def test_in_a_fleet_partners_that_take_long_to_load_are_taken_up_in_several_beats(here: Town) -> None:
     """A replica that loaded all it had taken over said nothing for longer than its lease, and lost all, for ever."""

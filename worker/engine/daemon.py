@@ -276,6 +276,7 @@ class Daemon(Stage):
             try:
                 ruled = self._rules_said["files_hash"] != NOTHING_PUBLISHED and not self._rules_said["error"]
                 fleet.beat(self._named if ruled else ())
+                self._identities.known = fleet.known  # another may have given one's record to its new name
                 if self._watched() != set(self._own(self._named)) and not self._stop.is_set():
                     self._renew(scheduler, self._named)
                 fleet.give_back(self._busy)

@@ -143,7 +143,8 @@ def weight(partner: PartnerId, replica: str) -> bytes:
 
 class Fleet:
     """This replica's part. ``mine``: the partners that are its to watch; ``leaving``: those that are still its own and
-    are given back as soon as nothing of them is under way. ``speaks``: it tells of what no replica has recorded."""
+    are given back as soon as nothing of them is under way; ``known``: the partners of the ledger of whom it is stored
+    who they are. ``speaks``: it tells of what no replica has recorded."""
 
     def __init__(self, membership: FleetRows, paces: Paces, clock: ServersClock) -> None:
         self._membership = membership
@@ -153,6 +154,7 @@ class Fleet:
         self._taken: set[PartnerId] = set()
         self.mine: frozenset[PartnerId] = frozenset()
         self.leaving: set[PartnerId] = set()
+        self.known: set[PartnerId] = set()
         self.speaks = False
 
     @property
@@ -176,6 +178,7 @@ class Fleet:
         told_of = hashlib.sha256(" ".join(sorted(named)).encode()).hexdigest()
         standing = self._membership.beat(f"{self._state} {told_of[:12]}")
         self._clock.heard(standing.at, began, self._clock.monotonic())
+        self.known = {partner for partner, owner in standing.owners.items() if owner.known}
         self.speaks = self.replica == min(standing.alive, default="")
         lost = owned - self.owned
         for partner in sorted(lost):  # what of it still waits to leave is asked by another

@@ -32,7 +32,7 @@ _P, _R = partners.c, replicas.c
 _SAID = select(func.clock_timestamp().label("now"), _R.id, _R.state, _R.beat)
 _OF_REPLICA = update(replicas).where(_R.id == bindparam("of_replica"))
 _DROP_SILENT = delete(replicas).where(_R.beat < bindparam("silent_since"))
-_OWNERS = select(_P.partner, _P.owner, _P.epoch).where(_P.epoch > 0)
+_OWNERS = select(_P.partner, _P.owner, _P.epoch, _P.record.is_not(None).label("known")).where(_P.epoch > 0)
 _OF_PARTNER = update(partners).where(_P.partner == bindparam("of_partner"))
 
 
@@ -63,7 +63,7 @@ class Membership:
             running = frozenset(one for one, how in alive.items() if how.startswith("running"))
             alike = frozenset(one for one in running if alive[one] == state)
             rows = connection.execute(_OWNERS)
-            owners = {PartnerId(row.partner): Owner(replica=row.owner, epoch=row.epoch) for row in rows}
+            owners = {PartnerId(name): Owner(replica=of, epoch=epoch, known=known) for name, of, epoch, known in rows}
             standing = Shares(at=now, alive=running, alike=alike, owners=owners)
         self.replica = replica  # only now: whoever hears no answer joins again, and is told that it was given up
         self.epochs = {one: owner.epoch for one, owner in owners.items() if owner.replica == self.replica}

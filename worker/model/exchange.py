@@ -160,10 +160,12 @@ LEASE: Final = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The replica whose a partner is, None for nobody's, and how often that has changed."""
+    """The replica whose a partner is, None for nobody's, and how often that has changed. ``known``: it is stored who
+    the partner is by the service's word."""
 
     replica: str | None = None
     epoch: int = 0
+    known: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """How workers that share a ledger share out its partners: alike for all who see the same, and evenly after a while."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -90,6 +91,7 @@ class Rows:
         self.unheard = False
         self.unwritable = False
         self.others: list[str] = []
+        self.known: list[PartnerId] = []
         self.said: list[Any] = []
         self.states: list[str] = []
         self.takes: Callable[[], None] = lambda: None
@@ -102,7 +104,8 @@ class Rows:
         self.states.append(state)
         self.said.append(state.partition(" ")[0])
         running = [self.replica, *self.others] if state.startswith("running") else []
-        return standing(running, dict.fromkeys(self.epochs, self.replica))
+        found = standing(running, dict.fromkeys(self.epochs, self.replica))
+        return replace(found, owners={of: replace(one, known=of in self.known) for of, one in found.owners.items()})
 
     def take(self, partner: PartnerId, seen: Owner) -> Taken | None:
         self.takes()
