@@ -32,8 +32,7 @@ def held_while_gone(
     same: Mapping[PartnerId, str],
 ) -> tuple[Move, ...]:
     """What becomes of writes whose partner is not among those that are watched: planned ones are held, and what no read
-    has settled for so long is put before an operator. ``same``: why some that are named are not.
-    Pure."""
+    has settled for so long is put before an operator. ``same``: why some that are named are not. Pure."""
     gone = "the partner is not among those that are watched: the service does not name it, or the config leaves it out"
     moves = list[Move | None]()
     for write in writes:

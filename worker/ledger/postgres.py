@@ -125,7 +125,7 @@ def postgres_store(url: str) -> PostgresStore:
 
 def _connector(address: URL, name: str) -> Callable[[], Bounded]:
     _, given = address.get_dialect()().create_connect_args(address)
-    asked = (f"-c {name}={value}".replace(", ", ",") for name, value in SETTINGS.items())
+    asked = ("-c {}={}".format(name, value.replace(" ", r"\ ")) for name, value in SETTINGS.items())
     given["options"] = " ".join([given.get("options", ""), *asked])
 
     def connect() -> Bounded:
