@@ -229,17 +229,30 @@ def _asked(rule: Rule, registry: Registry) -> set[str]:
 
 
 def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
-    """A warning for each target of which rules can want opposite things, at the second rule's ``do``."""
+    """A warning for each target of which rules can want opposite things, at once or behind their waits, at the second
+    rule's ``do``; and for each rule that enforces two values of one target."""
     wanting: dict[str, list[Claimed]] = {}
     for written in loaded.written:
-        for wish in wishes_of(written.rule) if written.rule.enabled else ():
+        rule = written.rule
+        for wish in dict.fromkeys((*wishes_of(rule), *wishes_of(rule, len(rule.do)))) if rule.enabled else ():
             wanting.setdefault(wish.target, []).append((written, wish))
     fixed = {
         one.rule.id: fixed_values(one.rule.when.tree) if isinstance(one.rule.when, Expression) else {}
         for one in loaded.written
     }
     opposed = (_opposed(claims, fixed, registry) for claims in wanting.values())
-    return tuple(_told(claims) for claims in opposed if claims)
+    turning = [_in_turn(one) for one in loaded.written if one.rule.enabled and one.rule.repeat == "enforce"]
+    return tuple(filter(None, (*turning, *(_told(claims) for claims in opposed if claims))))
+
+
+def _in_turn(written: Written) -> Problem | None:
+    """A warning of a rule that enforces two values of one target."""
+    for one, other in combinations(wishes_of(written.rule), 2):
+        if one.opposes(other):
+            message = f"'{written.rule.id}' enforces {one.target} to be {_value(one)}, and {_value(other)}"
+            hint = "it would write both in turn, without end: leave one of them out"
+            return _warning(written, message, hint=hint, code="conflict")
+    return None
 
 
 def _opposed(

@@ -28,12 +28,20 @@ def told(*rules: str) -> list[str]:
         ),
         ("do: [pause], partners: [p]", "do: [run], partners: [q, p]", "'a' wins because it stops spending"),
         ("do: [pause]", "do: [run], on_change: suggested_tcs", "'a' wins because it stops spending"),
+        ("do: [pause]", "do: [optimisation: ON, wait: 2h, run]", "'a' wins because it stops spending"),
     ],
 )
 def test_rules_that_want_opposite_things_are_told_with_what_comes_of_it(first: str, second: str, outcome: str) -> None:
     [found] = told(f"{{id: a, when: event.status == 'x', {first}}}", f"{{id: b, when: event.city == 'y', {second}}}")
     assert found.endswith(f"where both are true, {outcome}")
     assert "(r.yaml:2)" in found, "the other place is named"
+
+
+def test_a_rule_that_enforces_two_values_of_one_target_is_told() -> None:
+    rule = "{id: a, when: event.status == 'x', do: [pause, optimisation: ON, run], repeat: REPEAT}"
+    found = told(rule.replace("REPEAT", "enforce"))
+    assert found == ["'a' enforces client_campaign_status to be PAUSED, and RUNNING"]
+    assert not told(rule.replace("REPEAT", "once")), "each is done once"
 
 
 @pytest.mark.parametrize(
