@@ -433,9 +433,10 @@ class SqlLedger(LedgerReader):
 
     def _require_marked(self, connection: Connection, place: LedgerPlace, beside: Mark | None) -> None:
         """Raises `LedgerUnwritable`, from now on for good, where the ledger is not the one that had reached this
-        process's mark, nor the one beside it: somebody has put back another state of it meanwhile. The mark never goes
-        back to that. A mark that is missing, damaged or older was taken from beneath us, and is put back."""
-        marks = [self._mark]
+        process's mark and its last record, nor the mark beside it: somebody has put back another state of it meanwhile.
+        The mark never goes back to that. One that is missing, damaged or older was taken from beneath us, and is put
+        back."""
+        marks = [self._mark, self._reached]
         if beside is not None and (beside.ledger_id != self._mark.ledger_id or beside.seq >= self._mark.seq):
             marks.append(beside)
         self._require_to_be_of(connection, place, marks)

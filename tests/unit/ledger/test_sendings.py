@@ -312,6 +312,16 @@ def test_nor_on_what_has_forgotten_an_operators_word_that_was_noticed(ledger: Sq
         become(ledger, write, "skipped", after(3))
 
 
+def test_nor_does_looking_for_such_a_word_make_what_was_put_back_the_ledger(ledger: SqlLedger, tmp_path: Path) -> None:
+    """Found by a seeded world: nothing was sent yet, so no mark told, and what waited was lost without a word."""
+    ledger.backup(tmp_path / "backup.db")
+    planned(ledger)
+    put_back(tmp_path)
+
+    with pytest.raises(LedgerUnwritable, match="was restored or lost records"):
+        ledger.mark_words()
+
+
 def test_records_of_commands_in_between_keep_nobody_from_going_on(ledger: SqlLedger, tmp_path: Path) -> None:
     first, second = planned(ledger, plan(key(1)), plan(key(1, event="e2")))
     with open_ledger(tmp_path) as other:
