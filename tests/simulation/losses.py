@@ -28,13 +28,13 @@ def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
 
 def a_ledger_is_of_one_service(case: Case) -> Iterator[str]:
     """A process whose config names another service than the one that its ledger was made with asks nobody anything, and
-    ends; unless the ledger has not met a partner yet: a process that looks a second time has stored whom it met, where
-    nothing kept it from that."""
+    ends; unless the ledger has not met a partner yet: a process that has seen a whole list a second time has stored whom
+    it met, where nothing kept it from that."""
     if case.history.unstored:
         return
     looks: dict[str, list[float]] = {}
     for one in case.history.reads:
-        if one.path == "/events/":
+        if one.path == "/events/" and one.whole:
             looks.setdefault(one.owner, []).append(one.at_s)
     again = (at_s for mine in looks.values() for at_s in mine if at_s - mine[0] >= INTERVAL_S - TICK_S)
     met_s = min(again, default=float("inf"))
