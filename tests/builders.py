@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from worker.guards import Limits, Situation
 from worker.model.facts import (
     EventId,
@@ -27,6 +29,12 @@ from worker.model.rules import Judgement, Rule, RuleStep, Scope, SpendLimits, Tr
 from worker.model.writes import Intent, State, Write, WriteKey
 from worker.writes.intents import plan_steps
 from worker.writes.life import Policy
+
+
+def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
+    """A table of cases; what each shows is said last in its row, and is the name that pytest gives it."""
+    return pytest.mark.parametrize(names, [pytest.param(*row[:-1], id=row[-1]) for row in rows])
+
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PARTNER = PartnerId("partner-id-acme")

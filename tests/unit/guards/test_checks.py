@@ -15,6 +15,7 @@ from tests.builders import (
     a_situation,
     a_write,
     budget_range_fact,
+    cases,
     event_fact,
     partner_fact,
     setup_fact,
@@ -85,54 +86,46 @@ def test_nothing_objects_to_an_ordinary_write(action: str) -> None:
 # --- before anything is read ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("held_by", "until", "objects", "reason"),
-    [
-        ("backoff", SOON, True, "the back-off is not over"),
-        ("credentials", SOON, True, "five minutes are not over"),
-        ("backoff", NOW, False, "it is over now"),
-        ("backoff", None, False, "a hold without a time is judged by what holds"),
-        ("writes_per_hour", SOON, False, "brakes are judged anew each time"),
-        (None, None, False, "nothing holds it"),
-    ],
+@cases(
+    "held_by, until, objects",
+    ("backoff", SOON, True, "the back-off is not over"),
+    ("credentials", SOON, True, "five minutes are not over"),
+    ("backoff", NOW, False, "it is over now"),
+    ("backoff", None, False, "a hold without a time is judged by what holds"),
+    ("writes_per_hour", SOON, False, "brakes are judged anew each time"),
+    (None, None, False, "nothing holds it"),
 )
-def test_a_hold_with_its_own_time_lasts_until_then(
-    held_by: str | None, until: datetime | None, objects: bool, reason: str
-) -> None:
+def test_a_hold_with_its_own_time_lasts_until_then(held_by: str | None, until: datetime | None, objects: bool) -> None:
     no = held_back_off(a_situation(a_write(held_by=held_by, held_until=until)))
-    assert said(no) == (("hold", str(held_by)) if objects else None), reason
+    assert said(no) == (("hold", str(held_by)) if objects else None)
     if no is not None:
         assert no.until == SOON
 
 
-@pytest.mark.parametrize(
-    ("state", "code", "expected", "reason"),
-    [
-        ("planned", "condition", ("hold", "sequence"), "the step before was not sent yet"),
-        ("waiting", "mode", ("hold", "sequence"), "the step before waits for a person"),
-        ("sending", "condition", ("hold", "sequence"), "the step before is under way"),
-        ("applied", "accepted", ("hold", "sequence"), "accepted is not confirmed"),
-        ("unknown", "ambiguous", ("hold", "sequence"), "nobody knows of the step before"),
-        ("needs_human", "attempts", ("hold", "sequence"), "the step before is for a person"),
-        ("confirmed", "read", None, "the step before is done"),
-        ("skipped", "already_so", None, "it was so already: the next one starts"),
-        ("skipped", "nothing_to_pause", None, "there was nothing to pause: the next one starts"),
-        ("cancelled", "undo", None, "an operator has it put back, and this step is about something else"),
-        ("skipped", "undo", None, "an operator has it put back, and this step is about something else"),
-        ("skipped", "no_longer_holds", ("skip", "sequence"), "any other end stops the sequence"),
-        ("skipped", "superseded", ("skip", "sequence"), "any other end stops the sequence"),
-        ("rejected", "refused_by_service", ("skip", "sequence"), "any other end stops the sequence"),
-        ("refused", "no_draft", ("skip", "sequence"), "any other end stops the sequence"),
-        ("unconfirmed", "never_confirmed", ("skip", "sequence"), "any other end stops the sequence"),
-        ("cancelled", "person", ("skip", "sequence"), "any other end stops the sequence"),
-        ("shadowed", "mode", ("skip", "sequence"), "any other end stops the sequence"),
-    ],
+@cases(
+    "state, code, expected",
+    ("planned", "condition", ("hold", "sequence"), "the step before was not sent yet"),
+    ("waiting", "mode", ("hold", "sequence"), "the step before waits for a person"),
+    ("sending", "condition", ("hold", "sequence"), "the step before is under way"),
+    ("applied", "accepted", ("hold", "sequence"), "accepted is not confirmed"),
+    ("unknown", "ambiguous", ("hold", "sequence"), "nobody knows of the step before"),
+    ("needs_human", "attempts", ("hold", "sequence"), "the step before is for a person"),
+    ("confirmed", "read", None, "the step before is done"),
+    ("skipped", "already_so", None, "it was so already: the next one starts"),
+    ("skipped", "nothing_to_pause", None, "there was nothing to pause: the next one starts"),
+    ("cancelled", "undo", None, "an operator has it put back, and this step is about something else"),
+    ("skipped", "undo", None, "an operator has it put back, and this step is about something else"),
+    ("skipped", "no_longer_holds", ("skip", "sequence"), "any other end stops the sequence"),
+    ("skipped", "superseded", ("skip", "sequence"), "any other end stops the sequence"),
+    ("rejected", "refused_by_service", ("skip", "sequence"), "any other end stops the sequence"),
+    ("refused", "no_draft", ("skip", "sequence"), "any other end stops the sequence"),
+    ("unconfirmed", "never_confirmed", ("skip", "sequence"), "any other end stops the sequence"),
+    ("cancelled", "person", ("skip", "sequence"), "any other end stops the sequence"),
+    ("shadowed", "mode", ("skip", "sequence"), "any other end stops the sequence"),
 )
-def test_a_step_starts_when_the_ones_before_are_done(
-    state: State, code: str, expected: tuple[Way, str] | None, reason: str
-) -> None:
+def test_a_step_starts_when_the_ones_before_are_done(state: State, code: str, expected: tuple[Way, str] | None) -> None:
     earlier = another("pause", state, reason=code)
-    assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected, reason
+    assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected
 
 
 def a_halt(partner: str | None = None, rule: str | None = None) -> Halt:
@@ -147,25 +140,21 @@ def a_halt(partner: str | None = None, rule: str | None = None) -> Halt:
     )
 
 
-@pytest.mark.parametrize(
-    ("held_by", "halt", "shown", "reason"),
-    [
-        ("halt", a_halt(), "halt", "it is in force"),
-        ("halt", a_halt(partner="other"), None, "another one is in force, which does not hold it"),
-        ("halt", None, None, "it was resumed, or has run out"),
-        ("backoff", None, "backoff", "what else holds it is the next look's to end"),
-    ],
+@cases(
+    "held_by, halt, shown",
+    ("halt", a_halt(), "halt", "it is in force"),
+    ("halt", a_halt(partner="other"), None, "another one is in force, which does not hold it"),
+    ("halt", None, None, "it was resumed, or has run out"),
+    ("backoff", None, "backoff", "what else holds it is the next look's to end"),
 )
-def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(
-    held_by: str, halt: Halt | None, shown: str | None, reason: str
-) -> None:
+def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(held_by: str, halt: Halt | None, shown: str | None) -> None:
     write = replace(a_write(), held_by=held_by, held_until=NOW, why="as it was judged last")
 
     found = as_of_now(write, () if halt is None else (halt,))
 
-    assert found.held_by == shown, reason
-    assert (found == write) == (shown is not None), reason
-    assert (found.held_until, found.why) != (NOW, "as it was judged last") or shown is not None, reason
+    assert found.held_by == shown
+    assert (found == write) == (shown is not None)
+    assert (found.held_until, found.why) != (NOW, "as it was judged last") or shown is not None
 
 
 def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
@@ -179,57 +168,49 @@ def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
 # --- one target ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("state", "proved", "free", "reason"),
-    [
-        ("needs_human", True, True, "its last attempt is proved absent: it no longer holds its target"),
-        ("needs_human", False, False, "it may still take effect"),
-        ("unknown", True, False, "an unknown one will be sent again"),
-    ],
+@cases(
+    "state, proved, free",
+    ("needs_human", True, True, "its last attempt is proved absent: it no longer holds its target"),
+    ("needs_human", False, False, "it may still take effect"),
+    ("unknown", True, False, "an unknown one will be sent again"),
 )
-def test_a_write_before_a_person_frees_its_target_once_proved_absent(
-    state: State, proved: bool, free: bool, reason: str
-) -> None:
+def test_a_write_before_a_person_frees_its_target_once_proved_absent(state: State, proved: bool, free: bool) -> None:
     situation = a_situation(a_write("run"), on_target=(another("pause", state, absent_proved=proved),))
-    assert said(target_free(situation)) == (None if free else ("hold", "target_busy")), reason
+    assert said(target_free(situation)) == (None if free else ("hold", "target_busy"))
 
 
 # --- after reading -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("fact", "expected", "reason"),
-    [
-        (partner_fact(), None, "the product is on"),
-        (partner_fact(campaign_recommendations=False), ("hold", "product_off"), "it is off"),
-        (a_fact({"id": "x"}), ("hold", "fact_unknown"), "the record lacks it"),
-        (partner_fact(campaign_recommendations=None), ("hold", "fact_unknown"), "null is not on"),
-        (partner_fact(campaign_recommendations="yes"), ("hold", "fact_unknown"), "a text is not on"),
-        (a_fact("x"), ("hold", "fact_unknown"), "no record"),
-        (unreadable(), ("hold", "fact_unknown"), "unreadable"),
-    ],
+@cases(
+    "fact, expected",
+    (partner_fact(), None, "the product is on"),
+    (partner_fact(campaign_recommendations=False), ("hold", "product_off"), "it is off"),
+    (a_fact({"id": "x"}), ("hold", "fact_unknown"), "the record lacks it"),
+    (partner_fact(campaign_recommendations=None), ("hold", "fact_unknown"), "null is not on"),
+    (partner_fact(campaign_recommendations="yes"), ("hold", "fact_unknown"), "a text is not on"),
+    (a_fact("x"), ("hold", "fact_unknown"), "no record"),
+    (unreadable(), ("hold", "fact_unknown"), "unreadable"),
 )
-def test_nothing_is_sent_unless_the_product_is_known_to_be_on(
-    fact: Fact, expected: tuple[Way, str] | None, reason: str
-) -> None:
-    assert said(product_on(a_situation(a_write(), facts={"partner": fact}))) == expected, reason
+def test_nothing_is_sent_unless_the_product_is_known_to_be_on(fact: Fact, expected: tuple[Way, str] | None) -> None:
+    assert said(product_on(a_situation(a_write(), facts={"partner": fact}))) == expected
 
 
 @pytest.mark.parametrize(
     ("truth", "expected"),
-    [
-        (Truth.TRUE, None),
-        (Truth.FALSE, ("hold", "no_longer_holds")),
-        (Truth.UNKNOWN, ("hold", "fact_unknown")),
-    ],
+    [(Truth.TRUE, None), (Truth.FALSE, ("hold", "no_longer_holds")), (Truth.UNKNOWN, ("hold", "fact_unknown"))],
 )
 def test_the_condition_must_be_definitely_true(truth: Truth, expected: tuple[Way, str] | None) -> None:
     judgement = Judgement(truth=truth, why="event.status is active")
     assert said(condition_holds(a_situation(a_write(), judgement=judgement))) == expected
 
 
-@pytest.mark.parametrize(("code", "reason"), [("gone", "event_gone"), ("unreadable", "fact_unknown")])
-def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: UnknownCode, reason: str) -> None:
+@cases(
+    "code",
+    ("gone", "event_gone"),
+    ("unreadable", "fact_unknown"),
+)
+def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: UnknownCode) -> None:
     facts = {"event": unreadable("the service answered", code)}
     assert said(condition_holds(a_situation(a_write(), facts=facts))) == ("hold", reason)
 
@@ -237,34 +218,32 @@ def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: Unkno
 NULL_STATUS = event_fact(gaps={"client_campaign_status": NULL_GAP})
 
 
-@pytest.mark.parametrize(
-    ("action", "facts", "expected", "reason"),
-    [
-        ("pause", {"event": event_fact()}, None, "running: there is something to pause"),
-        ("pause", {"event": event_fact(client_campaign_status="PAUSED")}, ("skip", "already_so"), "already so"),
-        ("pause", {"event": NULL_STATUS}, ("skip", "nothing_to_pause"), "null: nothing to pause"),
-        ("run", {"event": NULL_STATUS}, None, "null is not running"),
-        ("run", {"event": event_fact()}, ("skip", "already_so"), "already so"),
-        (
-            "pause",
-            {"event": event_fact(gaps={"client_campaign_status": MISSING_GAP})},
-            ("hold", "target_unreadable"),
-            "the field is missing",
-        ),
-        ("pause", {"event": unreadable()}, ("hold", "target_unreadable"), "the event cannot be read"),
-        ("create_draft", {"setup": setup_fact("NONE")}, None, "there is none yet"),
-        ("create_draft", {"setup": setup_fact("DRAFT")}, ("skip", "already_so"), "a setup exists"),
-        ("create_draft", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "a setup exists"),
-        ("create_draft", {"setup": unreadable()}, ("hold", "target_unreadable"), "whether one exists is not known"),
-        ("boost", {"setup": setup_fact("DRAFT")}, None, "there is a draft to publish"),
-        ("boost", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "already published"),
-        ("boost", {"setup": unreadable()}, ("hold", "target_unreadable"), "the setup cannot be read"),
-    ],
+@cases(
+    "action, facts, expected",
+    ("pause", {"event": event_fact()}, None, "running: there is something to pause"),
+    ("pause", {"event": event_fact(client_campaign_status="PAUSED")}, ("skip", "already_so"), "already so"),
+    ("pause", {"event": NULL_STATUS}, ("skip", "nothing_to_pause"), "null: nothing to pause"),
+    ("run", {"event": NULL_STATUS}, None, "null is not running"),
+    ("run", {"event": event_fact()}, ("skip", "already_so"), "already so"),
+    (
+        "pause",
+        {"event": event_fact(gaps={"client_campaign_status": MISSING_GAP})},
+        ("hold", "target_unreadable"),
+        "the field is missing",
+    ),
+    ("pause", {"event": unreadable()}, ("hold", "target_unreadable"), "the event cannot be read"),
+    ("create_draft", {"setup": setup_fact("NONE")}, None, "there is none yet"),
+    ("create_draft", {"setup": setup_fact("DRAFT")}, ("skip", "already_so"), "a setup exists"),
+    ("create_draft", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "a setup exists"),
+    ("create_draft", {"setup": unreadable()}, ("hold", "target_unreadable"), "whether one exists is not known"),
+    ("boost", {"setup": setup_fact("DRAFT")}, None, "there is a draft to publish"),
+    ("boost", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "already published"),
+    ("boost", {"setup": unreadable()}, ("hold", "target_unreadable"), "the setup cannot be read"),
 )
 def test_what_the_target_says_before_a_write(
-    action: str, facts: Mapping[str, Fact], expected: tuple[Way, str] | None, reason: str
+    action: str, facts: Mapping[str, Fact], expected: tuple[Way, str] | None
 ) -> None:
-    assert said(target_says(a_situation(a_write(action), facts=facts))) == expected, reason
+    assert said(target_says(a_situation(a_write(action), facts=facts))) == expected
 
 
 @pytest.mark.parametrize("action", ["create_draft", "boost", "edit_cluster", "pause"])
@@ -324,33 +303,29 @@ def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
 # --- drafts and budgets --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("setup", "expected", "reason"),
-    [
-        (setup_fact("DRAFT"), None, "the draft that was created"),
-        (setup_fact("DRAFT", total_budget=500, name="x"), None, "the same values"),
-        (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "somebody changed its budget"),
-        (setup_fact("DRAFT", goal="VISIBILITY"), ("refuse", "other_value"), "somebody changed its goal"),
-        (
-            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
-            ("hold", "target_unreadable"),
-            "whether it is ours is not known",
-        ),
-        (
-            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
-            ("refuse", "other_value"),
-            "its budget alone shows that it is another",
-        ),
-        (unreadable(), ("hold", "target_unreadable"), "nothing is boosted that cannot be read"),
-        (a_fact("x"), ("hold", "target_unreadable"), "so is one of no usable form"),
-    ],
+@cases(
+    "setup, expected",
+    (setup_fact("DRAFT"), None, "the draft that was created"),
+    (setup_fact("DRAFT", total_budget=500, name="x"), None, "the same values"),
+    (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "somebody changed its budget"),
+    (setup_fact("DRAFT", goal="VISIBILITY"), ("refuse", "other_value"), "somebody changed its goal"),
+    (
+        setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
+        ("hold", "target_unreadable"),
+        "whether it is ours is not known",
+    ),
+    (
+        setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
+        ("refuse", "other_value"),
+        "its budget alone shows that it is another",
+    ),
+    (unreadable(), ("hold", "target_unreadable"), "nothing is boosted that cannot be read"),
+    (a_fact("x"), ("hold", "target_unreadable"), "so is one of no usable form"),
 )
-def test_after_create_draft_only_the_created_draft_is_boosted(
-    setup: Fact, expected: tuple[Way, str] | None, reason: str
-) -> None:
+def test_after_create_draft_only_the_created_draft_is_boosted(setup: Fact, expected: tuple[Way, str] | None) -> None:
     made = another("create_draft", "confirmed")
     situation = a_situation(a_write("boost"), earlier=(another("pause", "confirmed", 2), made), facts={"setup": setup})
-    assert said(created_here(situation)) == expected, reason
+    assert said(created_here(situation)) == expected
 
 
 def test_only_a_boost_needs_the_draft_that_was_created() -> None:
@@ -379,34 +354,30 @@ def test_a_boost_spends_all_the_money_of_the_draft_and_the_range_is_for_its_tota
     assert said(as_approved(replace(boost, approved_amount=100.0))) == ("ask", "moved")
 
 
-@pytest.mark.parametrize(
-    ("fact", "reason"),
-    [
-        (unreadable(), "the range cannot be read"),
-        (a_fact([]), "it has no usable form"),
-        (a_fact({"lower_limit": 1}), "it lacks its upper end"),
-        (a_fact({"upper_limit": 1}), "it lacks its lower end"),
-        (a_fact({"lower_limit": None, "upper_limit": 9}), "null is no limit"),
-    ],
+@cases(
+    "fact",
+    (unreadable(), "the range cannot be read"),
+    (a_fact([]), "it has no usable form"),
+    (a_fact({"lower_limit": 1}), "it lacks its upper end"),
+    (a_fact({"upper_limit": 1}), "it lacks its lower end"),
+    (a_fact({"lower_limit": None, "upper_limit": 9}), "null is no limit"),
 )
-def test_a_range_that_is_not_known_holds(fact: Fact, reason: str) -> None:
+def test_a_range_that_is_not_known_holds(fact: Fact) -> None:
     situation = a_situation(a_write("create_draft"), facts={"budget_range": fact})
-    assert said(budget_in_range(situation)) == ("hold", "fact_unknown"), reason
+    assert said(budget_in_range(situation)) == ("hold", "fact_unknown")
 
 
-@pytest.mark.parametrize(
-    ("write", "setup", "reason"),
-    [
-        (a_write("boost"), setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}), "the draft's budget is missing"),
-        (a_write("boost"), setup_fact("DRAFT", total_budget=True), "a boolean is no budget"),
-        (a_write("boost"), unreadable(), "the draft cannot be read"),
-        (a_write("create_draft", params={"total_budget": "much"}), setup_fact("NONE"), "a text is no budget"),
-        (a_write("edit_cluster", params={"budget": "much"}), setup_fact("PUBLISHED"), "nor of a cluster"),
-    ],
+@cases(
+    "write, setup",
+    (a_write("boost"), setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}), "the draft's budget is missing"),
+    (a_write("boost"), setup_fact("DRAFT", total_budget=True), "a boolean is no budget"),
+    (a_write("boost"), unreadable(), "the draft cannot be read"),
+    (a_write("create_draft", params={"total_budget": "much"}), setup_fact("NONE"), "a text is no budget"),
+    (a_write("edit_cluster", params={"budget": "much"}), setup_fact("PUBLISHED"), "nor of a cluster"),
 )
-def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact, reason: str) -> None:
+def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact) -> None:
     situation = a_situation(write, facts={"setup": setup})
-    assert said(budget_in_range(situation)) == ("hold", "target_unreadable"), reason
+    assert said(budget_in_range(situation)) == ("hold", "target_unreadable")
     assert budget_of(situation) is None
 
 
@@ -516,16 +487,14 @@ def test_what_a_spending_limit_held_for_long_is_out_of_date_and_nothing_else_is(
 LIMIT = timedelta(hours=1)
 
 
-@pytest.mark.parametrize(
-    ("age", "expected", "reason"),
-    [
-        (LIMIT, ("hold", "halt"), "an hour is not longer than an hour"),
-        (LIMIT + timedelta(seconds=1), ("ask", "gap"), "after that it would go off at an odd hour"),
-    ],
+@cases(
+    "age, expected",
+    (LIMIT, ("hold", "halt"), "an hour is not longer than an hour"),
+    (LIMIT + timedelta(seconds=1), ("ask", "gap"), "after that it would go off at an odd hour"),
 )
-def test_a_write_held_for_too_long_waits_for_approval(age: timedelta, expected: tuple[Way, str], reason: str) -> None:
+def test_a_write_held_for_too_long_waits_for_approval(age: timedelta, expected: tuple[Way, str]) -> None:
     situation = a_situation(a_write(due_since=NOW - age), halts=(a_halt(),))
-    assert said(first_no(BEFORE_READING, situation)) == expected, reason
+    assert said(first_no(BEFORE_READING, situation)) == expected
 
 
 def test_what_waits_for_approval_says_what_held_it() -> None:
@@ -538,19 +507,17 @@ def test_an_old_write_that_nothing_holds_any_more_waits_as_well() -> None:
     assert said(first_no(BEFORE_READING, a_situation(a_write(due_since=NOW - 2 * LIMIT)))) == ("ask", "gap")
 
 
-@pytest.mark.parametrize(
-    ("first", "expected", "reason"),
-    [
-        (a_write(held_by="writes_per_hour"), ("hold", "sequence"), "what holds the one before it is asked of nobody"),
-        (a_write(held_by="halt"), ("ask", "gap"), "that one asks as well"),
-        (a_write(state="applied", first_sent_at=NOW), ("hold", "sequence"), "it could not have been sent before"),
-        (a_write(state="needs_human", first_sent_at=NOW - 2 * LIMIT), ("ask", "gap"), "somebody was long about it"),
-        (a_write(state="skipped", reason="already_so"), None, "nor before that one ended, unsent"),
-    ],
+@cases(
+    "first, expected",
+    (a_write(held_by="writes_per_hour"), ("hold", "sequence"), "what holds the one before it is asked of nobody"),
+    (a_write(held_by="halt"), ("ask", "gap"), "that one asks as well"),
+    (a_write(state="applied", first_sent_at=NOW), ("hold", "sequence"), "it could not have been sent before"),
+    (a_write(state="needs_human", first_sent_at=NOW - 2 * LIMIT), ("ask", "gap"), "somebody was long about it"),
+    (a_write(state="skipped", reason="already_so"), None, "nor before that one ended, unsent"),
 )
-def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: tuple[Way, str] | None, reason: str) -> None:
+def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: tuple[Way, str] | None) -> None:
     step = a_write(due_since=NOW - 2 * LIMIT)
-    assert said(first_no(BEFORE_READING, a_situation(step, earlier=(first,)))) == expected, reason
+    assert said(first_no(BEFORE_READING, a_situation(step, earlier=(first,)))) == expected
 
 
 def test_an_unknown_write_never_waits_for_approval() -> None:
@@ -566,23 +533,21 @@ def test_what_ends_a_write_ends_it_however_old_it_is() -> None:
 ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
 
 
-@pytest.mark.parametrize(
-    ("of", "fact", "expected", "reason"),
-    [
-        ("campaigns", a_fact([dict(ROCK)]), None, "it is there"),
-        ("campaigns", a_fact([{**ROCK, "tc_run_id": 8}]), ("refuse", "gone"), "that is another run"),
-        ("campaigns", a_fact([]), ("refuse", "gone"), "nothing is"),
-        ("campaigns", unreadable(), ("hold", "target_unreadable"), "nobody knows"),
-        ("campaigns", a_fact({}), ("hold", "target_unreadable"), "it is no list"),
-        ("clusters", a_fact([{"tc": "rock"}]), None, "a cluster goes by its name"),
-        ("clusters", a_fact([{"tc": "jazz"}, "rock"]), ("refuse", "gone"), "another one"),
-        ("added", a_fact([]), None, "what was added is judged by the change"),
-    ],
+@cases(
+    "of, fact, expected",
+    ("campaigns", a_fact([dict(ROCK)]), None, "it is there"),
+    ("campaigns", a_fact([{**ROCK, "tc_run_id": 8}]), ("refuse", "gone"), "that is another run"),
+    ("campaigns", a_fact([]), ("refuse", "gone"), "nothing is"),
+    ("campaigns", unreadable(), ("hold", "target_unreadable"), "nobody knows"),
+    ("campaigns", a_fact({}), ("hold", "target_unreadable"), "it is no list"),
+    ("clusters", a_fact([{"tc": "rock"}]), None, "a cluster goes by its name"),
+    ("clusters", a_fact([{"tc": "jazz"}, "rock"]), ("refuse", "gone"), "another one"),
+    ("added", a_fact([]), None, "what was added is judged by the change"),
 )
-def test_an_item_must_be_in_its_list_still(of: str, fact: Fact, expected: tuple[Way, str] | None, reason: str) -> None:
+def test_an_item_must_be_in_its_list_still(of: str, fact: Fact, expected: tuple[Way, str] | None) -> None:
     write = a_write("edit_cluster", params={**ROCK, "budget": 5.0})
     write = replace(write, intent=replace(write.intent, context={"each": of}))
-    assert said(item_there(a_situation(write, facts={of: fact}))) == expected, reason
+    assert said(item_there(a_situation(write, facts={of: fact}))) == expected
     assert item_there(a_situation(replace(write, attempt=1), facts={of: fact})) is None, "once sent, reads settle it"
 
 

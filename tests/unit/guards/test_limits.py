@@ -2,9 +2,7 @@
 
 from datetime import timedelta
 
-import pytest
-
-from tests.builders import EVENT, NOW, PARTNER, RULE, a_write, spending
+from tests.builders import EVENT, NOW, PARTNER, RULE, a_write, cases, spending
 from tests.unit.guards.test_spending import booking
 from worker.guards import HOUR, Limits, held_in_transaction
 from worker.model.commits import Halt, SendingView
@@ -15,18 +13,16 @@ HALT = Halt(id=1, partner=PARTNER, rule=None, until=LATER, because="review", by=
 BUSY = a_write("pause", "applied", id=WriteId(9))
 
 
-@pytest.mark.parametrize(
-    ("view", "code", "reason"),
-    [
-        (SendingView(halts=(HALT,)), "halt", "once halt has returned, nothing new is recorded as sending"),
-        (SendingView(on_target=(BUSY,)), "target_busy", "another write got there first"),
-        (SendingView(halts=(HALT,), on_target=(BUSY,)), "halt", "a person's word comes first"),
-    ],
+@cases(
+    "view, code",
+    (SendingView(halts=(HALT,)), "halt", "once halt has returned, nothing new is recorded as sending"),
+    (SendingView(on_target=(BUSY,)), "target_busy", "another write got there first"),
+    (SendingView(halts=(HALT,), on_target=(BUSY,)), "halt", "a person's word comes first"),
 )
-def test_halts_and_busy_targets_are_read_again_in_the_transaction(view: SendingView, code: str, reason: str) -> None:
+def test_halts_and_busy_targets_are_read_again_in_the_transaction(view: SendingView, code: str) -> None:
     hold = held_in_transaction(a_write("run"), None, Limits(), NOW, view)
     assert hold is not None
-    assert hold.reason == code, reason
+    assert hold.reason == code
 
 
 def test_a_halt_of_another_rule_and_an_overtaken_write_brake_nothing() -> None:
@@ -54,28 +50,21 @@ def test_the_brake_of_the_hour_says_when_there_is_room_again() -> None:
     assert lowered.until == view.sent_last_hour[0] + HOUR, "when the first has left, the other still fills it"
 
 
-@pytest.mark.parametrize(
-    ("limits", "amount", "spent_event", "spent_today", "held", "reason"),
-    [
-        (Limits(), 1e9, 1e9, 1e9, False, "without a limit nothing is too much"),
-        (spending(per_event=1000.0), 500.0, 500.0, 9999.0, False, "exactly the event's limit"),
-        (spending(per_event=1000.0), 500.1, 500.0, 0.0, True, "beyond the event's limit"),
-        (spending(per_day=1000.0), 500.0, 9999.0, 500.0, False, "exactly the day's limit"),
-        (spending(per_day=1000.0), 500.1, 0.0, 500.0, True, "beyond the day's limit"),
-        (spending(per_event=1.0, per_day=1.0), None, 9.0, 9.0, False, "a write without a budget"),
-        (spending(per_event=1000.0, per_day=100.0), 500.0, 0.0, 0.0, True, "either is enough"),
-        (spending(per_event=0.0), 1.0, 0.0, 0.0, True, "nothing may be spent"),
-    ],
+@cases(
+    "limits, amount, spent_event, spent_today, held",
+    (Limits(), 1e9, 1e9, 1e9, False, "without a limit nothing is too much"),
+    (spending(per_event=1000.0), 500.0, 500.0, 9999.0, False, "exactly the event's limit"),
+    (spending(per_event=1000.0), 500.1, 500.0, 0.0, True, "beyond the event's limit"),
+    (spending(per_day=1000.0), 500.0, 9999.0, 500.0, False, "exactly the day's limit"),
+    (spending(per_day=1000.0), 500.1, 0.0, 500.0, True, "beyond the day's limit"),
+    (spending(per_event=1.0, per_day=1.0), None, 9.0, 9.0, False, "a write without a budget"),
+    (spending(per_event=1000.0, per_day=100.0), 500.0, 0.0, 0.0, True, "either is enough"),
+    (spending(per_event=0.0), 1.0, 0.0, 0.0, True, "nothing may be spent"),
 )
-def test_spend(
-    limits: Limits, amount: float | None, spent_event: float, spent_today: float, held: bool, reason: str
-) -> None:
+def test_spend(limits: Limits, amount: float | None, spent_event: float, spent_today: float, held: bool) -> None:
     today, before = NOW - timedelta(hours=1), NOW - timedelta(days=2)
-    booked = [
-        booking(7, "boost", EVENT, before, spent_event),
-        booking(8, "boost", EventId("e2"), today, spent_today),
-    ]
+    booked = [booking(7, "boost", EVENT, before, spent_event), booking(8, "boost", EventId("e2"), today, spent_today)]
     view = SendingView(booked=tuple(booked))
     hold = held_in_transaction(a_write("boost"), amount, limits, NOW, view)
-    assert (hold is not None) is held, reason
+    assert (hold is not None) is held
     assert hold is None or hold.reason == "spend"

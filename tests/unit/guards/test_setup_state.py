@@ -3,14 +3,7 @@
 import pytest
 
 from tests.builders import LIMITS, MISSING_GAP, NOW, a_fact, a_situation, a_write, setup_fact, unreadable
-from worker.guards import (
-    created_here,
-    held_in_transaction,
-    seen_after_all,
-    setup_state,
-    target_free,
-    target_says,
-)
+from worker.guards import created_here, held_in_transaction, seen_after_all, setup_state, target_free, target_says
 from worker.model.commits import SendingView
 from worker.model.facts import Fact, Json, WriteId
 from worker.writes.intents import holds_back

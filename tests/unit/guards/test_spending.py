@@ -3,9 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-
-from tests.builders import EVENT, NOW, a_fact, a_write
+from tests.builders import EVENT, NOW, a_fact, a_write, cases
 from worker.guards import Limits, Situation, added_by, held_by_spend, spent
 from worker.model.commits import Booking
 from worker.model.facts import EventId, Fact, Json, RuleId, WriteId
@@ -40,54 +38,48 @@ def money(text: str) -> list[Booking]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "total", "reason"),
-    [
-        ("", 0, "nothing was sent"),
-        ("1 boost e1 500, 1 boost e1 900", 900, "a write that was sent again counts once, with the most it carried"),
-        ("1 boost e1 900, 1 boost e1 500", 900, "in whatever order"),
-        ("1 create_draft e1 500, 2 edit_cluster e1 50, 3 edit_cluster e1 60", 610, "each adds what it adds"),
-        ("1 edit_cluster e1 0.1, 2 edit_cluster e1 0.2", 0.3, "in whole cents"),
-    ],
+@cases(
+    "text, total",
+    ("", 0, "nothing was sent"),
+    ("1 boost e1 500, 1 boost e1 900", 900, "a write that was sent again counts once, with the most it carried"),
+    ("1 boost e1 900, 1 boost e1 500", 900, "in whatever order"),
+    ("1 create_draft e1 500, 2 edit_cluster e1 50, 3 edit_cluster e1 60", 610, "each adds what it adds"),
+    ("1 edit_cluster e1 0.1, 2 edit_cluster e1 0.2", 0.3, "in whole cents"),
 )
-def test_the_sum(text: str, total: float, reason: str) -> None:
-    assert spent(money(text)) == total, reason
+def test_the_sum(text: str, total: float) -> None:
+    assert spent(money(text)) == total
 
 
-@pytest.mark.parametrize(
-    ("before", "mine", "limits", "held", "reason"),
-    [
-        ("1 boost e1 500", "1 boost e1 500", {"per_event": 500}, False, "a write is not against itself"),
-        ("1 boost e2 500", "2 boost e1 500", {"per_event": 500}, False, "another event's money"),
-        ("1 boost e2 500", "2 boost e1 500", {"per_day": 999}, True, "the day is the partner's"),
-        ("1 boost e2 500 r 23h", "2 boost e1 500", {"per_day": 999}, True, "the last 24 hours, over midnight"),
-        ("1 boost e2 500 r 25h", "2 boost e1 500", {"per_day": 999}, False, "and not longer"),
-        ("1 boost e2 500 r 25h", "2 boost e1 500", {"per_week": 999}, True, "the week remembers"),
-        ("1 boost e2 500 r 169h", "2 boost e1 500", {"per_week": 999}, False, "168 hours"),
-        ("1 boost e1 500 r 900d", "2 boost e1 500", {"per_event": 999}, True, "the event never forgets"),
-        ("1 boost e2 500 r -9d", "2 boost e1 500", {"per_week": 999}, False, "what a wrong clock stamped"),
-        ("1 boost e1 500", "2 boost e1 0", {"per_event": 1}, False, "what adds nothing passes no limit"),
-        ("1 boost e2 500", "2 boost e1 500", {}, False, "no limit"),
-    ],
+@cases(
+    "before, mine, limits, held",
+    ("1 boost e1 500", "1 boost e1 500", {"per_event": 500}, False, "a write is not against itself"),
+    ("1 boost e2 500", "2 boost e1 500", {"per_event": 500}, False, "another event's money"),
+    ("1 boost e2 500", "2 boost e1 500", {"per_day": 999}, True, "the day is the partner's"),
+    ("1 boost e2 500 r 23h", "2 boost e1 500", {"per_day": 999}, True, "the last 24 hours, over midnight"),
+    ("1 boost e2 500 r 25h", "2 boost e1 500", {"per_day": 999}, False, "and not longer"),
+    ("1 boost e2 500 r 25h", "2 boost e1 500", {"per_week": 999}, True, "the week remembers"),
+    ("1 boost e2 500 r 169h", "2 boost e1 500", {"per_week": 999}, False, "168 hours"),
+    ("1 boost e1 500 r 900d", "2 boost e1 500", {"per_event": 999}, True, "the event never forgets"),
+    ("1 boost e2 500 r -9d", "2 boost e1 500", {"per_week": 999}, False, "what a wrong clock stamped"),
+    ("1 boost e1 500", "2 boost e1 0", {"per_event": 1}, False, "what adds nothing passes no limit"),
+    ("1 boost e2 500", "2 boost e1 500", {}, False, "no limit"),
 )
-def test_the_brake(before: str, mine: str, limits: dict[str, float], held: bool, reason: str) -> None:
+def test_the_brake(before: str, mine: str, limits: dict[str, float], held: bool) -> None:
     assert EVENT == "e1"
     (wanted,) = money(mine)
     found = held_by_spend(wanted, money(before), Limits(spend=SpendLimits(**limits)), NOW)
-    assert (found is not None) is held, reason
+    assert (found is not None) is held
 
 
-@pytest.mark.parametrize(
-    ("before", "held", "reason"),
-    [
-        ("1 boost e2 500 r 1h", True, "its own"),
-        ("1 boost e2 500 other 1h", False, "another rule's money"),
-    ],
+@cases(
+    "before, held",
+    ("1 boost e2 500 r 1h", True, "its own"),
+    ("1 boost e2 500 other 1h", False, "another rule's money"),
 )
-def test_a_rule_has_limits_of_its_own(before: str, held: bool, reason: str) -> None:
+def test_a_rule_has_limits_of_its_own(before: str, held: bool) -> None:
     (mine,) = money("2 boost e1 500")
     found = held_by_spend(mine, money(before), Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW)
-    assert (found is not None) is held, reason
+    assert (found is not None) is held
     assert found is None or found.why == "500 sent in 24 hours by rule r; with 500 it would be 1000, and 999 is allowed"
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import MISSING_GAP, a_situation, a_write, event_fact, setup_fact
+from tests.builders import MISSING_GAP, a_situation, a_write, cases, event_fact, setup_fact
 from worker.guards import AFTER_READING, Situation, as_it_was_left, first_no
 from worker.model.facts import Fact, Json
 from worker.model.writes import NO_RULE, Write
@@ -24,45 +24,43 @@ def about(write: Write, facts: Mapping[str, Fact]) -> Situation:
     return replace(a_situation(write, facts=facts), left=left if isinstance(left, dict) else None)
 
 
-@pytest.mark.parametrize(
-    ("undo", "facts", "expected", "reason"),
-    [
-        (an_undo(), {"event": event_fact(client_campaign_status="PAUSED")}, None, "as it was left"),
-        (an_undo(), {"event": event_fact(client_campaign_status="STOPPED")}, "changed_since", "a third value"),
-        (an_undo(), {"event": event_fact(client_campaign_status="RUNNING")}, "already_so", "put back already"),
-        (
-            an_undo(),
-            {"event": event_fact(gaps={"client_campaign_status": MISSING_GAP})},
-            "target_unreadable",
-            "what cannot be read has not changed",
-        ),
-        (
-            an_undo("frontend_status", {"frontend_status": "HIDDEN"}, "event"),
-            {"event": event_fact(frontend_status="CANCELLED")},
-            "changed_since",
-            "somebody set another value",
-        ),
-        (
-            an_undo("frontend_status", {"frontend_status": "HIDDEN"}, "cr"),
-            {"event": event_fact(frontend_status="FLAGGED")},
-            None,
-            "the second half follows the first, whose effect is what is read",
-        ),
-        (
-            an_undo("boost", {"goal": "ROAS", "total_budget": 500.0}),
-            {"setup": setup_fact(total_budget=700.0)},
-            "changed_since",
-            "a record is compared by the fields that were changed",
-        ),
-        (an_undo("boost", {"goal": "ROAS"}), {"setup": setup_fact(total_budget=700.0)}, None, "and by no other"),
-        (a_write("run"), {"event": event_fact(client_campaign_status="STOPPED")}, None, "a rule's write is no undo"),
-    ],
+@cases(
+    "undo, facts, expected",
+    (an_undo(), {"event": event_fact(client_campaign_status="PAUSED")}, None, "as it was left"),
+    (an_undo(), {"event": event_fact(client_campaign_status="STOPPED")}, "changed_since", "a third value"),
+    (an_undo(), {"event": event_fact(client_campaign_status="RUNNING")}, "already_so", "put back already"),
+    (
+        an_undo(),
+        {"event": event_fact(gaps={"client_campaign_status": MISSING_GAP})},
+        "target_unreadable",
+        "what cannot be read has not changed",
+    ),
+    (
+        an_undo("frontend_status", {"frontend_status": "HIDDEN"}, "event"),
+        {"event": event_fact(frontend_status="CANCELLED")},
+        "changed_since",
+        "somebody set another value",
+    ),
+    (
+        an_undo("frontend_status", {"frontend_status": "HIDDEN"}, "cr"),
+        {"event": event_fact(frontend_status="FLAGGED")},
+        None,
+        "the second half follows the first, whose effect is what is read",
+    ),
+    (
+        an_undo("boost", {"goal": "ROAS", "total_budget": 500.0}),
+        {"setup": setup_fact(total_budget=700.0)},
+        "changed_since",
+        "a record is compared by the fields that were changed",
+    ),
+    (an_undo("boost", {"goal": "ROAS"}), {"setup": setup_fact(total_budget=700.0)}, None, "and by no other"),
+    (a_write("run"), {"event": event_fact(client_campaign_status="STOPPED")}, None, "a rule's write is no undo"),
 )
 def test_what_another_hand_has_set_since_is_left_alone(
-    undo: Write, facts: dict[str, Fact], expected: str | None, reason: str
+    undo: Write, facts: dict[str, Fact], expected: str | None
 ) -> None:
     no = first_no(AFTER_READING, about(undo, facts))
-    assert (no.reason if no is not None else None) == expected, reason
+    assert (no.reason if no is not None else None) == expected
 
 
 def test_the_words_say_what_is_there_and_what_was_left() -> None:

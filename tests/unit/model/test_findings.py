@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders import cases
 from worker.model.errors import CODES, SOURCE_SHOWN_MAX, Problem
 
 
@@ -9,20 +10,18 @@ def shown(source: str, column: int) -> tuple[str, ...]:
     return Problem(file="r.yaml", line=7, column=column, message="wrong", source=source).lines[1:]
 
 
-@pytest.mark.parametrize(
-    ("source", "column", "expected", "reason"),
-    [
-        ("ab cd", 4, ("  7 | ab cd", "    |    ^"), "the mark stands under the place"),
-        ("\tab", 2, ("  7 | \tab", "    | \t^"), "a tab is as wide above as below"),
-        ("音楽 x", 4, ("  7 | 音楽 x", "    |      ^"), "some characters are two wide"),
-        ("a\u0308b", 3, ("  7 | a\u0308b", "    |  ^"), "and some have no width"),
-        ("a\x1bb", 3, ("  7 | a\ufffdb", "    |   ^"), "what a terminal would obey is not printed"),
-        ("", 1, (), "nothing to show"),
-        ("   ", 1, (), "nothing to be seen"),
-    ],
+@cases(
+    "source, column, expected",
+    ("ab cd", 4, ("  7 | ab cd", "    |    ^"), "the mark stands under the place"),
+    ("\tab", 2, ("  7 | \tab", "    | \t^"), "a tab is as wide above as below"),
+    ("音楽 x", 4, ("  7 | 音楽 x", "    |      ^"), "some characters are two wide"),
+    ("a\u0308b", 3, ("  7 | a\u0308b", "    |  ^"), "and some have no width"),
+    ("a\x1bb", 3, ("  7 | a\ufffdb", "    |   ^"), "what a terminal would obey is not printed"),
+    ("", 1, (), "nothing to show"),
+    ("   ", 1, (), "nothing to be seen"),
 )
-def test_the_mark_stands_under_the_place(source: str, column: int, expected: tuple[str, ...], reason: str) -> None:
-    assert shown(source, column) == expected, reason
+def test_the_mark_stands_under_the_place(source: str, column: int, expected: tuple[str, ...]) -> None:
+    assert shown(source, column) == expected
 
 
 @pytest.mark.parametrize("column", [1, 100, 400, 1000])

@@ -4,6 +4,7 @@ from math import inf, nan
 
 import pytest
 
+from tests.builders import cases
 from worker.model.actions import Param, ParamType, budgets_in, cents, fault_of, in_cents, money_in, uncounted, words_in
 from worker.model.facts import Json
 
@@ -38,30 +39,28 @@ def test_a_fault_shows_the_value_and_what_is_wanted() -> None:
     assert fault_of("x", number, "y" * 500).count("y") < 100, "a long one is cut"
 
 
-@pytest.mark.parametrize(
-    ("params", "money", "reason"),
-    [
-        ({"total_budget": 500}, 500.0, "the budget of a draft"),
-        ({"budget": 12.5}, 12.5, "a budget of a cluster"),
-        ({"total_budget": 500, "budget": 12.5}, 512.5, "all of it is added up"),
-        ({"total_budget": "500"}, 500.0, "a text that reads as a number"),
-        ({"dailyBudget": 5, "bid_cap": 6, "spendCap": 7, "max-price": 8, "AMOUNT": 9, "costs": 10}, 45.0, "any word"),
-        ({"targeting": {"x": [{"bid": 5}, {"bid": "6"}]}}, 11.0, "at any depth"),
-        ({"budget": {"value": 5, "per": ["day", 7]}}, 12.0, "and below such a key"),
-        ({"CPCBid": 5, "budget2": 6}, 11.0, "whatever stands beside the word"),
-        ({"CAPs": 5, "dailyBIDs": 6}, 11.0, "in capitals, and several"),
-        ({"budget": -5}, 0.0, "what is below zero gives nothing back"),
-        ({"cost": 10**400}, inf, "more than any limit"),
-        ({"budget": True}, None, "a boolean is no number"),
-        ({"budget": "much"}, None, "nor is a word"),
-        ({"budget": None}, None, "nor is null"),
-        ({"capacity": 5, "bidder": 5, "escape": 5, "forbid": 5}, None, "bid and cap are no parts of words"),
-        ({"dailybudget": 1, "ADSPEND": 2, "totalamount": 4, "costly": 8, "unitprice": 16}, 31.0, "the others are"),
-        ({"goal": "ROAS"}, None, "none"),
-    ],
+@cases(
+    "params, money",
+    ({"total_budget": 500}, 500.0, "the budget of a draft"),
+    ({"budget": 12.5}, 12.5, "a budget of a cluster"),
+    ({"total_budget": 500, "budget": 12.5}, 512.5, "all of it is added up"),
+    ({"total_budget": "500"}, 500.0, "a text that reads as a number"),
+    ({"dailyBudget": 5, "bid_cap": 6, "spendCap": 7, "max-price": 8, "AMOUNT": 9, "costs": 10}, 45.0, "any word"),
+    ({"targeting": {"x": [{"bid": 5}, {"bid": "6"}]}}, 11.0, "at any depth"),
+    ({"budget": {"value": 5, "per": ["day", 7]}}, 12.0, "and below such a key"),
+    ({"CPCBid": 5, "budget2": 6}, 11.0, "whatever stands beside the word"),
+    ({"CAPs": 5, "dailyBIDs": 6}, 11.0, "in capitals, and several"),
+    ({"budget": -5}, 0.0, "what is below zero gives nothing back"),
+    ({"cost": 10**400}, inf, "more than any limit"),
+    ({"budget": True}, None, "a boolean is no number"),
+    ({"budget": "much"}, None, "nor is a word"),
+    ({"budget": None}, None, "nor is null"),
+    ({"capacity": 5, "bidder": 5, "escape": 5, "forbid": 5}, None, "bid and cap are no parts of words"),
+    ({"dailybudget": 1, "ADSPEND": 2, "totalamount": 4, "costly": 8, "unitprice": 16}, 31.0, "the others are"),
+    ({"goal": "ROAS"}, None, "none"),
 )
-def test_money_is_known_by_its_key(params: dict[str, Json], money: float | None, reason: str) -> None:
-    assert money_in(params) == money, reason
+def test_money_is_known_by_its_key(params: dict[str, Json], money: float | None) -> None:
+    assert money_in(params) == money
 
 
 @pytest.mark.parametrize(

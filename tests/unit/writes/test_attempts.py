@@ -5,57 +5,44 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import NOW, a_policy, a_write
-from tests.unit.writes.course import (
-    ACCEPTED,
-    BROKEN,
-    DENIED,
-    LOST,
-    NO_CONNECTION,
-    REFUSED,
-    STALE,
-    Course,
-)
+from tests.builders import NOW, a_policy, a_write, cases
+from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
 from worker.model.exchange import NotSent, Outcome
 from worker.model.writes import State
 from worker.writes.life import FoundSending, Then
 
 
-@pytest.mark.parametrize(
-    ("outcome", "state", "code", "then", "reason"),
-    [
-        (ACCEPTED, "applied", "accepted", "read", "2xx: whether it took effect is shown by reading"),
-        (REFUSED, "rejected", "refused_by_service", "rest", "the service said no: nothing happened, nothing will"),
-        (LOST, "unknown", "ambiguous", "read", "a 429 may hide an effect"),
-        (BROKEN, "unknown", "ambiguous", "read", "a broken connection may hide an effect"),
-        (NO_CONNECTION, "planned", "not_sent", "send", "no byte left"),
-        (STALE, "planned", "not_sent", "send", "a process that slept does not send"),
-        (DENIED, "planned", "denied", "send", "a refusal of our credentials ends as not sent"),
-    ],
+@cases(
+    "outcome, state, code, then",
+    (ACCEPTED, "applied", "accepted", "read", "2xx: whether it took effect is shown by reading"),
+    (REFUSED, "rejected", "refused_by_service", "rest", "the service said no: nothing happened, nothing will"),
+    (LOST, "unknown", "ambiguous", "read", "a 429 may hide an effect"),
+    (BROKEN, "unknown", "ambiguous", "read", "a broken connection may hide an effect"),
+    (NO_CONNECTION, "planned", "not_sent", "send", "no byte left"),
+    (STALE, "planned", "not_sent", "send", "a process that slept does not send"),
+    (DENIED, "planned", "denied", "send", "a refusal of our credentials ends as not sent"),
 )
-def test_each_outcome_has_its_state(outcome: Outcome, state: State, code: str, then: Then, reason: str) -> None:
+def test_each_outcome_has_its_state(outcome: Outcome, state: State, code: str, then: Then) -> None:
     step = Course(a_write()).attempt(outcome)
     assert step.move is not None
-    assert (step.move.after.state, step.move.after.reason, step.then) == (state, code, then), reason
+    assert (step.move.after.state, step.move.after.reason, step.then) == (state, code, then)
     held = ["held"] if step.move.after.held_by is not None else []
     assert [record.kind for record in step.move.records] == [state, *held]
 
 
-@pytest.mark.parametrize(
-    ("action", "ago", "state", "reason"),
-    [
-        ("reset_setup", timedelta(seconds=3), "needs_human", "the token had just worked: it may have taken effect"),
-        ("reset_setup", timedelta(seconds=3.1), "planned", "the token may have ended"),
-        ("reset_setup", None, "planned", "the token never worked"),
-        ("pause", timedelta(0), "planned", "what it left can be read"),
-    ],
+@cases(
+    "action, ago, state",
+    ("reset_setup", timedelta(seconds=3), "needs_human", "the token had just worked: it may have taken effect"),
+    ("reset_setup", timedelta(seconds=3.1), "planned", "the token may have ended"),
+    ("reset_setup", None, "planned", "the token never worked"),
+    ("pause", timedelta(0), "planned", "what it left can be read"),
 )
 def test_a_refusal_of_a_token_that_had_just_worked_is_no_proof_where_no_read_shows_the_effect(
-    action: str, ago: timedelta | None, state: State, reason: str
+    action: str, ago: timedelta | None, state: State
 ) -> None:
     course = Course(a_write(action), a_policy(reads_back=action == "pause"))
     course.attempt(replace(DENIED, accepted_ago=ago))
-    assert course.state() == state, reason
+    assert course.state() == state
     assert (course.write.reason == "no_readback") is (state == "needs_human")
     assert course.write.counted == (1 if state == "needs_human" else 0)
 
@@ -114,22 +101,20 @@ def test_a_second_denial_in_a_row_holds_for_five_minutes() -> None:
     assert (course.write.held_by, course.write.held_until) == ("credentials", NOW + timedelta(minutes=5))
 
 
-@pytest.mark.parametrize(
-    ("between", "reason"),
-    [
-        (NO_CONNECTION, "an attempt that met nobody was not refused"),
-        (STALE, "an attempt that was not made was not refused"),
-        (LOST, "an attempt with an unknown outcome was not refused"),
-    ],
+@cases(
+    "between",
+    (NO_CONNECTION, "an attempt that met nobody was not refused"),
+    (STALE, "an attempt that was not made was not refused"),
+    (LOST, "an attempt with an unknown outcome was not refused"),
 )
-def test_denials_that_are_not_in_a_row_hold_nothing(between: Outcome, reason: str) -> None:
+def test_denials_that_are_not_in_a_row_hold_nothing(between: Outcome) -> None:
     course = Course(a_write())
     course.attempt(DENIED)
     course.attempt(between)
     if between is LOST:
         course.proved_absent()
     course.attempt(DENIED)
-    assert course.write.held_by is None, reason
+    assert course.write.held_by is None
 
 
 def test_an_accepted_attempt_forgets_the_denial_before_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import a_fact, a_rule, a_scope, unreadable
+from tests.builders import a_fact, a_rule, a_scope, cases, unreadable
 from worker.model.facts import Fact, Json
 from worker.model.rules import RuleStep, Scope, Template
 from worker.rules.evaluate import expression
@@ -107,22 +107,20 @@ def test_a_cluster_of_which_only_the_name_was_compared_gets_its_run(name: str) -
     assert each_of("p", edit(), after({"tc": "rock"}, **facts)) == {"rock:9": {"tc": "rock", "tc_run_id": 9}}
 
 
-@pytest.mark.parametrize(
-    ("scope", "message", "reason"),
-    [
-        (a_scope(), "nothing is known to have been added", "no change is pending"),
-        (after({"tc": "rock"}), "an item has no tc_run_id", "no list tells its run"),
-        (after({"tc": "rock"}, clusters=unreadable()), "an item has no tc_run_id", "the list cannot be read"),
-        (after({"tc": "rock"}, clusters=a_fact([{"tc": "pop", "tc_run_id": 1}])), "no tc_run_id", "another cluster"),
-        (after({"tc_run_id": 7}), "an item has no tc", "a run alone names no cluster"),
-        (after("rock"), "an item has no tc", "no cluster at all"),
-        (after({"tc": "rock", "tc_run_id": 7.5}), "7.5 is no run of clusters", "half a run"),
-        (after({"tc": "rock", "tc_run_id": "x"}), "'x' is no run of clusters", "a word"),
-        (after({"tc": "rock", "tc_run_id": True}), "True is no run of clusters", "a truth"),
-        (after({"tc": "rock", "tc_run_id": float("inf")}), "inf is no run of clusters", "without end"),
-    ],
+@cases(
+    "scope, message",
+    (a_scope(), "nothing is known to have been added", "no change is pending"),
+    (after({"tc": "rock"}), "an item has no tc_run_id", "no list tells its run"),
+    (after({"tc": "rock"}, clusters=unreadable()), "an item has no tc_run_id", "the list cannot be read"),
+    (after({"tc": "rock"}, clusters=a_fact([{"tc": "pop", "tc_run_id": 1}])), "no tc_run_id", "another cluster"),
+    (after({"tc_run_id": 7}), "an item has no tc", "a run alone names no cluster"),
+    (after("rock"), "an item has no tc", "no cluster at all"),
+    (after({"tc": "rock", "tc_run_id": 7.5}), "7.5 is no run of clusters", "half a run"),
+    (after({"tc": "rock", "tc_run_id": "x"}), "'x' is no run of clusters", "a word"),
+    (after({"tc": "rock", "tc_run_id": True}), "True is no run of clusters", "a truth"),
+    (after({"tc": "rock", "tc_run_id": float("inf")}), "inf is no run of clusters", "without end"),
 )
-def test_an_item_that_names_no_campaign_plans_nothing(scope: Scope, message: str, reason: str) -> None:
+def test_an_item_that_names_no_campaign_plans_nothing(scope: Scope, message: str) -> None:
     with pytest.raises(NotComputable, match=message):
         each_of("p", edit(), scope)
 
@@ -133,20 +131,16 @@ def test_a_run_is_a_whole_number_however_it_is_spelled() -> None:
         assert computed_params("p", step, a_scope()) == {"tc": "rock", "tc_run_id": 7}
 
 
-@pytest.mark.parametrize(
-    ("params", "names", "reason"),
-    [
-        ({"method": "PUT", "path": "/x/{client_id}"}, True, "in the path"),
-        ({"method": "PUT", "path": "/x", "body": {"a": [1, "is {client_id}"]}}, True, "deep in the body"),
-        ({"method": "PUT", "path": "/x/{eid}", "query": {"n": 7}}, False, "nowhere"),
-    ],
+@cases(
+    "params, names",
+    ({"method": "PUT", "path": "/x/{client_id}"}, True, "in the path"),
+    ({"method": "PUT", "path": "/x", "body": {"a": [1, "is {client_id}"]}}, True, "deep in the body"),
+    ({"method": "PUT", "path": "/x/{eid}", "query": {"n": 7}}, False, "nowhere"),
 )
-def test_the_partners_internal_id_is_kept_with_a_write_that_names_it(
-    params: dict[str, Template], names: bool, reason: str
-) -> None:
+def test_the_partners_internal_id_is_kept_with_a_write_that_names_it(params: dict[str, Template], names: bool) -> None:
     step = RuleStep(action="write", params=params)
     scope = a_scope({"partner": a_fact({"id": 12})})
-    assert computed_params("p", step, scope).get("client_id") == ("12" if names else None), reason
+    assert computed_params("p", step, scope).get("client_id") == ("12" if names else None)
     if names:
         for fact in (unreadable(), a_fact([]), a_fact({})):
             with pytest.raises(NotComputable, match="client_id"):

@@ -3,9 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-import pytest
-
-from tests.builders import NOW, PARTNER, a_policy, a_write
+from tests.builders import NOW, PARTNER, a_policy, a_write, cases
 from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
 from worker.model.commits import PartnerMemory
 from worker.model.exchange import NotSent, Outcome
@@ -31,31 +29,27 @@ def after(*attempts: tuple[int, int, Outcome]) -> PartnerMemory:
     return memory
 
 
-@pytest.mark.parametrize(
-    ("attempts", "since", "until", "reason"),
-    [
-        ([(0, 1, DENIED)], 1, None, "the first: a new token may help"),
-        ([(0, 2, DENIED), (1, 3, DENIED)], 2, None, "under way together, with one token: one refusal"),
-        ([(0, 1, DENIED), (2, 3, DENIED)], 1, 3, "the second in a row, whichever write it is"),
-        ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, DENIED)], 1, 9, "tried again after the hold, and refused again"),
-        ([(0, 1, DENIED), (2, 3, NO_CONNECTION), (4, 5, DENIED)], 1, 5, "no connection says nothing of credentials"),
-        ([(0, 1, DENIED), (2, 3, STALE)], 1, None, "nor does what was not sent at all"),
-        ([(0, 1, DENIED), (2, 3, ACCEPTED), (4, 5, DENIED)], 5, None, "let in meanwhile: the row is broken"),
-        ([(0, 1, DENIED), (2, 3, REFUSED)], None, None, "a refusal of the write is an answer to one let in"),
-        ([(0, 1, DENIED), (2, 3, LOST)], 1, None, "a 429 may be given before anybody looks at the token"),
-        ([(0, 1, DENIED), (2, 3, BROKEN), (4, 5, DENIED)], 1, 5, "a broken connection shows nothing"),
-        ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, ACCEPTED)], None, None, "let in again: nothing is held any more"),
-        ([(60, 61, DENIED), (1, 2, DENIED)], 2, None, "the clock was set back: nobody knows which came first"),
-        ([(60, 61, DENIED), (1, 2, DENIED), (3, 4, DENIED)], 2, 4, "and the row goes on from there, not an hour later"),
-        ([(0, 1, ACCEPTED)], None, None, "as it should be"),
-    ],
+@cases(
+    "attempts, since, until",
+    ([(0, 1, DENIED)], 1, None, "the first: a new token may help"),
+    ([(0, 2, DENIED), (1, 3, DENIED)], 2, None, "under way together, with one token: one refusal"),
+    ([(0, 1, DENIED), (2, 3, DENIED)], 1, 3, "the second in a row, whichever write it is"),
+    ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, DENIED)], 1, 9, "tried again after the hold, and refused again"),
+    ([(0, 1, DENIED), (2, 3, NO_CONNECTION), (4, 5, DENIED)], 1, 5, "no connection says nothing of credentials"),
+    ([(0, 1, DENIED), (2, 3, STALE)], 1, None, "nor does what was not sent at all"),
+    ([(0, 1, DENIED), (2, 3, ACCEPTED), (4, 5, DENIED)], 5, None, "let in meanwhile: the row is broken"),
+    ([(0, 1, DENIED), (2, 3, REFUSED)], None, None, "a refusal of the write is an answer to one let in"),
+    ([(0, 1, DENIED), (2, 3, LOST)], 1, None, "a 429 may be given before anybody looks at the token"),
+    ([(0, 1, DENIED), (2, 3, BROKEN), (4, 5, DENIED)], 1, 5, "a broken connection shows nothing"),
+    ([(0, 1, DENIED), (2, 3, DENIED), (8, 9, ACCEPTED)], None, None, "let in again: nothing is held any more"),
+    ([(60, 61, DENIED), (1, 2, DENIED)], 2, None, "the clock was set back: nobody knows which came first"),
+    ([(60, 61, DENIED), (1, 2, DENIED), (3, 4, DENIED)], 2, 4, "and the row goes on from there, not an hour later"),
+    ([(0, 1, ACCEPTED)], None, None, "as it should be"),
 )
-def test_a_row_of_refusals(
-    attempts: list[tuple[int, int, Outcome]], since: int | None, until: int | None, reason: str
-) -> None:
+def test_a_row_of_refusals(attempts: list[tuple[int, int, Outcome]], since: int | None, until: int | None) -> None:
     memory = after(*attempts)
-    assert memory.denied_at == (None if since is None else minute(since)), reason
-    assert memory.denied_until == (None if until is None else minute(until) + CREDENTIALS_HOLD), reason
+    assert memory.denied_at == (None if since is None else minute(since))
+    assert memory.denied_until == (None if until is None else minute(until) + CREDENTIALS_HOLD)
 
 
 def test_a_write_that_was_never_sent_is_second_to_nothing() -> None:

@@ -4,15 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.builders import (
-    MISSING_GAP,
-    NULL_GAP,
-    a_fact,
-    a_write,
-    event_fact,
-    setup_fact,
-    unreadable,
-)
+from tests.builders import MISSING_GAP, NULL_GAP, a_fact, a_write, cases, event_fact, setup_fact, unreadable
 from worker.model.commits import Says
 from worker.model.facts import Fact, Json
 from worker.writes.evidence import judge
@@ -30,38 +22,36 @@ NO_SETUP: Mapping[str, Json] = {"state": "NONE"}
 DRAFT: Mapping[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
 
 
-@pytest.mark.parametrize(
-    ("fact", "says", "third", "reason"),
-    [
-        (setup_fact("NONE"), "not_there", None, "no setup, as before"),
-        (setup_fact("DRAFT"), "there", None, "a setup with the values sent"),
-        (setup_fact("DRAFT", total_budget=500), "there", None, "500 is 500.0"),
-        (setup_fact("PUBLISHED"), "there", None, "the values sent, and published since"),
-        (setup_fact("DRAFT", name="My draft"), "there", None, "what was not sent is not compared"),
-        (setup_fact("DRAFT", goal="VISIBILITY"), "cannot_tell", "other_value", "another setup: a person"),
-        (setup_fact("DRAFT", total_budget=501.0), "cannot_tell", "other_value", "another setup: a person"),
-        (setup_fact("DRAFT", gaps={"goal": MISSING_GAP}), "cannot_tell", None, "whether it is ours is not known"),
-        (
-            setup_fact("DRAFT", gaps={"goal": MISSING_GAP, "total_budget": NULL_GAP}),
-            "cannot_tell",
-            None,
-            "whether it is ours is not known",
-        ),
-        (
-            setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
-            "cannot_tell",
-            "other_value",
-            "one value that was not sent is enough: another setup",
-        ),
-        (setup_fact(gaps={"state": MISSING_GAP}), "cannot_tell", None, "a setup in no known state"),
-        (unreadable(), "cannot_tell", None, "it could not be read"),
-        (a_fact("a text"), "cannot_tell", None, "no record at all"),
-    ],
+@cases(
+    "fact, says, third",
+    (setup_fact("NONE"), "not_there", None, "no setup, as before"),
+    (setup_fact("DRAFT"), "there", None, "a setup with the values sent"),
+    (setup_fact("DRAFT", total_budget=500), "there", None, "500 is 500.0"),
+    (setup_fact("PUBLISHED"), "there", None, "the values sent, and published since"),
+    (setup_fact("DRAFT", name="My draft"), "there", None, "what was not sent is not compared"),
+    (setup_fact("DRAFT", goal="VISIBILITY"), "cannot_tell", "other_value", "another setup: a person"),
+    (setup_fact("DRAFT", total_budget=501.0), "cannot_tell", "other_value", "another setup: a person"),
+    (setup_fact("DRAFT", gaps={"goal": MISSING_GAP}), "cannot_tell", None, "whether it is ours is not known"),
+    (
+        setup_fact("DRAFT", gaps={"goal": MISSING_GAP, "total_budget": NULL_GAP}),
+        "cannot_tell",
+        None,
+        "whether it is ours is not known",
+    ),
+    (
+        setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
+        "cannot_tell",
+        "other_value",
+        "one value that was not sent is enough: another setup",
+    ),
+    (setup_fact(gaps={"state": MISSING_GAP}), "cannot_tell", None, "a setup in no known state"),
+    (unreadable(), "cannot_tell", None, "it could not be read"),
+    (a_fact("a text"), "cannot_tell", None, "no record at all"),
 )
-def test_what_a_setup_says_of_create_draft(fact: Fact, says: Says, third: str | None, reason: str) -> None:
+def test_what_a_setup_says_of_create_draft(fact: Fact, says: Says, third: str | None) -> None:
     write = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0}, before=dict(NO_SETUP))
     evidence = judge(write, fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
+    assert (evidence.says, evidence.third) == (says, third)
     assert evidence.why
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import MISSING_GAP, a_fact, a_write, event_fact, setup_fact, unreadable
+from tests.builders import MISSING_GAP, a_fact, a_write, cases, event_fact, setup_fact, unreadable
 from worker.model.commits import Says
 from worker.model.facts import Fact, Json, Known, Trace, Unknown
 from worker.model.writes import UNDOES
@@ -25,22 +25,20 @@ def series(*members: Json) -> Fact:
     return event_fact(campaign_event_series=list(members))
 
 
-@pytest.mark.parametrize(
-    ("fact", "says", "third", "reason"),
-    [
-        (setup_fact(total_budget=750), "there", None, "the values sent"),
-        (setup_fact(total_budget=750.0, name="x"), "there", None, "what was not sent is not compared"),
-        (setup_fact("PUBLISHED", total_budget=750), "there", None, "the values sent, and published since"),
-        (setup_fact(), "not_there", None, "as before"),
-        (setup_fact(total_budget=600.0), "cannot_tell", "third_value", "somebody else's value"),
-        (setup_fact("NONE"), "cannot_tell", "third_value", "the draft is gone"),
-        (setup_fact(gaps={"total_budget": MISSING_GAP}), "cannot_tell", None, "the field cannot be read"),
-        (unreadable(), "cannot_tell", None, "nothing can be read"),
-    ],
+@cases(
+    "fact, says, third",
+    (setup_fact(total_budget=750), "there", None, "the values sent"),
+    (setup_fact(total_budget=750.0, name="x"), "there", None, "what was not sent is not compared"),
+    (setup_fact("PUBLISHED", total_budget=750), "there", None, "the values sent, and published since"),
+    (setup_fact(), "not_there", None, "as before"),
+    (setup_fact(total_budget=600.0), "cannot_tell", "third_value", "somebody else's value"),
+    (setup_fact("NONE"), "cannot_tell", "third_value", "the draft is gone"),
+    (setup_fact(gaps={"total_budget": MISSING_GAP}), "cannot_tell", None, "the field cannot be read"),
+    (unreadable(), "cannot_tell", None, "nothing can be read"),
 )
-def test_what_a_setup_says_of_update_draft(fact: Fact, says: Says, third: str | None, reason: str) -> None:
+def test_what_a_setup_says_of_update_draft(fact: Fact, says: Says, third: str | None) -> None:
     evidence = judge(a_write("update_draft", "unknown", params={"total_budget": 750}, before=dict(DRAFT)), fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
+    assert (evidence.says, evidence.third) == (says, third)
 
 
 def test_a_draft_that_somebody_else_created_otherwise_is_another_one() -> None:
@@ -49,27 +47,25 @@ def test_a_draft_that_somebody_else_created_otherwise_is_another_one() -> None:
     assert judge(write, setup_fact()).says == "there", "what it does not show cannot tell it apart"
 
 
-@pytest.mark.parametrize(
-    ("fact", "says", "third", "reason"),
-    [
-        (campaigns({**ROCK, "budget": 5}), "there", None, "it has the values sent"),
-        (campaigns({**ROCK, "budget": 5.0, "status": "ACTIVE"}), "there", None, "5 is 5.0, and more may be there"),
-        (campaigns({"tc": "pop", "tc_run_id": 7, "budget": 5}), "not_there", None, "another cluster's"),
-        (campaigns({"tc": "rock", "tc_run_id": 8, "budget": 5}), "cannot_tell", None, "another run's: it may be it"),
-        (campaigns({"tc": "ROCK ", "tc_run_id": 7, "budget": 5}), "cannot_tell", None, "spelled otherwise"),
-        (campaigns({"tc": " rock", "tc_run_id": 7, "budget": 5}), "there", None, "blanks around a name do not count"),
-        (campaigns("odd"), "not_there", None, "what is no campaign is not it"),
-        (campaigns(), "not_there", None, "no campaigns, as before"),
-        (campaigns({**ROCK, "budget": 4}), "cannot_tell", "third_value", "there with another value"),
-        (campaigns(dict(ROCK)), "cannot_tell", None, "there, and its budget is not shown"),
-        (campaigns({**ROCK, "budget": 4}, {**ROCK, "budget": 5}), "there", None, "of two of one name, the one wanted"),
-        (unreadable(), "cannot_tell", None, "nothing can be read"),
-        (a_fact({"items": []}), "cannot_tell", None, "no list"),
-    ],
+@cases(
+    "fact, says, third",
+    (campaigns({**ROCK, "budget": 5}), "there", None, "it has the values sent"),
+    (campaigns({**ROCK, "budget": 5.0, "status": "ACTIVE"}), "there", None, "5 is 5.0, and more may be there"),
+    (campaigns({"tc": "pop", "tc_run_id": 7, "budget": 5}), "not_there", None, "another cluster's"),
+    (campaigns({"tc": "rock", "tc_run_id": 8, "budget": 5}), "cannot_tell", None, "another run's: it may be it"),
+    (campaigns({"tc": "ROCK ", "tc_run_id": 7, "budget": 5}), "cannot_tell", None, "spelled otherwise"),
+    (campaigns({"tc": " rock", "tc_run_id": 7, "budget": 5}), "there", None, "blanks around a name do not count"),
+    (campaigns("odd"), "not_there", None, "what is no campaign is not it"),
+    (campaigns(), "not_there", None, "no campaigns, as before"),
+    (campaigns({**ROCK, "budget": 4}), "cannot_tell", "third_value", "there with another value"),
+    (campaigns(dict(ROCK)), "cannot_tell", None, "there, and its budget is not shown"),
+    (campaigns({**ROCK, "budget": 4}, {**ROCK, "budget": 5}), "there", None, "of two of one name, the one wanted"),
+    (unreadable(), "cannot_tell", None, "nothing can be read"),
+    (a_fact({"items": []}), "cannot_tell", None, "no list"),
 )
-def test_what_campaigns_say_of_edit_cluster(fact: Fact, says: Says, third: str | None, reason: str) -> None:
+def test_what_campaigns_say_of_edit_cluster(fact: Fact, says: Says, third: str | None) -> None:
     evidence = judge(a_write("edit_cluster", "unknown", params=EDIT, before=dict(NONE)), fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
+    assert (evidence.says, evidence.third) == (says, third)
 
 
 def test_a_campaign_that_reads_as_before_is_as_before_only_where_the_value_shows() -> None:
@@ -79,25 +75,23 @@ def test_a_campaign_that_reads_as_before_is_as_before_only_where_the_value_shows
     assert judge(hidden, campaigns(dict(ROCK))).says == "cannot_tell"
 
 
-@pytest.mark.parametrize(
-    ("fact", "says", "so", "reason"),
-    [
-        (campaigns(dict(ROCK)), "there", True, "it exists"),
-        (campaigns({**ROCK, "budget": 9}), "there", True, "it exists, whatever else it has"),
-        (campaigns({"tc": "rock", "tc_run_id": 6}), "cannot_tell", False, "of an older run"),
-        (campaigns({"tc": "rock", "tc_run_id": 8}), "cannot_tell", None, "of a newer run: it may be this one"),
-        (campaigns({"tc": "rock", "tc_run_id": None}), "cannot_tell", False, "of no run"),
-        (campaigns({"tc": "R\uff2fCK", "tc_run_id": 7}), "cannot_tell", None, "in other letters: it may be this one"),
-        (campaigns({"tc": "pop", "tc_run_id": 7}), "not_there", False, "another one"),
-        (campaigns(), "not_there", False, "none"),
-        (unreadable(), "cannot_tell", None, "nothing can be read"),
-    ],
+@cases(
+    "fact, says, so",
+    (campaigns(dict(ROCK)), "there", True, "it exists"),
+    (campaigns({**ROCK, "budget": 9}), "there", True, "it exists, whatever else it has"),
+    (campaigns({"tc": "rock", "tc_run_id": 6}), "cannot_tell", False, "of an older run"),
+    (campaigns({"tc": "rock", "tc_run_id": 8}), "cannot_tell", None, "of a newer run: it may be this one"),
+    (campaigns({"tc": "rock", "tc_run_id": None}), "cannot_tell", False, "of no run"),
+    (campaigns({"tc": "R\uff2fCK", "tc_run_id": 7}), "cannot_tell", None, "in other letters: it may be this one"),
+    (campaigns({"tc": "pop", "tc_run_id": 7}), "not_there", False, "another one"),
+    (campaigns(), "not_there", False, "none"),
+    (unreadable(), "cannot_tell", None, "nothing can be read"),
 )
-def test_what_campaigns_say_of_create_campaign(fact: Fact, says: Says, so: bool | None, reason: str) -> None:
+def test_what_campaigns_say_of_create_campaign(fact: Fact, says: Says, so: bool | None) -> None:
     _, before = target_value(a_write("create_campaign", params={**ROCK, "tc": "x"}).intent, fact)
     write = a_write("create_campaign", "unknown", params=ROCK, before=before)
-    assert judge(write, fact).says == says, reason
-    assert already_so(write.intent, fact) is so, reason
+    assert judge(write, fact).says == says
+    assert already_so(write.intent, fact) is so
 
 
 def test_a_list_that_has_gained_or_lost_a_campaign_is_a_third_value_for_one_that_was_to_be_created() -> None:
@@ -189,31 +183,27 @@ def test_an_undo_of_what_read_as_wanted_before_it_is_never_proved_by_reading_so_
     assert evidence.why.endswith("before it, too")
 
 
-@pytest.mark.parametrize(
-    ("action", "before", "fact", "says", "third", "reason"),
-    [
-        ("series_add", [], series("e7", "e8", "e9"), "there", None, "all of them are in it"),
-        ("series_add", [], series("e9"), "not_there", None, "none of them, as before; others do not matter"),
-        ("series_add", [], series("e7"), "cannot_tell", "third_value", "one of them"),
-        ("series_add", ["e7"], series("e7"), "not_there", None, "one of them, as before"),
-        ("series_add", [], event_fact(), "cannot_tell", None, "the answer lacks the series"),
-        ("series_add", [], event_fact(gaps={"campaign_event_series": "null"}), "cannot_tell", None, "null is no list"),
-        ("series_remove", ["e7", "e8"], series("e9"), "there", None, "none of them is in it"),
-        ("series_remove", ["e7", "e8"], series("e8", "e7", "e1"), "not_there", None, "both, as before"),
-        ("series_remove", ["e7"], series("e7"), "not_there", None, "the one of them that was"),
-        ("series_remove", ["e7", "e8"], series("e8"), "cannot_tell", "third_value", "one of them"),
-        ("series_remove", ["e7", "e8"], unreadable(), "cannot_tell", None, "nothing can be read"),
-        ("series_add", [], series("e7 ", " e8"), "there", None, "blanks around an id do not count"),
-        ("series_add", [], series("E7", "e8"), "cannot_tell", None, "whether E7 is e7 is not known"),
-        ("series_remove", ["e7", "e8"], series("E7"), "cannot_tell", None, "nor whether it is still in"),
-    ],
+@cases(
+    "action, before, fact, says, third",
+    ("series_add", [], series("e7", "e8", "e9"), "there", None, "all of them are in it"),
+    ("series_add", [], series("e9"), "not_there", None, "none of them, as before; others do not matter"),
+    ("series_add", [], series("e7"), "cannot_tell", "third_value", "one of them"),
+    ("series_add", ["e7"], series("e7"), "not_there", None, "one of them, as before"),
+    ("series_add", [], event_fact(), "cannot_tell", None, "the answer lacks the series"),
+    ("series_add", [], event_fact(gaps={"campaign_event_series": "null"}), "cannot_tell", None, "null is no list"),
+    ("series_remove", ["e7", "e8"], series("e9"), "there", None, "none of them is in it"),
+    ("series_remove", ["e7", "e8"], series("e8", "e7", "e1"), "not_there", None, "both, as before"),
+    ("series_remove", ["e7"], series("e7"), "not_there", None, "the one of them that was"),
+    ("series_remove", ["e7", "e8"], series("e8"), "cannot_tell", "third_value", "one of them"),
+    ("series_remove", ["e7", "e8"], unreadable(), "cannot_tell", None, "nothing can be read"),
+    ("series_add", [], series("e7 ", " e8"), "there", None, "blanks around an id do not count"),
+    ("series_add", [], series("E7", "e8"), "cannot_tell", None, "whether E7 is e7 is not known"),
+    ("series_remove", ["e7", "e8"], series("E7"), "cannot_tell", None, "nor whether it is still in"),
 )
-def test_what_the_event_says_of_a_series(
-    action: str, before: Json, fact: Fact, says: Says, third: str | None, reason: str
-) -> None:
+def test_what_the_event_says_of_a_series(action: str, before: Json, fact: Fact, says: Says, third: str | None) -> None:
     write = a_write(action, "unknown", params={"value": ["e8", "e7"]}, before=before)
     evidence = judge(write, fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
+    assert (evidence.says, evidence.third) == (says, third)
 
 
 def test_a_setup_of_somebody_else_is_so_and_is_not_ours() -> None:
@@ -230,20 +220,18 @@ def confirm(when: bool, response: Json, **more: Json) -> Fact:
     return a_fact({"when": when, "response": response, **more})
 
 
-@pytest.mark.parametrize(
-    ("fact", "says", "third", "reason"),
-    [
-        (confirm(True, {"n": 2}), "there", None, "the rule's condition is true"),
-        (confirm(False, {"n": 1}), "not_there", None, "the answer is as before"),
-        (confirm(False, {"n": 3}), "cannot_tell", "third_value", "the answer is another, and still not as wanted"),
-        (unreadable("confirm.when could not be judged"), "cannot_tell", None, "nothing can be told"),
-        (a_fact({"status": 200}), "cannot_tell", None, "nobody judged it"),
-    ],
+@cases(
+    "fact, says, third",
+    (confirm(True, {"n": 2}), "there", None, "the rule's condition is true"),
+    (confirm(False, {"n": 1}), "not_there", None, "the answer is as before"),
+    (confirm(False, {"n": 3}), "cannot_tell", "third_value", "the answer is another, and still not as wanted"),
+    (unreadable("confirm.when could not be judged"), "cannot_tell", None, "nothing can be told"),
+    (a_fact({"status": 200}), "cannot_tell", None, "nobody judged it"),
 )
-def test_what_a_rules_own_confirm_says(fact: Fact, says: Says, third: str | None, reason: str) -> None:
+def test_what_a_rules_own_confirm_says(fact: Fact, says: Says, third: str | None) -> None:
     write = a_write("write", "unknown", params=CALL, before={"when": False, "response": {"n": 1}})
     evidence = judge(write, fact)
-    assert (evidence.says, evidence.third) == (says, third), reason
+    assert (evidence.says, evidence.third) == (says, third)
     assert already_so(write.intent, fact) is (None if says == "cannot_tell" and third is None else says == "there")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.builders import a_fact, a_rule, a_scope, a_step, an_intent
+from tests.builders import a_fact, a_rule, a_scope, a_step, an_intent, cases
 from worker.model.actions import ACTIONS
 from worker.model.facts import Json, Known
 from worker.model.rules import RuleStep, Scope
@@ -72,13 +72,7 @@ def a_computed_draft(plus: float = 0.0) -> RuleStep:
             {"ad_campaign_optimisation_status": "OFF"},
             "only stops spending",
         ),
-        (
-            "frontend_status",
-            {"value": "HIDDEN"},
-            "frontend_status",
-            {"frontend_status": "HIDDEN"},
-            "neither",
-        ),
+        ("frontend_status", {"value": "HIDDEN"}, "frontend_status", {"frontend_status": "HIDDEN"}, "neither"),
         (
             "create_draft",
             {"goal": "ROAS", "total_budget": 500.0, "name": "x"},
@@ -160,24 +154,20 @@ def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
 # --- amounts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("action", "params", "amount", "reason"),
-    [
-        ("create_draft", {"total_budget": 500}, 500.0, "its own budget"),
-        ("create_draft", {"total_budget": 12.5}, 12.5, "its own budget"),
-        ("create_draft", {"total_budget": "500"}, 500.0, "a text that reads as one"),
-        ("create_draft", {"total_budget": True}, None, "nor is a boolean"),
-        ("boost", {}, None, "the draft's, which the guard reads"),
-        ("pause", {}, None, "none"),
-        ("write", {"body": {"total_budget": 70}}, 70.0, "a budget in its body"),
-        ("write", {"query": {"budget": 7}}, 7.0, "or in its query"),
-        ("write", {"body": ["total_budget"], "query": {"n": 7}}, None, "none"),
-    ],
+@cases(
+    "action, params, amount",
+    ("create_draft", {"total_budget": 500}, 500.0, "its own budget"),
+    ("create_draft", {"total_budget": 12.5}, 12.5, "its own budget"),
+    ("create_draft", {"total_budget": "500"}, 500.0, "a text that reads as one"),
+    ("create_draft", {"total_budget": True}, None, "nor is a boolean"),
+    ("boost", {}, None, "the draft's, which the guard reads"),
+    ("pause", {}, None, "none"),
+    ("write", {"body": {"total_budget": 70}}, 70.0, "a budget in its body"),
+    ("write", {"query": {"budget": 7}}, 7.0, "or in its query"),
+    ("write", {"body": ["total_budget"], "query": {"n": 7}}, None, "none"),
 )
-def test_the_budget_that_a_write_commits(
-    action: str, params: Mapping[str, Json], amount: float | None, reason: str
-) -> None:
-    assert amount_of(an_intent(action, params)) == amount, reason
+def test_the_budget_that_a_write_commits(action: str, params: Mapping[str, Json], amount: float | None) -> None:
+    assert amount_of(an_intent(action, params)) == amount
 
 
 def test_a_relative_value_is_kept_with_what_it_was_computed_from() -> None:

@@ -4,9 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
-import pytest
-
-from tests.builders import NOW, a_policy, a_write, event_fact
+from tests.builders import NOW, a_policy, a_write, cases, event_fact
 from worker.model.facts import WriteId
 from worker.model.writes import State, Write
 from worker.writes.evidence import Evidence, TargetRead, judge, overtaken
@@ -67,24 +65,22 @@ def the_run(state: State, **changes: object) -> Write:
     return replace(run, **changes)  # type: ignore[arg-type]  # fields of Write
 
 
-@pytest.mark.parametrize(
-    ("other", "expected", "reason"),
-    [
-        (the_run("unknown"), "unsettled", "it may still land"),
-        (the_run("needs_human"), "unsettled", "so may this"),
-        (the_run("needs_human", absent_proved=True), None, "proved absent"),
-        (the_run("confirmed", changed_at=AFTER), "landed", "it was confirmed after the pause was sent"),
-        (the_run("confirmed"), None, "it was settled before the pause was sent: nothing was overtaken"),
-        (the_run("rejected", changed_at=AFTER), None, "it came to nothing"),
-        (the_run("unknown", last_sent_at=AFTER), None, "it was sent after the pause"),
-        (the_run("unknown", sent_seq=8), None, "so it was, though the clock was set back in between"),
-        (the_run("confirmed", changed_seq=8), "landed", "and confirmed after it"),
-        (the_run("planned", last_sent_at=None, first_sent_at=None, attempt=0), None, "it was never sent"),
-        (replace(a_write("pause", "unknown"), id=WriteId(9)), None, "the same wish"),
-    ],
+@cases(
+    "other, expected",
+    (the_run("unknown"), "unsettled", "it may still land"),
+    (the_run("needs_human"), "unsettled", "so may this"),
+    (the_run("needs_human", absent_proved=True), None, "proved absent"),
+    (the_run("confirmed", changed_at=AFTER), "landed", "it was confirmed after the pause was sent"),
+    (the_run("confirmed"), None, "it was settled before the pause was sent: nothing was overtaken"),
+    (the_run("rejected", changed_at=AFTER), None, "it came to nothing"),
+    (the_run("unknown", last_sent_at=AFTER), None, "it was sent after the pause"),
+    (the_run("unknown", sent_seq=8), None, "so it was, though the clock was set back in between"),
+    (the_run("confirmed", changed_seq=8), "landed", "and confirmed after it"),
+    (the_run("planned", last_sent_at=None, first_sent_at=None, attempt=0), None, "it was never sent"),
+    (replace(a_write("pause", "unknown"), id=WriteId(9)), None, "the same wish"),
 )
-def test_what_was_overtaken(other: Write, expected: str | None, reason: str) -> None:
-    assert overtaken(a_write("pause", "applied"), [other]) == expected, reason
+def test_what_was_overtaken(other: Write, expected: str | None) -> None:
+    assert overtaken(a_write("pause", "applied"), [other]) == expected
 
 
 def test_a_boost_runs_what_a_pause_stops() -> None:

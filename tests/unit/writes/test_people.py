@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import NOW, a_policy, a_write
+from tests.builders import NOW, a_policy, a_write, cases
 from tests.unit.writes.course import LOST, Course
 from worker.model.writes import State
 from worker.writes.life import Settling, Unwanted, attempts_left
@@ -58,30 +58,28 @@ def test_after_a_verdict_the_next_unknown_is_a_new_one() -> None:
 # --- unwanted ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("state", "settling", "absent_proved", "ends", "reason"),
-    [
-        ("planned", None, False, True, "nothing was sent"),
-        ("waiting", None, False, True, "nothing was sent"),
-        ("sending", None, False, False, "it is on its way"),
-        ("applied", PROOF, False, False, "the service took it: only reads settle it"),
-        ("unknown", PROOF, False, True, "proved absent"),
-        ("unknown", Settling(ended=0.0, absent=2, last_read=200.0), False, False, "the row is short"),
-        ("unknown", Settling(ended=0.0, absent=3, last_read=100.0), False, False, "settle is not over"),
-        ("unknown", Settling(ended=0.0), False, False, "nothing was read"),
-        ("unknown", None, False, False, "this process has looked at nothing"),
-        ("needs_human", None, True, True, "its last attempt is proved absent"),
-        ("needs_human", PROOF, False, False, "not proved absent yet"),
-        ("confirmed", None, False, False, "it is final"),
-        ("skipped", None, False, False, "it is final"),
-    ],
+@cases(
+    "state, settling, absent_proved, ends",
+    ("planned", None, False, True, "nothing was sent"),
+    ("waiting", None, False, True, "nothing was sent"),
+    ("sending", None, False, False, "it is on its way"),
+    ("applied", PROOF, False, False, "the service took it: only reads settle it"),
+    ("unknown", PROOF, False, True, "proved absent"),
+    ("unknown", Settling(ended=0.0, absent=2, last_read=200.0), False, False, "the row is short"),
+    ("unknown", Settling(ended=0.0, absent=3, last_read=100.0), False, False, "settle is not over"),
+    ("unknown", Settling(ended=0.0), False, False, "nothing was read"),
+    ("unknown", None, False, False, "this process has looked at nothing"),
+    ("needs_human", None, True, True, "its last attempt is proved absent"),
+    ("needs_human", PROOF, False, False, "not proved absent yet"),
+    ("confirmed", None, False, False, "it is final"),
+    ("skipped", None, False, False, "it is final"),
 )
 def test_unwanted_ends_only_what_had_no_effect(
-    state: State, settling: Settling | None, absent_proved: bool, ends: bool, reason: str
+    state: State, settling: Settling | None, absent_proved: bool, ends: bool
 ) -> None:
     course = Course(a_write(state=state, absent_proved=absent_proved), settling=settling)
     step = course.take(UNWANTED)
-    assert (step.move is not None) is ends, reason
+    assert (step.move is not None) is ends
     if ends:
         assert (course.state(), course.write.reason, course.write.why) == (
             "skipped",

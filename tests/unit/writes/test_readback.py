@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import NOW, a_fact, a_write, event_fact, setup_fact, unreadable
+from tests.builders import NOW, a_fact, a_write, cases, event_fact, setup_fact, unreadable
 from worker.model.commits import Says
 from worker.model.facts import Fact, WriteId
 from worker.model.writes import Write
@@ -22,8 +22,7 @@ def read(write: Write, fact: Fact, *others: Write, answered: bool = True, runnin
 
 
 @pytest.mark.parametrize(
-    ("answered", "says", "why"),
-    [(True, "not_there", "as before"), (False, "cannot_tell", SILENT)],
+    ("answered", "says", "why"), [(True, "not_there", "as before"), (False, "cannot_tell", SILENT)]
 )
 def test_a_404_says_not_there_only_if_the_event_answered_after_it(answered: bool, says: Says, why: str) -> None:
     created = replace(CREATE, before={"state": "NONE"}, before_known=True)
@@ -32,43 +31,39 @@ def test_a_404_says_not_there_only_if_the_event_answered_after_it(answered: bool
     assert why in evidence.why
 
 
-@pytest.mark.parametrize(
-    ("write", "fact", "needed", "reason"),
-    [
-        (replace(CREATE, before={"state": "NONE"}, before_known=True), NONE, True, "a 404 that says not there"),
-        (a_write("boost", "unknown"), NONE, False, "a draft that is gone is a third value, not an absence"),
-        (a_write("boost", "unknown"), setup_fact("DRAFT"), False, "the setup itself answered"),
-        (CREATE, unreadable(), False, "nothing was read"),
-        (CALL, a_fact({"absent": True}), True, "what confirm asked for was not there, and may be the very effect"),
-        (CALL, a_fact({"holds": True}), False, "confirm found something"),
-        (
-            a_write("pause", "unknown"),
-            event_fact(client_campaign_status="RUNNING"),
-            False,
-            "the event is what was read",
-        ),
-    ],
+@cases(
+    "write, fact, needed",
+    (replace(CREATE, before={"state": "NONE"}, before_known=True), NONE, True, "a 404 that says not there"),
+    (a_write("boost", "unknown"), NONE, False, "a draft that is gone is a third value, not an absence"),
+    (a_write("boost", "unknown"), setup_fact("DRAFT"), False, "the setup itself answered"),
+    (CREATE, unreadable(), False, "nothing was read"),
+    (CALL, a_fact({"absent": True}), True, "what confirm asked for was not there, and may be the very effect"),
+    (CALL, a_fact({"holds": True}), False, "confirm found something"),
+    (
+        a_write("pause", "unknown"),
+        event_fact(client_campaign_status="RUNNING"),
+        False,
+        "the event is what was read",
+    ),
 )
-def test_when_the_event_is_asked_for_too(write: Write, fact: Fact, needed: bool, reason: str) -> None:
-    assert needs_event(write, fact) is needed, reason
+def test_when_the_event_is_asked_for_too(write: Write, fact: Fact, needed: bool) -> None:
+    assert needs_event(write, fact) is needed
 
 
-@pytest.mark.parametrize(
-    ("other", "says", "reason"),
-    [
-        (a_write("run", "applied"), "cannot_tell", "the run may be what reads show"),
-        (a_write("run", "rejected"), "not_there", "the service refused the run: nothing of it shows"),
-        (a_write("run", "planned"), "not_there", "the run was never sent"),
-        (a_write("run", "planned", attempt=1, uncounted=1, last_sent_at=LATER), "not_there", "proven unsent"),
-        (a_write("run", "confirmed", last_sent_at=NOW - timedelta(seconds=9)), "not_there", "the run went before it"),
-        (a_write("pause", "confirmed"), "not_there", "the same wish"),
-    ],
+@cases(
+    "other, says",
+    (a_write("run", "applied"), "cannot_tell", "the run may be what reads show"),
+    (a_write("run", "rejected"), "not_there", "the service refused the run: nothing of it shows"),
+    (a_write("run", "planned"), "not_there", "the run was never sent"),
+    (a_write("run", "planned", attempt=1, uncounted=1, last_sent_at=LATER), "not_there", "proven unsent"),
+    (a_write("run", "confirmed", last_sent_at=NOW - timedelta(seconds=9)), "not_there", "the run went before it"),
+    (a_write("pause", "confirmed"), "not_there", "the same wish"),
 )
-def test_what_an_opposite_write_of_ours_has_covered_cannot_be_told(other: Write, says: Says, reason: str) -> None:
+def test_what_an_opposite_write_of_ours_has_covered_cannot_be_told(other: Write, says: Says) -> None:
     pause = a_write("pause", "unknown")
     other = replace(other, id=WriteId(9))
     evidence = read(pause, event_fact(client_campaign_status="RUNNING"), pause, other).evidence
-    assert evidence.says == says, reason
+    assert evidence.says == says
     assert (evidence.why == COVERED) is (says == "cannot_tell")
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import NOW, a_policy, a_write
+from tests.builders import NOW, a_policy, a_write, cases
 from tests.unit.writes.course import ACCEPTED, Course, after_lost_attempt
 from worker.model.commits import Says
 from worker.model.writes import State
@@ -18,46 +18,40 @@ SHORT = a_policy(settle=timedelta(seconds=6))
 # --- the row -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("looks", "sendable", "reason"),
-    [
-        ([(3, "not_there"), (6, "not_there"), (9, "not_there")], True, "three reads, apart, the last after settle"),
-        (
-            [(0, "not_there"), (3, "not_there"), (6, "not_there")],
-            True,
-            "exactly an interval and exactly settle suffice",
-        ),
-        ([(3, "not_there"), (6, "not_there")], False, "two reads are no row of three"),
-        ([(1, "not_there"), (2, "not_there"), (7, "not_there")], False, "reads too close together count once"),
-        ([(5, "not_there"), (6, "not_there"), (7, "not_there"), (8, "not_there")], False, "a burst counts as two"),
-        (
-            [(0, "not_there"), (2.9, "not_there"), (5.9, "not_there"), (9, "not_there")],
-            True,
-            "the close one is left out",
-        ),
-        ([(3, "not_there"), (6, "not_there"), (9, "cannot_tell"), (12, "not_there")], False, "the row starts anew"),
-        (
-            [(3, "not_there"), (6, "cannot_tell"), (9, "not_there"), (12, "not_there"), (15, "not_there")],
-            True,
-            "three in a row after the one that could not tell",
-        ),
-        (
-            [(3, "not_there"), (6, "not_there"), (9, "cannot_tell")],
-            False,
-            "a read that cannot tell is not the third",
-        ),
-        ([(100, "not_there")], False, "time alone makes nothing sendable"),
-        ([(100, "cannot_tell"), (200, "cannot_tell"), (300, "cannot_tell")], False, "nothing was learnt"),
-    ],
+@cases(
+    "looks, sendable",
+    ([(3, "not_there"), (6, "not_there"), (9, "not_there")], True, "three reads, apart, the last after settle"),
+    (
+        [(0, "not_there"), (3, "not_there"), (6, "not_there")],
+        True,
+        "exactly an interval and exactly settle suffice",
+    ),
+    ([(3, "not_there"), (6, "not_there")], False, "two reads are no row of three"),
+    ([(1, "not_there"), (2, "not_there"), (7, "not_there")], False, "reads too close together count once"),
+    ([(5, "not_there"), (6, "not_there"), (7, "not_there"), (8, "not_there")], False, "a burst counts as two"),
+    (
+        [(0, "not_there"), (2.9, "not_there"), (5.9, "not_there"), (9, "not_there")],
+        True,
+        "the close one is left out",
+    ),
+    ([(3, "not_there"), (6, "not_there"), (9, "cannot_tell"), (12, "not_there")], False, "the row starts anew"),
+    (
+        [(3, "not_there"), (6, "cannot_tell"), (9, "not_there"), (12, "not_there"), (15, "not_there")],
+        True,
+        "three in a row after the one that could not tell",
+    ),
+    ([(3, "not_there"), (6, "not_there"), (9, "cannot_tell")], False, "a read that cannot tell is not the third"),
+    ([(100, "not_there")], False, "time alone makes nothing sendable"),
+    ([(100, "cannot_tell"), (200, "cannot_tell"), (300, "cannot_tell")], False, "nothing was learnt"),
 )
-def test_a_write_is_sendable_only_by_a_whole_row(looks: list[tuple[float, Says]], sendable: bool, reason: str) -> None:
+def test_a_write_is_sendable_only_by_a_whole_row(looks: list[tuple[float, Says]], sendable: bool) -> None:
     course = after_lost_attempt(a_write(), SHORT)
     ended = course.now_s
     for at, says in looks:
         course.now_s = ended + at
         course.look(says)
     assert course.state() == "unknown"
-    assert (course.follows() == "send") is sendable, reason
+    assert (course.follows() == "send") is sendable
 
 
 def test_the_back_off_must_be_over_as_well() -> None:
@@ -157,68 +151,60 @@ def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
     assert course.state() == "unknown"
 
 
-@pytest.mark.parametrize(
-    ("stricter", "code", "reason"),
-    [
-        ({"toggle": True}, "toggle", "a second send would undo the first, whenever that became known"),
-        ({"ask": True}, "ask", "on_unknown: ask, also where the rule or the config said so only later"),
-        ({"reads_back": False}, "no_readback", "no read can tell"),
-    ],
+@cases(
+    "stricter, code",
+    ({"toggle": True}, "toggle", "a second send would undo the first, whenever that became known"),
+    ({"ask": True}, "ask", "on_unknown: ask, also where the rule or the config said so only later"),
+    ({"reads_back": False}, "no_readback", "no read can tell"),
 )
-def test_an_unknown_write_goes_to_a_person_once_that_is_asked_for(
-    stricter: dict[str, bool], code: str, reason: str
-) -> None:
+def test_an_unknown_write_goes_to_a_person_once_that_is_asked_for(stricter: dict[str, bool], code: str) -> None:
     course = after_lost_attempt(a_write(), SHORT).absent(3)
     assert course.follows() == "send"
     course.policy = replace(SHORT, **stricter)  # type: ignore[arg-type]
     course.after(3.0).look("not_there")
-    assert (course.state(), course.write.reason, course.follows()) == ("needs_human", code, "read"), reason
+    assert (course.state(), course.write.reason, course.follows()) == ("needs_human", code, "read")
     assert course.write.absent_proved
 
 
 # --- applied -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("says", "third", "seconds", "reason"),
-    [
-        ("not_there", None, 120.0, "reads disagree"),
-        ("cannot_tell", "third_value", 120.0, "another value disagrees as well"),
-        ("cannot_tell", None, 900.0, "what cannot be read says nothing for much longer"),
-    ],
+@cases(
+    "says, third, seconds",
+    ("not_there", None, 120.0, "reads disagree"),
+    ("cannot_tell", "third_value", 120.0, "another value disagrees as well"),
+    ("cannot_tell", None, 900.0, "what cannot be read says nothing for much longer"),
 )
 def test_an_applied_write_that_reads_never_confirm_becomes_unconfirmed(
-    says: Says, third: str | None, seconds: float, reason: str
+    says: Says, third: str | None, seconds: float
 ) -> None:
     course = Course(a_write())
     course.attempt(ACCEPTED)
     course.after(seconds).look(says, third=third)
-    assert (course.state(), course.follows()) == ("applied", "read"), reason
+    assert (course.state(), course.follows()) == ("applied", "read")
     course.after(1.0).look(says, third=third)
     assert (course.state(), course.write.reason, course.follows()) == ("unconfirmed", "never_confirmed", "rest")
 
 
-@pytest.mark.parametrize(
-    ("says", "accepted_ago", "looked_ago", "ends", "reason"),
-    [
-        ("not_there", 121, 240, "needs_human", "reads of several processes disagreed for twice settle"),
-        ("not_there", 121, 239, "applied", "their time together is not over"),
-        ("not_there", 120, 240, "applied", "confirm_within is not over"),
-        ("not_there", 999, None, "applied", "none before this one has looked: it has its own time"),
-        ("cannot_tell", 901, 240, "needs_human", "what cannot be read says nothing for much longer"),
-        ("cannot_tell", 900, 240, "applied", "as before"),
-        ("there", 999, 999, "confirmed", "presence is proof"),
-    ],
+@cases(
+    "says, accepted_ago, looked_ago, ends",
+    ("not_there", 121, 240, "needs_human", "reads of several processes disagreed for twice settle"),
+    ("not_there", 121, 239, "applied", "their time together is not over"),
+    ("not_there", 120, 240, "applied", "confirm_within is not over"),
+    ("not_there", 999, None, "applied", "none before this one has looked: it has its own time"),
+    ("cannot_tell", 901, 240, "needs_human", "what cannot be read says nothing for much longer"),
+    ("cannot_tell", 900, 240, "applied", "as before"),
+    ("there", 999, 999, "confirmed", "presence is proof"),
 )
 def test_an_applied_write_that_several_processes_never_saw_goes_to_a_person(
-    says: Says, accepted_ago: int, looked_ago: int | None, ends: State, reason: str
+    says: Says, accepted_ago: int, looked_ago: int | None, ends: State
 ) -> None:
     """Not `unconfirmed`, which is final: the wall clock alone may be wrong."""
     looked_at = None if looked_ago is None else NOW - timedelta(seconds=looked_ago)
     write = a_write(state="applied", changed_at=NOW - timedelta(seconds=accepted_ago))
     course = Course(write, settling=Settling(ended=1000.0, looked_at=looked_at))
     course.look(says)
-    assert course.state() == ends, reason
+    assert course.state() == ends
     if ends == "needs_human":
         assert (course.write.reason, course.follows()) == ("no_evidence", "read")
 

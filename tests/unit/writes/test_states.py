@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from tests.builders import NOW, a_write
+from tests.builders import NOW, a_write, cases
 from worker.model.writes import FINAL, UNSENT, UNSETTLED, State
 from worker.writes.life import MOVES, IllegalMove, hold, move, restored
 
@@ -23,7 +23,7 @@ CONTRACT: Mapping[State, frozenset[State]] = {
 }
 
 BEYOND: Mapping[tuple[State, State], str] = {
-    ("applied", "planned"): "an overtaken opposite write landed afterwards: sent anew",
+    ("applied", "planned"): "an overtaken opposite write landed afterwards: sent anew"
 }
 
 
@@ -49,21 +49,19 @@ def test_the_door_lets_through_what_the_table_has_and_nothing_else(start: State,
             move(write, to, at=LATER, reason="person", why="said so")
 
 
-@pytest.mark.parametrize(
-    ("start", "to", "anew", "reason"),
-    [
-        ("waiting", "planned", True, "a person let it go just now"),
-        ("needs_human", "planned", True, "a person allowed one more attempt just now"),
-        ("applied", "planned", True, "it is sent anew, because what it overtook landed"),
-        ("sending", "planned", False, "proven unsent: it is held as long as before"),
-        ("planned", "sending", False, "it may yet be proven unsent"),
-        ("unknown", "sending", True, "until now it was not held, but unknown"),
-        ("planned", "waiting", False, "it does not become due by waiting"),
-    ],
+@cases(
+    "start, to, anew",
+    ("waiting", "planned", True, "a person let it go just now"),
+    ("needs_human", "planned", True, "a person allowed one more attempt just now"),
+    ("applied", "planned", True, "it is sent anew, because what it overtook landed"),
+    ("sending", "planned", False, "proven unsent: it is held as long as before"),
+    ("planned", "sending", False, "it may yet be proven unsent"),
+    ("unknown", "sending", True, "until now it was not held, but unknown"),
+    ("planned", "waiting", False, "it does not become due by waiting"),
 )
-def test_since_when_a_write_could_be_sent(start: State, to: State, anew: bool, reason: str) -> None:
+def test_since_when_a_write_could_be_sent(start: State, to: State, anew: bool) -> None:
     after = move(a_write(state=start), to, at=LATER, reason="person", why="said so").after
-    assert after.due_since == (LATER if anew else NOW), reason
+    assert after.due_since == (LATER if anew else NOW)
 
 
 def test_a_hold_for_another_reason_is_recorded() -> None:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.builders import NOW, a_rule, a_write
+from tests.builders import NOW, a_rule, a_write, cases
 from worker.model.actions import ACTIONS
 from worker.model.commits import Commit
 from worker.model.facts import Json, RuleId, WriteId
@@ -275,21 +275,19 @@ UNPROVED = sent(2, "pause", "RUNNING", absent_proved=True)
 """A write that an undo was planned for, and that proved absent after that."""
 
 
-@pytest.mark.parametrize(
-    ("undo", "history", "expected", "reason"),
-    [
-        (an_undo(1), [sent(1)], {"client_campaign_status": "PAUSED"}, "what it left"),
-        (an_undo(2), [UNPROVED], {"client_campaign_status": "RUNNING"}, "nothing of ours is there: what is put back"),
-        (an_undo(1, 2), [sent(1), UNPROVED], {"client_campaign_status": "PAUSED"}, "what the other one left"),
-        (an_undo(1, 3), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "RUNNING"}, "the newest"),
-        (an_undo(1), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "PAUSED"}, "others do not count"),
-        (an_undo(1), [sent(1, before="STOPPED")], {"client_campaign_status": "RUNNING"}, "what cannot be undone"),
-    ],
+@cases(
+    "undo, history, expected",
+    (an_undo(1), [sent(1)], {"client_campaign_status": "PAUSED"}, "what it left"),
+    (an_undo(2), [UNPROVED], {"client_campaign_status": "RUNNING"}, "nothing of ours is there: what is put back"),
+    (an_undo(1, 2), [sent(1), UNPROVED], {"client_campaign_status": "PAUSED"}, "what the other one left"),
+    (an_undo(1, 3), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "RUNNING"}, "the newest"),
+    (an_undo(1), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "PAUSED"}, "others do not count"),
+    (an_undo(1), [sent(1, before="STOPPED")], {"client_campaign_status": "RUNNING"}, "what cannot be undone"),
 )
 def test_an_undo_must_find_what_is_left_of_its_writes(
-    undo: Write, history: list[Write], expected: dict[str, Json], reason: str
+    undo: Write, history: list[Write], expected: dict[str, Json]
 ) -> None:
-    assert left_now(undo, history) == expected, reason
+    assert left_now(undo, history) == expected
 
 
 def test_an_undo_of_members_of_a_series_asks_nothing_of_the_target() -> None:
@@ -297,20 +295,18 @@ def test_an_undo_of_members_of_a_series_asks_nothing_of_the_target() -> None:
     assert left_now(replace(undo, intent=replace(undo.intent, context={"undoes": [1]})), [sent(1)]) is None
 
 
-@pytest.mark.parametrize(
-    ("write", "undo", "expected", "reason"),
-    [
-        (sent(1), an_undo(1), 9, "it is about to be put back"),
-        (sent(1), an_undo(2), None, "another one is"),
-        (sent(1), an_undo(1, state="waiting"), 9, "it is, once a person approves that"),
-        (sent(1), an_undo(1, state="skipped"), None, "the undo is over, and a verdict came after it"),
-        (a_write("pause", "planned", id=WriteId(1)), an_undo(1, state="skipped"), 9, "its attempt never left"),
-        (a_write("pause", "planned", id=WriteId(1)), an_undo(1, state="cancelled"), None, "a person rejected the undo"),
-    ],
+@cases(
+    "write, undo, expected",
+    (sent(1), an_undo(1), 9, "it is about to be put back"),
+    (sent(1), an_undo(2), None, "another one is"),
+    (sent(1), an_undo(1, state="waiting"), 9, "it is, once a person approves that"),
+    (sent(1), an_undo(1, state="skipped"), None, "the undo is over, and a verdict came after it"),
+    (a_write("pause", "planned", id=WriteId(1)), an_undo(1, state="skipped"), 9, "its attempt never left"),
+    (a_write("pause", "planned", id=WriteId(1)), an_undo(1, state="cancelled"), None, "a person rejected the undo"),
 )
-def test_who_is_about_to_put_a_write_back(write: Write, undo: Write, expected: int | None, reason: str) -> None:
+def test_who_is_about_to_put_a_write_back(write: Write, undo: Write, expected: int | None) -> None:
     found = put_back_by(write, [write, undo])
-    assert (None if found is None else found.id) == expected, reason
+    assert (None if found is None else found.id) == expected
 
 
 def firing(*writes: Write) -> tuple[tuple[int, ...], int]:
