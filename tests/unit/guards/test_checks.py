@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -21,52 +21,44 @@ from tests.builders import (
     setup_fact,
     unreadable,
 )
-from worker.guards import (
-    AFTER_READING,
-    BEFORE_READING,
-    OF_WAITS,
-    No,
-    Situation,
-    as_approved,
-    as_no,
-    as_of_now,
-    budget_in_range,
-    budget_of,
-    condition_holds,
-    created_here,
-    defaults_confirmed,
-    first_no,
-    held_back_off,
-    held_over,
-    item_there,
-    other_half,
-    out_of_date,
-    product_on,
-    put_back,
-    seen_after_all,
-    sequence,
-    setup_state,
-    target_free,
-    target_says,
-    waited,
-)
+from worker import guards
+from worker.guards import AFTER_READING, BEFORE_READING, No, Situation, first_no
 from worker.model.commits import REASONS, Halt, Hold
-from worker.model.facts import Fact, Json, PartnerId, RuleId, UnknownCode, WriteId
+from worker.model.facts import Fact, Json, PartnerId, UnknownCode, WriteId
 from worker.model.rules import Judgement, Truth
 from worker.model.writes import State, Write
 from worker.writes.intents import wanted
 
-Way = Literal["hold", "skip", "refuse", "ask", "confirm", "drop"]
+Guard = Callable[[Situation], No | None]
 SOON = NOW + timedelta(seconds=1)
+LIMIT = timedelta(hours=1)
+LONG_AGO = NOW - 2 * LIMIT
+UNWANTED = Judgement(truth=Truth.FALSE, why="event.status is active")
+ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
 
 
-def said(no: No | None) -> tuple[Way, str] | None:
-    """How a guard objects and by which code; None where it does not."""
+def said(no: No | None) -> str | None:
+    """How a guard objects and by which code, as in `hold halt`; None where it does not."""
     if no is None:
         return None
     assert no.reason in REASONS, "every reason is documented"
     assert no.why, "every no says why"
-    return no.way, no.reason
+    return f"{no.way} {no.reason}"
+
+
+def the_no(guard: Guard, situation: Situation) -> No:
+    """What the guard objects, which it does."""
+    no = guard(situation)
+    assert no is not None
+    return no
+
+
+def before_reading(situation: Situation) -> No | None:
+    return first_no(BEFORE_READING, situation)
+
+
+def after_reading(situation: Situation) -> No | None:
+    return first_no(AFTER_READING, situation)
 
 
 def another(named: str, state: State, number: int = 7, **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
@@ -76,14 +68,20 @@ def another(named: str, state: State, number: int = 7, **changes: Any) -> Write:
     return a_write(action, state, params=params, id=WriteId(number), **changes)
 
 
+def reading(write: str | Write, **facts: Fact) -> Situation:
+    """An ordinary situation of that write, in which these facts are read."""
+    return a_situation(a_write(write) if isinstance(write, str) else write, facts=facts)
+
+
+def a_halt(partner: str | None = None) -> Halt:
+    of = None if partner is None else PartnerId(partner)
+    return Halt(id=1, partner=of, rule=None, until=SOON, because="budget review", by="ann", at=NOW)
+
+
 @pytest.mark.parametrize("action", ["pause", "optimisation", "boost"])
 def test_nothing_objects_to_an_ordinary_write(action: str) -> None:
     situation = a_situation(a_write(action, params={} if action != "optimisation" else {"value": "OFF"}))
-    assert first_no(BEFORE_READING, situation) is None
-    assert first_no(AFTER_READING, situation) is None
-
-
-# --- before anything is read ---------------------------------------------------------------------------------------
+    assert (before_reading(situation), after_reading(situation)) == (None, None)
 
 
 @cases(
@@ -96,303 +94,301 @@ def test_nothing_objects_to_an_ordinary_write(action: str) -> None:
     (None, None, False, "nothing holds it"),
 )
 def test_a_hold_with_its_own_time_lasts_until_then(held_by: str | None, until: datetime | None, objects: bool) -> None:
-    no = held_back_off(a_situation(a_write(held_by=held_by, held_until=until)))
-    assert said(no) == (("hold", str(held_by)) if objects else None)
-    if no is not None:
-        assert no.until == SOON
+    no = guards.held_back_off(a_situation(a_write(held_by=held_by, held_until=until)))
+    assert (said(no), no and no.until) == ((f"hold {held_by}", SOON) if objects else (None, None))
 
 
 @cases(
     "state, code, expected",
-    ("planned", "condition", ("hold", "sequence"), "the step before was not sent yet"),
-    ("waiting", "mode", ("hold", "sequence"), "the step before waits for a person"),
-    ("sending", "condition", ("hold", "sequence"), "the step before is under way"),
-    ("applied", "accepted", ("hold", "sequence"), "accepted is not confirmed"),
-    ("unknown", "ambiguous", ("hold", "sequence"), "nobody knows of the step before"),
-    ("needs_human", "attempts", ("hold", "sequence"), "the step before is for a person"),
+    ("planned", "condition", "hold sequence", "the step before was not sent yet"),
+    ("waiting", "mode", "hold sequence", "the step before waits for a person"),
+    ("sending", "condition", "hold sequence", "the step before is under way"),
+    ("applied", "accepted", "hold sequence", "accepted is not confirmed"),
+    ("unknown", "ambiguous", "hold sequence", "nobody knows of the step before"),
+    ("needs_human", "attempts", "hold sequence", "the step before is for a person"),
     ("confirmed", "read", None, "the step before is done"),
     ("skipped", "already_so", None, "it was so already: the next one starts"),
     ("skipped", "nothing_to_pause", None, "there was nothing to pause: the next one starts"),
     ("cancelled", "undo", None, "an operator has it put back, and this step is about something else"),
     ("skipped", "undo", None, "an operator has it put back, and this step is about something else"),
-    ("skipped", "no_longer_holds", ("skip", "sequence"), "any other end stops the sequence"),
-    ("skipped", "superseded", ("skip", "sequence"), "any other end stops the sequence"),
-    ("rejected", "refused_by_service", ("skip", "sequence"), "any other end stops the sequence"),
-    ("refused", "no_draft", ("skip", "sequence"), "any other end stops the sequence"),
-    ("unconfirmed", "never_confirmed", ("skip", "sequence"), "any other end stops the sequence"),
-    ("cancelled", "person", ("skip", "sequence"), "any other end stops the sequence"),
-    ("shadowed", "mode", ("skip", "sequence"), "any other end stops the sequence"),
+    ("skipped", "no_longer_holds", "skip sequence", "any other end stops the sequence"),
+    ("skipped", "superseded", "skip sequence", "any other end stops the sequence"),
+    ("rejected", "refused_by_service", "skip sequence", "any other end stops the sequence"),
+    ("refused", "no_draft", "skip sequence", "any other end stops the sequence"),
+    ("unconfirmed", "never_confirmed", "skip sequence", "any other end stops the sequence"),
+    ("cancelled", "person", "skip sequence", "any other end stops the sequence"),
+    ("shadowed", "mode", "skip sequence", "any other end stops the sequence"),
 )
-def test_a_step_starts_when_the_ones_before_are_done(state: State, code: str, expected: tuple[Way, str] | None) -> None:
+def test_a_step_starts_when_the_ones_before_are_done(state: State, code: str, expected: str | None) -> None:
     earlier = another("pause", state, reason=code)
-    assert said(sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected
-
-
-def a_halt(partner: str | None = None, rule: str | None = None) -> Halt:
-    return Halt(
-        id=1,
-        partner=None if partner is None else PartnerId(partner),
-        rule=None if rule is None else RuleId(rule),
-        until=SOON,
-        because="budget review",
-        by="ann",
-        at=NOW,
-    )
+    assert said(guards.sequence(a_situation(a_write("boost"), earlier=(earlier,)))) == expected
 
 
 @cases(
-    "held_by, halt, shown",
-    ("halt", a_halt(), "halt", "it is in force"),
-    ("halt", a_halt(partner="other"), None, "another one is in force, which does not hold it"),
-    ("halt", None, None, "it was resumed, or has run out"),
-    ("backoff", None, "backoff", "what else holds it is the next look's to end"),
+    "held_by, halts, shown",
+    ("halt", (a_halt(),), "halt", "it is in force"),
+    ("halt", (a_halt(partner="other"),), None, "another one is in force, which does not hold it"),
+    ("halt", (), None, "it was resumed, or has run out"),
+    ("backoff", (), "backoff", "what else holds it is the next look's to end"),
 )
-def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(held_by: str, halt: Halt | None, shown: str | None) -> None:
+def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(
+    held_by: str, halts: tuple[Halt, ...], shown: str | None
+) -> None:
     write = replace(a_write(), held_by=held_by, held_until=NOW, why="as it was judged last")
-
-    found = as_of_now(write, () if halt is None else (halt,))
-
-    assert found.held_by == shown
-    assert (found == write) == (shown is not None)
-    assert (found.held_until, found.why) != (NOW, "as it was judged last") or shown is not None
+    found = guards.as_of_now(write, halts)
+    if shown is not None:
+        assert (found, found.held_by) == (write, shown)
+    else:
+        assert (found.held_by, found.held_until, found.why != write.why) == (None, None, True)
 
 
 def test_an_assumption_nobody_vouched_for_holds_and_is_named() -> None:
-    no = defaults_confirmed(a_situation(a_write(), unconfirmed=("boost.body", "setup.draft")))
-    assert said(no) == ("hold", "assumption")
-    assert no is not None
+    no = the_no(guards.defaults_confirmed, a_situation(a_write(), unconfirmed=("boost.body", "setup.draft")))
+    assert said(no) == "hold assumption"
     assert "boost.body, setup.draft" in no.why
-    assert defaults_confirmed(a_situation(a_write())) is None
-
-
-# --- one target ----------------------------------------------------------------------------------------------------
 
 
 @cases(
-    "state, proved, free",
-    ("needs_human", True, True, "its last attempt is proved absent: it no longer holds its target"),
-    ("needs_human", False, False, "it may still take effect"),
-    ("unknown", True, False, "an unknown one will be sent again"),
+    "other, busy",
+    (another("pause", "needs_human", absent_proved=True), False, "proved absent before a person: it holds nothing"),
+    (another("pause", "needs_human"), True, "it may still take effect"),
+    (another("pause", "unknown", absent_proved=True), True, "an unknown one will be sent again"),
 )
-def test_a_write_before_a_person_frees_its_target_once_proved_absent(state: State, proved: bool, free: bool) -> None:
-    situation = a_situation(a_write("run"), on_target=(another("pause", state, absent_proved=proved),))
-    assert said(target_free(situation)) == (None if free else ("hold", "target_busy"))
+def test_a_write_before_a_person_frees_its_target_once_proved_absent(other: Write, busy: bool) -> None:
+    situation = a_situation(a_write("run"), on_target=(other,))
+    assert said(guards.target_free(situation)) == ("hold target_busy" if busy else None)
 
 
-# --- after reading -------------------------------------------------------------------------------------------------
+NULL_STATUS = event_fact(gaps={"client_campaign_status": NULL_GAP})
+LACKS_STATUS = event_fact(gaps={"client_campaign_status": MISSING_GAP})
+CLUSTER = a_write("edit_cluster", params={**ROCK, "budget": 500.0})
+SETUP_STATES = ("NONE", "DRAFT", "PUBLISHED")
 
 
 @cases(
-    "fact, expected",
+    "partner, expected",
     (partner_fact(), None, "the product is on"),
-    (partner_fact(campaign_recommendations=False), ("hold", "product_off"), "it is off"),
-    (a_fact({"id": "x"}), ("hold", "fact_unknown"), "the record lacks it"),
-    (partner_fact(campaign_recommendations=None), ("hold", "fact_unknown"), "null is not on"),
-    (partner_fact(campaign_recommendations="yes"), ("hold", "fact_unknown"), "a text is not on"),
-    (a_fact("x"), ("hold", "fact_unknown"), "no record"),
-    (unreadable(), ("hold", "fact_unknown"), "unreadable"),
+    (partner_fact(campaign_recommendations=False), "hold product_off", "it is off"),
+    (a_fact({"id": "x"}), "hold fact_unknown", "the record lacks it"),
+    (partner_fact(campaign_recommendations=None), "hold fact_unknown", "null is not on"),
+    (partner_fact(campaign_recommendations="yes"), "hold fact_unknown", "a text is not on"),
+    (a_fact("x"), "hold fact_unknown", "no record"),
+    (unreadable(), "hold fact_unknown", "unreadable"),
 )
-def test_nothing_is_sent_unless_the_product_is_known_to_be_on(fact: Fact, expected: tuple[Way, str] | None) -> None:
-    assert said(product_on(a_situation(a_write(), facts={"partner": fact}))) == expected
+def test_nothing_is_sent_unless_the_product_is_known_to_be_on(partner: Fact, expected: str | None) -> None:
+    assert said(guards.product_on(reading("pause", partner=partner))) == expected
+
+
+@cases(
+    "action, fact, expected",
+    ("pause", event_fact(), None, "running: there is something to pause"),
+    ("pause", event_fact(client_campaign_status="PAUSED"), "skip already_so", "paused already"),
+    ("pause", NULL_STATUS, "skip nothing_to_pause", "null: nothing to pause"),
+    ("run", NULL_STATUS, None, "null is not running"),
+    ("run", event_fact(), "skip already_so", "running already"),
+    ("pause", LACKS_STATUS, "hold target_unreadable", "the field is missing"),
+    ("pause", unreadable(), "hold target_unreadable", "the event cannot be read"),
+    ("create_draft", setup_fact("NONE"), None, "there is none yet"),
+    ("create_draft", setup_fact("DRAFT"), "skip already_so", "a draft exists"),
+    ("create_draft", setup_fact("PUBLISHED"), "skip already_so", "a setup exists"),
+    ("create_draft", unreadable(), "hold target_unreadable", "whether one exists is not known"),
+    ("boost", setup_fact("DRAFT"), None, "there is a draft to publish"),
+    ("boost", setup_fact("PUBLISHED"), "skip already_so", "published already"),
+    ("boost", unreadable(), "hold target_unreadable", "the setup cannot be read"),
+    ("reset_setup", setup_fact("NONE"), None, "what cannot be read back is never already so"),
+)
+def test_what_the_target_says_before_a_write(action: str, fact: Fact, expected: str | None) -> None:
+    assert said(guards.target_says(reading(action, event=fact, setup=fact))) == expected
+
+
+@pytest.mark.parametrize("setup", [unreadable(), a_fact([]), setup_fact(gaps={"state": MISSING_GAP})])
+def test_a_state_that_cannot_be_read_holds_the_write(setup: Fact) -> None:
+    assert said(guards.setup_state(reading(CLUSTER, setup=setup))) == "hold target_unreadable"
+
+
+@pytest.mark.parametrize(
+    ("action", "none", "draft", "published"),
+    [
+        ("boost", "refuse no_draft", None, None),
+        ("update_draft", "refuse no_draft", None, "refuse no_draft"),
+        ("edit_cluster", "refuse not_published", "refuse not_published", None),
+        ("create_draft", None, None, None),
+        ("create_campaign", None, None, None),
+        ("reset_setup", None, None, None),
+        ("pause", None, None, None),
+    ],
+)
+def test_a_write_is_sent_only_in_a_state_in_which_the_service_takes_it(
+    action: str, none: str | None, draft: str | None, published: str | None
+) -> None:
+    write = a_write(action, params={**ROCK, "budget": 500.0})
+    found = [said(guards.setup_state(reading(write, setup=setup_fact(state)))) for state in SETUP_STATES]
+    assert found == [none, draft, published]
 
 
 @pytest.mark.parametrize(
     ("truth", "expected"),
-    [(Truth.TRUE, None), (Truth.FALSE, ("hold", "no_longer_holds")), (Truth.UNKNOWN, ("hold", "fact_unknown"))],
+    [(Truth.TRUE, None), (Truth.FALSE, "hold no_longer_holds"), (Truth.UNKNOWN, "hold fact_unknown")],
 )
-def test_the_condition_must_be_definitely_true(truth: Truth, expected: tuple[Way, str] | None) -> None:
-    judgement = Judgement(truth=truth, why="event.status is active")
-    assert said(condition_holds(a_situation(a_write(), judgement=judgement))) == expected
+def test_the_condition_must_be_definitely_true(truth: Truth, expected: str | None) -> None:
+    situation = a_situation(a_write(), judgement=replace(UNWANTED, truth=truth))
+    assert said(guards.condition_holds(situation)) == expected
 
 
-@cases(
-    "code",
-    ("gone", "event_gone"),
-    ("unreadable", "fact_unknown"),
-)
-def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: UnknownCode) -> None:
-    facts = {"event": unreadable("the service answered", code)}
-    assert said(condition_holds(a_situation(a_write(), facts=facts))) == ("hold", reason)
-
-
-NULL_STATUS = event_fact(gaps={"client_campaign_status": NULL_GAP})
-
-
-@cases(
-    "action, facts, expected",
-    ("pause", {"event": event_fact()}, None, "running: there is something to pause"),
-    ("pause", {"event": event_fact(client_campaign_status="PAUSED")}, ("skip", "already_so"), "already so"),
-    ("pause", {"event": NULL_STATUS}, ("skip", "nothing_to_pause"), "null: nothing to pause"),
-    ("run", {"event": NULL_STATUS}, None, "null is not running"),
-    ("run", {"event": event_fact()}, ("skip", "already_so"), "already so"),
-    (
-        "pause",
-        {"event": event_fact(gaps={"client_campaign_status": MISSING_GAP})},
-        ("hold", "target_unreadable"),
-        "the field is missing",
-    ),
-    ("pause", {"event": unreadable()}, ("hold", "target_unreadable"), "the event cannot be read"),
-    ("create_draft", {"setup": setup_fact("NONE")}, None, "there is none yet"),
-    ("create_draft", {"setup": setup_fact("DRAFT")}, ("skip", "already_so"), "a setup exists"),
-    ("create_draft", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "a setup exists"),
-    ("create_draft", {"setup": unreadable()}, ("hold", "target_unreadable"), "whether one exists is not known"),
-    ("boost", {"setup": setup_fact("DRAFT")}, None, "there is a draft to publish"),
-    ("boost", {"setup": setup_fact("PUBLISHED")}, ("skip", "already_so"), "already published"),
-    ("boost", {"setup": unreadable()}, ("hold", "target_unreadable"), "the setup cannot be read"),
-)
-def test_what_the_target_says_before_a_write(
-    action: str, facts: Mapping[str, Fact], expected: tuple[Way, str] | None
-) -> None:
-    assert said(target_says(a_situation(a_write(action), facts=facts))) == expected
+@pytest.mark.parametrize(("code", "reason"), [("gone", "event_gone"), ("unreadable", "fact_unknown")])
+def test_an_event_that_does_not_answer_holds_its_writes_and_says_how(code: UnknownCode, reason: str) -> None:
+    situation = reading("pause", event=unreadable("the service answered", code))
+    assert said(guards.condition_holds(situation)) == f"hold {reason}"
 
 
 @pytest.mark.parametrize("action", ["create_draft", "boost", "edit_cluster", "pause"])
 def test_a_field_of_another_type_or_word_is_told_as_it_came(action: str) -> None:
     """It says which assumption to write, and that nothing is missing."""
     odd = {"state": "the setup's field state is 'LIVE'; see setup.published", "client_campaign_status": "a number"}
-    facts = {"setup": setup_fact(gaps=odd), "event": event_fact(gaps=odd)}
-    situation = a_situation(a_write(action), facts=facts)
-    no = first_no((setup_state, target_says), situation)
-
-    assert no is not None
+    situation = reading(action, setup=setup_fact(gaps=odd), event=event_fact(gaps=odd))
+    no = the_no(lambda one: first_no((guards.setup_state, guards.target_says), one), situation)
     assert odd["client_campaign_status" if action == "pause" else "state"] in no.why
 
 
 def test_a_budget_and_a_flag_of_another_type_are_told_as_they_came() -> None:
-    facts = {"setup": setup_fact(gaps={"total_budget": "a text"}), "partner": partner_fact()}
     partner = replace(partner_fact(), value={}, gaps={"campaign_recommendations": "a text"})
-    flag = product_on(a_situation(a_write(), facts={"partner": partner}))
-    budget = budget_in_range(a_situation(a_write("boost"), facts=facts))
-
-    assert flag is not None
+    flag = the_no(guards.product_on, reading("pause", partner=partner))
+    budget = the_no(guards.budget_in_range, reading("boost", setup=setup_fact(gaps={"total_budget": "a text"})))
     assert flag.why == "partner: campaign_recommendations: a text"
-    assert budget is not None
     assert budget.why == "the budget it would commit cannot be read: total_budget: a text"
 
 
-def test_nothing_is_skipped_as_already_so_while_the_target_is_unsettled() -> None:
-    so = {"event": event_fact(client_campaign_status="PAUSED")}
-    situation = a_situation(a_write("pause"), facts=so, on_target=(another("run", "unknown"),))
-    assert said(target_says(situation)) == ("hold", "target_busy")
+@pytest.mark.parametrize("status", [event_fact(client_campaign_status="PAUSED"), NULL_STATUS])
+def test_nothing_is_skipped_while_the_target_is_unsettled(status: Fact) -> None:
+    situation = replace(reading("pause", event=status), on_target=(another("run", "unknown"),))
+    assert said(guards.target_says(situation)) == "hold target_busy"
 
 
-def test_nothing_to_pause_is_not_said_while_the_target_is_unsettled() -> None:
-    facts = {"event": NULL_STATUS}
-    situation = a_situation(a_write("pause"), facts=facts, on_target=(another("run", "unknown"),))
-    assert said(target_says(situation)) == ("hold", "target_busy")
-
-
-def test_what_was_sent_before_and_is_there_after_all_is_confirmed() -> None:
-    sent = a_write("pause", attempt=1, extra_attempts=1)
-    so = {"event": event_fact(client_campaign_status="PAUSED")}
-    assert said(seen_after_all(a_situation(sent, facts=so))) == ("confirm", "read")
-    unwanted = a_situation(sent, facts=so, judgement=Judgement(truth=Truth.FALSE, why="no"))
-    no = first_no(AFTER_READING, unwanted)
-    assert no is not None
-    assert no.way == "confirm", "presence confirms also what is not wanted any more"
-    never_left = replace(sent, uncounted=1)
-    assert seen_after_all(a_situation(never_left, facts=so)) is None
-    assert said(target_says(a_situation(never_left, facts=so))) == ("skip", "already_so"), "it was never sent"
-    assert seen_after_all(a_situation(sent, facts={"event": event_fact(client_campaign_status="RUNNING")})) is None
-    beside = a_situation(sent, facts=so, on_target=(another("run", "unknown", 8),))
-    assert seen_after_all(beside) is None, "another write may have done it"
-    settled = a_situation(sent, facts=so, on_target=(replace(another("run", "needs_human", 8), absent_proved=True),))
-    assert said(seen_after_all(settled)) == ("confirm", "read"), "a write proved absent holds its target no more"
-
-
-# --- drafts and budgets --------------------------------------------------------------------------------------------
+SENT = a_write("pause", attempt=1, extra_attempts=1)
+PAUSED = reading(SENT, event=event_fact(client_campaign_status="PAUSED"))
+NEVER_LEFT = replace(PAUSED, write=replace(SENT, uncounted=1))
+BESIDE_UNKNOWN = replace(PAUSED, on_target=(another("run", "unknown", 8),))
+BESIDE_ABSENT = replace(PAUSED, on_target=(another("run", "needs_human", 8, absent_proved=True),))
 
 
 @cases(
-    "setup, expected",
-    (setup_fact("DRAFT"), None, "the draft that was created"),
-    (setup_fact("DRAFT", total_budget=500, name="x"), None, "the same values"),
-    (setup_fact("DRAFT", total_budget=900.0), ("refuse", "other_value"), "somebody changed its budget"),
-    (setup_fact("DRAFT", goal="VISIBILITY"), ("refuse", "other_value"), "somebody changed its goal"),
-    (
-        setup_fact("DRAFT", gaps={"goal": MISSING_GAP}),
-        ("hold", "target_unreadable"),
-        "whether it is ours is not known",
-    ),
-    (
-        setup_fact("DRAFT", gaps={"goal": MISSING_GAP}, total_budget=900.0),
-        ("refuse", "other_value"),
-        "its budget alone shows that it is another",
-    ),
-    (unreadable(), ("hold", "target_unreadable"), "nothing is boosted that cannot be read"),
-    (a_fact("x"), ("hold", "target_unreadable"), "so is one of no usable form"),
+    "guard, situation, expected",
+    (guards.seen_after_all, PAUSED, "confirm read", "it is there"),
+    (after_reading, replace(PAUSED, judgement=UNWANTED), "confirm read", "also where it is not wanted any more"),
+    (guards.seen_after_all, NEVER_LEFT, None, "it was never sent"),
+    (guards.target_says, NEVER_LEFT, "skip already_so", "never sent, and so already"),
+    (guards.seen_after_all, reading(SENT, event=event_fact()), None, "it is not there"),
+    (guards.seen_after_all, BESIDE_UNKNOWN, None, "another write may have done it"),
+    (guards.seen_after_all, BESIDE_ABSENT, "confirm read", "a write proved absent holds its target no more"),
+    (guards.seen_after_all, reading(a_write("reset_setup", attempt=1)), None, "no read shows it"),
 )
-def test_after_create_draft_only_the_created_draft_is_boosted(setup: Fact, expected: tuple[Way, str] | None) -> None:
-    made = another("create_draft", "confirmed")
-    situation = a_situation(a_write("boost"), earlier=(another("pause", "confirmed", 2), made), facts={"setup": setup})
-    assert said(created_here(situation)) == expected
+def test_what_was_sent_before_and_is_there_after_all_is_confirmed(
+    guard: Guard, situation: Situation, expected: str | None
+) -> None:
+    assert said(guard(situation)) == expected
 
 
-def test_only_a_boost_needs_the_draft_that_was_created() -> None:
-    made = another("create_draft", "confirmed")
-    facts = {"setup": setup_fact("DRAFT", total_budget=900.0)}
-    assert created_here(a_situation(a_write("pause"), facts=facts, earlier=(made,))) is None
+CREATED = another("create_draft", "confirmed")
+UPDATED = a_write("update_draft", "confirmed", params={"total_budget": 750.0, "name": "x"}, id=WriteId(8))
+LACKS_GOAL = {"goal": MISSING_GAP}
+
+
+@cases(
+    "write, earlier, setup, expected",
+    ("boost", [CREATED], setup_fact(), None, "the draft that was created"),
+    ("boost", [CREATED], setup_fact(total_budget=500, name="x"), None, "the same values"),
+    ("boost", [CREATED], setup_fact(total_budget=900.0), "refuse other_value", "somebody changed its budget"),
+    ("boost", [CREATED], setup_fact(goal="VISIBILITY"), "refuse other_value", "somebody changed its goal"),
+    ("boost", [CREATED], setup_fact(gaps=LACKS_GOAL), "hold target_unreadable", "whether it is ours is not known"),
+    (
+        "boost",
+        [CREATED],
+        setup_fact(gaps=LACKS_GOAL, total_budget=9.0),
+        "refuse other_value",
+        "its budget alone shows it",
+    ),
+    ("boost", [CREATED], unreadable(), "hold target_unreadable", "nothing is boosted that cannot be read"),
+    ("boost", [CREATED], a_fact("x"), "hold target_unreadable", "so is one of no usable form"),
+    ("pause", [CREATED], setup_fact(total_budget=900.0), None, "only a boost needs the draft that was created"),
+    ("boost", [CREATED, UPDATED], setup_fact(total_budget=750.0, name="x"), None, "what later steps made of it"),
+    ("boost", [CREATED, UPDATED], setup_fact(), "refuse other_value", "what later steps made of it is gone"),
+    ("boost", [UPDATED], setup_fact(), None, "a draft that the rule did not create may be as it is"),
+)
+def test_after_create_draft_only_the_created_draft_is_boosted(
+    write: str, earlier: list[Write], setup: Fact, expected: str | None
+) -> None:
+    steps = (another("pause", "confirmed", 2), *earlier)
+    assert said(guards.created_here(replace(reading(write, setup=setup), earlier=steps))) == expected
 
 
 def test_every_total_budget_of_a_write_must_be_in_the_range_however_it_is_spelled() -> None:
     spelled: dict[str, Json] = {"total_budget": 500, "totalBudget": "1000.1"}
-    assert said(budget_in_range(a_situation(a_write("create_draft", params=spelled)))) == ("refuse", "budget_range")
-    cap = a_write("edit_cluster", params={"tc": "a", "tc_run_id": 1, "bid_cap": 5000})
-    assert budget_in_range(a_situation(cap)) is None, "other money has no range"
-    assert budget_of(a_situation(cap)) == 5000
+    assert said(guards.budget_in_range(a_situation(a_write("create_draft", params=spelled)))) == "refuse budget_range"
+    cap = a_situation(a_write("edit_cluster", params={"tc": "a", "tc_run_id": 1, "bid_cap": 5000}))
+    assert guards.budget_in_range(cap) is None, "other money has no range"
+    assert guards.budget_of(cap) == 5000
 
 
 def test_a_boost_spends_all_the_money_of_the_draft_and_the_range_is_for_its_total_budget() -> None:
-    more: dict[str, Json] = {"daily_budget": 99999, "lifetime": {"spend_cap": 99999}}
-    draft = a_fact({"state": "DRAFT", "total_budget": 100.0, **more})
-    boost = a_situation(a_write("boost"), facts={"setup": draft})
-    assert budget_of(boost) == 200098
-    assert budget_in_range(boost) is None
-    shown = wanted(boost.write.intent, "", {"state": "DRAFT", "total_budget": 100.0, **more})
-    assert shown.amount == budget_of(boost), "whoever approves it is shown what is counted"
-    assert as_approved(replace(boost, approved_amount=shown.amount)) is None
-    assert said(as_approved(replace(boost, approved_amount=100.0))) == ("ask", "moved")
+    draft: Json = {"state": "DRAFT", "total_budget": 100.0, "daily_budget": 99999, "lifetime": {"spend_cap": 99999}}
+    boost = reading("boost", setup=a_fact(draft))
+    assert guards.budget_of(boost) == 200098
+    assert guards.budget_in_range(boost) is None
+    shown = wanted(boost.write.intent, "", draft)
+    assert shown.amount == guards.budget_of(boost), "whoever approves it is shown what is counted"
+    assert guards.as_approved(replace(boost, approved_amount=shown.amount)) is None
+    assert said(guards.as_approved(replace(boost, approved_amount=100.0))) == "ask moved"
 
 
 @cases(
-    "fact",
+    "budget_range",
     (unreadable(), "the range cannot be read"),
     (a_fact([]), "it has no usable form"),
     (a_fact({"lower_limit": 1}), "it lacks its upper end"),
     (a_fact({"upper_limit": 1}), "it lacks its lower end"),
     (a_fact({"lower_limit": None, "upper_limit": 9}), "null is no limit"),
 )
-def test_a_range_that_is_not_known_holds(fact: Fact) -> None:
-    situation = a_situation(a_write("create_draft"), facts={"budget_range": fact})
-    assert said(budget_in_range(situation)) == ("hold", "fact_unknown")
+def test_a_range_that_is_not_known_holds(budget_range: Fact) -> None:
+    situation = reading("create_draft", budget_range=budget_range)
+    assert said(guards.budget_in_range(situation)) == "hold fact_unknown"
 
 
 @cases(
-    "write, setup",
-    (a_write("boost"), setup_fact("DRAFT", gaps={"total_budget": MISSING_GAP}), "the draft's budget is missing"),
-    (a_write("boost"), setup_fact("DRAFT", total_budget=True), "a boolean is no budget"),
-    (a_write("boost"), unreadable(), "the draft cannot be read"),
-    (a_write("create_draft", params={"total_budget": "much"}), setup_fact("NONE"), "a text is no budget"),
-    (a_write("edit_cluster", params={"budget": "much"}), setup_fact("PUBLISHED"), "nor of a cluster"),
+    "situation",
+    (reading("boost", setup=setup_fact(gaps={"total_budget": MISSING_GAP})), "the draft's budget is missing"),
+    (reading("boost", setup=setup_fact(total_budget=True)), "a boolean is no budget"),
+    (reading("boost", setup=unreadable()), "the draft cannot be read"),
+    (reading(a_write("create_draft", params={"total_budget": "much"})), "a text is no budget"),
+    (reading(a_write("edit_cluster", params={"budget": "much"})), "nor of a cluster"),
 )
-def test_a_budget_that_is_not_known_holds(write: Write, setup: Fact) -> None:
-    situation = a_situation(write, facts={"setup": setup})
-    assert said(budget_in_range(situation)) == ("hold", "target_unreadable")
-    assert budget_of(situation) is None
+def test_a_budget_that_is_not_known_holds(situation: Situation) -> None:
+    assert said(guards.budget_in_range(situation)) == "hold target_unreadable"
+    assert guards.budget_of(situation) is None
 
 
-# --- order ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("state", "undo", "way"),
+    [
+        ("unknown", "planned", "drop"),
+        ("planned", "planned", "skip"),
+        ("unknown", "waiting", "hold"),
+        ("planned", "waiting", "hold"),
+    ],
+)
+def test_a_write_that_is_to_be_put_back_is_not_sent_and_ends_once_that_is_certain(
+    state: State, undo: State, way: str
+) -> None:
+    situation = a_situation(a_write("boost", state))
+    no = the_no(guards.put_back, replace(situation, put_back_by=another("pause", undo, 9)))
+    assert (said(no), "9" in no.why) == (f"{way} undo", True)
+    assert guards.put_back(situation) is None
+
 
 Changes = Callable[[Situation], Situation]
 
 
 def with_facts(**facts: Fact) -> Changes:
     return lambda situation: replace(situation, facts={**situation.facts, **facts})
-
-
-def left_otherwise(situation: Situation) -> Situation:
-    """The write is an undo, and the draft's goal is not what the undone write left."""
-    return replace(situation, left={"goal": "VISIBILITY"})
 
 
 def computed_from_another_value(situation: Situation) -> Situation:
@@ -416,148 +412,179 @@ BEFORE: list[tuple[str, Changes]] = [
 ]
 AFTER: list[tuple[str, Changes]] = [
     ("product_off", with_facts(partner=partner_fact(campaign_recommendations=False))),
-    ("no_longer_holds", lambda one: replace(one, judgement=Judgement(truth=Truth.FALSE, why="no"))),
+    ("no_longer_holds", lambda one: replace(one, judgement=UNWANTED)),
     ("no_draft", with_facts(setup=setup_fact("NONE"))),
     ("already_so", with_facts(setup=setup_fact("PUBLISHED"))),
     ("moved", computed_from_another_value),
     ("moved", lambda one: replace(one, approved_amount=1.0)),
-    ("changed_since", left_otherwise),
+    ("changed_since", lambda one: replace(one, left={"goal": "VISIBILITY"})),
     ("other_value", with_earlier(a_write("create_draft", "confirmed", params={"total_budget": 1.0}))),
     ("budget_range", with_facts(budget_range=budget_range_fact(1.0, 2.0))),
 ]
+ELSEWHERE = (guards.seen_after_all, guards.held_over, guards.item_there, guards.other_half)
+"""The guards whose place in the order other tests show."""
 
 
-@pytest.mark.parametrize(
-    ("state", "undo", "way"),
-    [
-        ("unknown", "planned", "drop"),
-        ("planned", "planned", "skip"),
-        ("unknown", "waiting", "hold"),
-        ("planned", "waiting", "hold"),
-    ],
-)
-def test_a_write_that_is_to_be_put_back_is_not_sent_and_ends_once_that_is_certain(
-    state: State, undo: State, way: str
-) -> None:
-    situation = a_situation(a_write("boost", state))
-    no = put_back(replace(situation, put_back_by=another("pause", undo, 9)))
-    assert no is not None
-    assert (no.way, no.reason) == (way, "undo")
-    assert "9" in no.why
-    assert put_back(situation) is None
-
-
-@pytest.mark.parametrize(("guards", "objections"), [(BEFORE_READING, BEFORE), (AFTER_READING, AFTER)])
-def test_the_first_guard_that_objects_wins(
-    guards: tuple[Callable[[Situation], No | None], ...], objections: list[tuple[str, Changes]]
-) -> None:
-    guards = tuple(guard for guard in guards if guard not in (seen_after_all, held_over, item_there, other_half))
-    assert len(guards) == len(objections), "every guard has its place here"
+@pytest.mark.parametrize(("order", "objections"), [(BEFORE_READING, BEFORE), (AFTER_READING, AFTER)])
+def test_the_first_guard_that_objects_wins(order: tuple[Guard, ...], objections: list[tuple[str, Changes]]) -> None:
+    order = tuple(guard for guard in order if guard not in ELSEWHERE)
+    assert len(order) == len(objections), "every guard has its place here"
     for first in range(len(objections)):
         situation = a_situation(a_write("boost"))
         for _, change in reversed(objections[first:]):
             situation = change(situation)
-        no = first_no(guards, situation)
-        assert no is not None
-        assert no.reason == objections[first][0]
+        assert the_no(lambda one: first_no(order, one), situation).reason == objections[first][0]
 
 
 def test_a_brake_of_the_transaction_that_lasts_too_long_asks_a_person() -> None:
     brake = Hold(reason="halt", why="wait", until=None)
     young = a_situation(a_write("boost"))
-    assert said(as_no(young, brake)) == ("hold", "halt")
+    assert said(guards.as_no(young, brake)) == "hold halt"
     old = replace(young, now=young.write.changed_at + young.limits.held_longer_than + timedelta(seconds=1))
-    assert said(as_no(old, brake)) == ("ask", "gap")
+    assert said(guards.as_no(old, brake)) == "ask gap"
     for reason in ("spend", "writes_per_hour"):
-        assert said(as_no(old, replace(brake, reason=reason))) == ("hold", reason), "nobody is asked to go beyond it"
+        assert said(guards.as_no(old, replace(brake, reason=reason))) == f"hold {reason}", "nobody is asked beyond it"
 
 
 def test_what_a_spending_limit_held_for_long_is_out_of_date_and_nothing_else_is() -> None:
-    long_ago = NOW - timedelta(hours=2)
-    held = a_situation(a_write("boost", held_by="spend", due_since=long_ago))
-    assert out_of_date(held) == "a spending limit held it for longer than 1:00:00"
-    assert out_of_date(a_situation(a_write("boost", held_by="spend"))) is None
-    assert out_of_date(a_situation(a_write("boost", held_by="halt", due_since=long_ago))) is None
-    assert out_of_date(a_situation(a_write("boost", "unknown", held_by="spend", due_since=long_ago))) is None
-    assert held_over(held) is None, "and it asks nobody"
+    held = a_situation(a_write("boost", held_by="spend", due_since=LONG_AGO))
+    assert guards.out_of_date(held) == "a spending limit held it for longer than 1:00:00"
+    assert guards.out_of_date(a_situation(a_write("boost", held_by="spend"))) is None
+    assert guards.out_of_date(a_situation(a_write("boost", held_by="halt", due_since=LONG_AGO))) is None
+    assert guards.out_of_date(a_situation(a_write("boost", "unknown", held_by="spend", due_since=LONG_AGO))) is None
+    assert guards.held_over(held) is None, "and it asks nobody"
 
 
-# --- held for too long ---------------------------------------------------------------------------------------------
+HALTED = a_situation(a_write(), halts=(a_halt(),))
+UNKNOWN = replace(HALTED, write=a_write(state="unknown"))
 
-LIMIT = timedelta(hours=1)
+
+def old(situation: Situation, age: timedelta = 2 * LIMIT) -> Situation:
+    """The same, the write having been due for so long."""
+    return replace(situation, write=replace(situation.write, due_since=NOW - age))
 
 
 @cases(
-    "age, expected",
-    (LIMIT, ("hold", "halt"), "an hour is not longer than an hour"),
-    (LIMIT + timedelta(seconds=1), ("ask", "gap"), "after that it would go off at an odd hour"),
+    "guard, situation, expected",
+    (before_reading, old(HALTED, LIMIT), "hold halt", "an hour is not longer than an hour"),
+    (before_reading, old(HALTED, LIMIT + timedelta(seconds=1)), "ask gap", "later it would go off at an odd hour"),
+    (before_reading, old(a_situation(a_write())), "ask gap", "also where nothing holds it any more"),
+    (before_reading, old(UNKNOWN), "hold halt", "an unknown one never waits for approval"),
+    (after_reading, old(reading("boost", setup=setup_fact("NONE"))), "refuse no_draft", "what ends it ends it"),
 )
-def test_a_write_held_for_too_long_waits_for_approval(age: timedelta, expected: tuple[Way, str]) -> None:
-    situation = a_situation(a_write(due_since=NOW - age), halts=(a_halt(),))
-    assert said(first_no(BEFORE_READING, situation)) == expected
+def test_a_write_held_for_too_long_waits_for_approval(guard: Guard, situation: Situation, expected: str) -> None:
+    assert said(guard(situation)) == expected
 
 
 def test_what_waits_for_approval_says_what_held_it() -> None:
-    no = first_no(BEFORE_READING, a_situation(a_write(due_since=NOW - 2 * LIMIT), halts=(a_halt(),)))
-    assert no is not None
-    assert "halt: halted by ann" in no.why
-
-
-def test_an_old_write_that_nothing_holds_any_more_waits_as_well() -> None:
-    assert said(first_no(BEFORE_READING, a_situation(a_write(due_since=NOW - 2 * LIMIT)))) == ("ask", "gap")
+    assert "halt: halted by ann" in the_no(before_reading, old(HALTED)).why
 
 
 @cases(
     "first, expected",
-    (a_write(held_by="writes_per_hour"), ("hold", "sequence"), "what holds the one before it is asked of nobody"),
-    (a_write(held_by="halt"), ("ask", "gap"), "that one asks as well"),
-    (a_write(state="applied", first_sent_at=NOW), ("hold", "sequence"), "it could not have been sent before"),
-    (a_write(state="needs_human", first_sent_at=NOW - 2 * LIMIT), ("ask", "gap"), "somebody was long about it"),
+    (a_write(held_by="writes_per_hour"), "hold sequence", "what holds the one before it is asked of nobody"),
+    (a_write(held_by="halt"), "ask gap", "that one asks as well"),
+    (a_write(state="applied", first_sent_at=NOW), "hold sequence", "it could not have been sent before"),
+    (a_write(state="needs_human", first_sent_at=LONG_AGO), "ask gap", "somebody was long about it"),
     (a_write(state="skipped", reason="already_so"), None, "nor before that one ended, unsent"),
 )
-def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: tuple[Way, str] | None) -> None:
-    step = a_write(due_since=NOW - 2 * LIMIT)
-    assert said(first_no(BEFORE_READING, a_situation(step, earlier=(first,)))) == expected
-
-
-def test_an_unknown_write_never_waits_for_approval() -> None:
-    write = a_write(state="unknown", due_since=NOW - 2 * LIMIT)
-    assert said(first_no(BEFORE_READING, a_situation(write, halts=(a_halt(),)))) == ("hold", "halt")
-
-
-def test_what_ends_a_write_ends_it_however_old_it_is() -> None:
-    situation = a_situation(a_write("boost", due_since=NOW - 2 * LIMIT), facts={"setup": setup_fact("NONE")})
-    assert said(first_no(AFTER_READING, situation)) == ("refuse", "no_draft")
-
-
-ROCK: Mapping[str, Json] = {"tc": "rock", "tc_run_id": 7}
+def test_a_step_is_held_as_the_one_that_it_follows(first: Write, expected: str | None) -> None:
+    assert said(before_reading(old(a_situation(a_write(), earlier=(first,))))) == expected
 
 
 @cases(
     "of, fact, expected",
     ("campaigns", a_fact([dict(ROCK)]), None, "it is there"),
-    ("campaigns", a_fact([{**ROCK, "tc_run_id": 8}]), ("refuse", "gone"), "that is another run"),
-    ("campaigns", a_fact([]), ("refuse", "gone"), "nothing is"),
-    ("campaigns", unreadable(), ("hold", "target_unreadable"), "nobody knows"),
-    ("campaigns", a_fact({}), ("hold", "target_unreadable"), "it is no list"),
+    ("campaigns", a_fact([{**ROCK, "tc_run_id": 8}]), "refuse gone", "that is another run"),
+    ("campaigns", a_fact([]), "refuse gone", "nothing is"),
+    ("campaigns", unreadable(), "hold target_unreadable", "nobody knows"),
+    ("campaigns", a_fact({}), "hold target_unreadable", "it is no list"),
     ("clusters", a_fact([{"tc": "rock"}]), None, "a cluster goes by its name"),
-    ("clusters", a_fact([{"tc": "jazz"}, "rock"]), ("refuse", "gone"), "another one"),
+    ("clusters", a_fact([{"tc": "jazz"}, "rock"]), "refuse gone", "another one"),
     ("added", a_fact([]), None, "what was added is judged by the change"),
 )
-def test_an_item_must_be_in_its_list_still(of: str, fact: Fact, expected: tuple[Way, str] | None) -> None:
-    write = a_write("edit_cluster", params={**ROCK, "budget": 5.0})
-    write = replace(write, intent=replace(write.intent, context={"each": of}))
-    assert said(item_there(a_situation(write, facts={of: fact}))) == expected
-    assert item_there(a_situation(replace(write, attempt=1), facts={of: fact})) is None, "once sent, reads settle it"
+def test_an_item_must_be_in_its_list_still(of: str, fact: Fact, expected: str | None) -> None:
+    write = replace(CLUSTER, intent=replace(CLUSTER.intent, context={"each": of}))
+    assert said(guards.item_there(reading(write, **{of: fact}))) == expected
+    assert guards.item_there(reading(replace(write, attempt=1), **{of: fact})) is None, "once sent, reads settle it"
 
 
 def test_a_wait_counts_from_the_confirmation_of_the_step_before_or_from_its_planning() -> None:
-    wait = a_write("wait", params={"value": 3600.0})
+    wait = a_situation(a_write("wait", params={"value": 3600.0}))
     done = a_write("pause", "confirmed", changed_at=NOW + timedelta(minutes=5))
-    assert waited(a_situation(wait)).until == NOW + timedelta(hours=1)
-    assert waited(a_situation(wait, earlier=(done,))).until == NOW + timedelta(hours=1, minutes=5)
-    assert said(first_no(OF_WAITS, a_situation(wait, earlier=(replace(done, state="sending"),)))) == (
-        "hold",
-        "sequence",
-    )
-    assert waited(a_situation(a_write("wait", params={"value": "x"}))).until == NOW
+    assert guards.waited(wait).until == NOW + timedelta(hours=1)
+    assert guards.waited(replace(wait, earlier=(done,))).until == NOW + timedelta(hours=1, minutes=5)
+    under_way = replace(wait, earlier=(replace(done, state="sending"),))
+    assert said(first_no(guards.OF_WAITS, under_way)) == "hold sequence"
+    assert guards.waited(a_situation(a_write("wait", params={"value": "x"}))).until == NOW
+
+
+def derived(action: str, params: Mapping[str, Json], computed_from: Json, item: str = "") -> Write:
+    """A write whose values were computed from this."""
+    write = a_write(action, params=params, item=item)
+    return replace(write, intent=replace(write.intent, context={"computed_from": computed_from}))
+
+
+HIDE = {"value": "HIDDEN"}
+HALF = a_write("frontend_status", params=HIDE, item="cr")
+MORE = derived("update_draft", {"total_budget": 120.0}, {"total_budget": 100})
+MORE_OF_ROCK = derived("edit_cluster", {**ROCK, "budget": 24.0}, {"budget": 20})
+HIDE_IT = derived("frontend_status", HIDE, {"frontend_status": "DEFAULT"}, "event")
+
+
+@cases(
+    "write, fact, expected",
+    (MORE, setup_fact(total_budget=100.0), None, "as it was"),
+    (MORE, setup_fact(total_budget=100.0, goal="VISIBILITY"), None, "another field does not matter"),
+    (MORE, setup_fact(total_budget=50.0), "skip moved", "another value"),
+    (MORE, setup_fact("NONE"), "skip moved", "the draft is gone"),
+    (MORE, setup_fact(gaps={"total_budget": NULL_GAP}), "hold target_unreadable", "null"),
+    (MORE, unreadable(), "hold target_unreadable", "the draft cannot be read"),
+    (MORE, a_fact("what is no record"), "hold target_unreadable", "it is no record"),
+    (MORE_OF_ROCK, a_fact([{**ROCK, "budget": 20}]), None, "the cluster as it was"),
+    (MORE_OF_ROCK, a_fact([{"tc": "soul", "tc_run_id": 7}, {**ROCK, "budget": 21}]), "skip moved", "another budget"),
+    (MORE_OF_ROCK, a_fact([]), "skip moved", "the cluster is gone"),
+    (HIDE_IT, event_fact(frontend_status="FLAGGED"), "skip moved", "another status"),
+    (a_write("update_draft", params={"total_budget": 500.0}), setup_fact(total_budget=1.0), None, "from nothing"),
+)
+def test_what_has_moved_since_it_was_computed_from_is_left_as_it_is(
+    write: Write, fact: Fact, expected: str | None
+) -> None:
+    situation = reading(write, setup=fact, campaigns=fact, event=fact)
+    assert said(guards.as_computed_from(situation)) == expected
+
+
+@cases(
+    "earlier, status, goes",
+    (a_write("frontend_status", "confirmed", params=HIDE, item="event"), "HIDDEN", True, "the first half moved it"),
+    (a_write("frontend_status", "confirmed", params=HIDE, item="event"), "DEFAULT", False, "somebody has set it back"),
+    (a_write("pause", "confirmed"), "HIDDEN", False, "another target moves nothing"),
+)
+def test_an_earlier_step_of_the_same_target_moves_it_for_the_later_ones(
+    earlier: Write, status: str, goes: bool
+) -> None:
+    second = derived("frontend_status", HIDE, {"frontend_status": "DEFAULT"}, "cr")
+    situation = replace(reading(second, event=event_fact(frontend_status=status)), earlier=(earlier,))
+    assert (guards.as_computed_from(situation) is None) is goes
+
+
+@pytest.mark.parametrize(
+    ("approved", "words"),
+    [(False, "total_budget reads 50.0, computed from 100"), (True, "it had been approved as it was")],
+)
+def test_the_words_say_what_it_reads_what_it_was_and_that_somebody_had_approved_it(approved: bool, words: str) -> None:
+    situation = reading(replace(MORE, approved=approved), setup=setup_fact(total_budget=50.0))
+    assert the_no(guards.as_computed_from, situation).why.endswith(words)
+
+
+@cases(
+    "half, event, expected",
+    (HALF, event_fact(frontend_status="HIDDEN"), None, "the other half has set it"),
+    (HALF, event_fact(frontend_status="CANCELLED"), "hold no_longer_holds", "somebody has set another value"),
+    (HALF, event_fact(gaps={"frontend_status": MISSING_GAP}), "hold target_unreadable", "what lacks is no value"),
+    (HIDE_IT, event_fact(frontend_status="FLAGGED"), None, "the first half follows none"),
+)
+def test_the_half_that_no_read_shows_goes_only_with_what_the_other_has_set(
+    half: Write, event: Fact, expected: str | None
+) -> None:
+    assert said(guards.other_half(reading(half, event=event))) == expected

@@ -1,14 +1,14 @@
 """How money is added up: what a write adds, once for a write, within the event, the day, the week and the rule."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from tests.builders import EVENT, NOW, a_fact, a_write, cases
 from worker.guards import Limits, Situation, added_by, held_by_spend, spent
 from worker.model.commits import Booking
-from worker.model.facts import EventId, Fact, Json, RuleId, WriteId
+from worker.model.facts import EventId, Json, RuleId, WriteId
 from worker.model.rules import SpendLimits
-from worker.model.writes import Write
+from worker.model.writes import State, Write
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RULE = RuleId("r")
@@ -72,79 +72,86 @@ def test_the_brake(before: str, mine: str, limits: dict[str, float], held: bool)
 
 
 @cases(
-    "before, held",
-    ("1 boost e2 500 r 1h", True, "its own"),
-    ("1 boost e2 500 other 1h", False, "another rule's money"),
+    "before, limits, why",
+    (
+        "1 boost e2 500 r 1h",
+        Limits(of_rules={RULE: SpendLimits(per_day=999)}),
+        "500 sent in 24 hours by rule r; with 500 it would be 1000, and 999 is allowed",
+        "a rule's own limit, and its own money",
+    ),
+    ("1 boost e2 500 other 1h", Limits(of_rules={RULE: SpendLimits(per_day=999)}), None, "another rule's money"),
+    (
+        "1 boost e1 700",
+        Limits(spend=SpendLimits(per_event=1000)),
+        "700 sent for the event; with 500 it would be 1200, and 1000 is allowed",
+        "the event's",
+    ),
 )
-def test_a_rule_has_limits_of_its_own(before: str, held: bool) -> None:
+def test_the_brake_says_what_it_compared_also_by_the_limits_of_a_rule(
+    before: str, limits: Limits, why: str | None
+) -> None:
     (mine,) = money("2 boost e1 500")
-    found = held_by_spend(mine, money(before), Limits(of_rules={RULE: SpendLimits(per_day=999)}), NOW)
-    assert (found is not None) is held
-    assert found is None or found.why == "500 sent in 24 hours by rule r; with 500 it would be 1000, and 999 is allowed"
+    found = held_by_spend(mine, money(before), limits, NOW)
+    assert (found and found.why) == why
 
 
-def test_the_brake_says_what_it_compared() -> None:
-    (mine,) = money("2 boost e1 700")
-    hold = held_by_spend(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW)
-    assert hold is not None
-    assert hold.why == "500 sent for the event; with 700 it would be 1200, and 1000 is allowed"
-
-
-def test_the_brake_says_when_enough_of_it_is_long_ago() -> None:
+@cases(
+    "limit, until",
+    ({"per_day": 1000}, NOW + 4 * HOUR, "the oldest has left the day"),
+    ({"per_day": 999}, NOW + 14 * HOUR, "and the next"),
+    ({"per_week": 999}, NOW + 158 * HOUR, "both have left the week"),
+    ({"per_day": 700}, NOW + 23 * HOUR, "all have left"),
+    ({"per_day": 600}, None, "no time makes room for more than is allowed"),
+    ({"per_event": 700}, None, "the event never forgets"),
+)
+def test_the_brake_says_when_enough_of_it_is_long_ago(limit: dict[str, float], until: datetime | None) -> None:
     (mine,) = money("9 boost e1 700")
-    before = money("1 boost e2 200 r 20h, 2 boost e2 200 r 10h, 3 boost e2 100 r 1h")
-
-    def until(**limit: float) -> datetime | None:
-        found = held_by_spend(mine, before, Limits(spend=SpendLimits(**limit)), NOW)
-        assert found is not None
-        return found.until
-
-    assert until(per_day=1000) == NOW + 4 * HOUR
-    assert until(per_day=999) == NOW + 14 * HOUR
-    assert until(per_week=999) == NOW + 158 * HOUR
-    assert until(per_day=700) == NOW + 23 * HOUR
-    assert until(per_day=600) is None, "no time makes room for more than is allowed"
-    assert held_by_spend(mine, money("1 boost e1 500"), Limits(spend=SpendLimits(per_event=1000)), NOW).until is None  # type: ignore[union-attr]
+    before = money("1 boost e2 200 r 20h, 2 boost e2 200 r 10h, 3 boost e2 100 r 1h, 4 boost e1 1 r 900d")
+    found = held_by_spend(mine, before, Limits(spend=SpendLimits(**limit)), NOW)
+    assert found is not None
+    assert found.until == until
 
 
-def situation(write: Write, **facts: Fact) -> Situation:
-    return Situation(write=write, now=NOW, limits=Limits(), facts=facts)
+def situation(write: Write, there: float | None = None) -> Situation:
+    """The write, where the setup was read with a budget of that, or without one."""
+    draft: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS"}
+    setup = a_fact(draft if there is None else {**draft, "total_budget": there})
+    return Situation(write=write, now=NOW, limits=Limits(), facts={"setup": setup})
 
 
-def setup(**fields: Json) -> Fact:
-    return a_fact({"state": "DRAFT", "goal": "ROAS", **fields})
+def draft_of(budget: float, state: State = "planned") -> Write:
+    """A change of the draft, which had a budget of 500 before it."""
+    before: dict[str, Json] = {"total_budget": 500.0}
+    return a_write("update_draft", state, params={"total_budget": budget}, before=before, before_known=True)
 
 
-def test_a_change_adds_what_it_is_more_than_what_was_there() -> None:
-    def draft(budget: float) -> Write:
-        return a_write("update_draft", params={"total_budget": budget})
-
-    assert added_by(situation(draft(750.0), setup=setup(total_budget=500.0)), ()) == 250.0
-    assert added_by(situation(draft(300.0), setup=setup(total_budget=500.0)), ()) == 0.0
-    assert added_by(situation(draft(750.0), setup=setup()), ()) == 750.0, "nobody knows what was there"
-    assert added_by(situation(draft(750.0)), ()) == 750.0
-    assert added_by(situation(a_write("pause")), ()) is None
-
-
-def test_what_was_there_before_an_attempt_that_may_have_had_an_effect_counts_for_all() -> None:
-    before: dict[str, Any] = {
-        "params": {"total_budget": 750.0},
-        "before": {"total_budget": 500.0},
-        "before_known": True,
-    }
-    again = a_write("update_draft", "unknown", **before)
-    assert added_by(situation(again, setup=setup(total_budget=750.0)), ()) == 250.0
-    void = a_write("update_draft", **before)
-    assert added_by(situation(void, setup=setup(total_budget=100.0)), ()) == 650.0, "of one that had no effect"
+@cases(
+    "of, amount",
+    (situation(draft_of(750.0), 500.0), 250.0, "what it is more than what was there"),
+    (situation(draft_of(300.0), 500.0), 0.0, "nothing where it is less"),
+    (situation(draft_of(750.0)), 750.0, "all of it where the draft shows none"),
+    (replace(situation(draft_of(750.0)), facts={}), 750.0, "all of it where nothing was read"),
+    (situation(draft_of(750.0, "unknown"), 750.0), 250.0, "what may have had an effect, by what was there before it"),
+    (situation(draft_of(750.0), 100.0), 650.0, "what had no effect, by what is there now"),
+    (situation(a_write("pause")), None, "no money"),
+)
+def test_what_a_write_adds_to_what_was_there(of: Situation, amount: float | None) -> None:
+    assert added_by(of, ()) == amount
 
 
-def test_a_boost_adds_the_draft_but_for_what_its_own_episode_has_booked() -> None:
-    boost = a_write("boost", id=WriteId(9))
-    published = situation(boost, setup=setup(total_budget=500.0))
-    key = boost.key
-    made = booking(1, "create_draft", key.event, NOW - DAY, 500, key.rule)
-    assert added_by(published, ()) == 500.0
-    assert added_by(published, [made]) == 0.0
-    assert added_by(situation(boost, setup=setup(total_budget=900.0)), [made]) == 400.0, "somebody has raised it since"
-    assert added_by(published, [booking(1, "create_draft", key.event, NOW, 500, "other")]) == 500.0
-    assert added_by(situation(boost, setup=setup()), [made]) is None
+BOOST = a_write("boost", id=WriteId(9))
+MADE = booking(1, "create_draft", BOOST.key.event, NOW - DAY, 500, BOOST.key.rule)
+
+
+@cases(
+    "there, booked, amount",
+    (500.0, [], 500.0, "the draft"),
+    (500.0, [MADE], 0.0, "which its own episode has booked"),
+    (900.0, [MADE], 400.0, "somebody has raised it since"),
+    (500.0, [replace(MADE, rule=RuleId("other"), at=NOW)], 500.0, "another rule has booked it"),
+    (None, [MADE], None, "a draft without a budget"),
+)
+def test_a_boost_adds_the_draft_but_for_what_its_own_episode_has_booked(
+    there: float | None, booked: list[Booking], amount: float | None
+) -> None:
+    assert added_by(situation(BOOST, there), booked) == amount
