@@ -179,7 +179,7 @@ _BLIND: tuple[Mutant, ...] = (
         why="a create_campaign lands under another spelling or run, or another hand creates one: the list has gained "
         "one, and it reads as before; it is sent again",
         applied=flaw("writes.evidence:_campaign", ("sorted(names, key=str)", "[]")),
-        tested_by="tests/unit/writes/test_evidence_of_lists.py"
+        tested_by="tests/unit/writes/test_evidence.py"
         "::test_a_list_that_has_gained_or_lost_a_campaign_is_a_third_value_for_one_that_was_to_be_created",
     ),
     Mutant(
