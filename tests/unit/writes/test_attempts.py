@@ -3,11 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from tests.builders import NOW, a_policy, a_write, cases
 from tests.unit.writes.course import ACCEPTED, BROKEN, DENIED, LOST, NO_CONNECTION, REFUSED, STALE, Course
-from worker.model.exchange import NotSent, Outcome
+from worker.model.exchange import Outcome
 from worker.model.writes import State
 from worker.writes.life import FoundSending, Then
 
@@ -26,6 +24,7 @@ def test_each_outcome_has_its_state(outcome: Outcome, state: State, code: str, t
     step = Course(a_write()).attempt(outcome)
     assert step.move is not None
     assert (step.move.after.state, step.move.after.reason, step.then) == (state, code, then)
+    assert outcome is not REFUSED or step.move.after.why == REFUSED.why
     held = ["held"] if step.move.after.held_by is not None else []
     assert [record.kind for record in step.move.records] == [state, *held]
 
@@ -45,15 +44,6 @@ def test_a_refusal_of_a_token_that_had_just_worked_is_no_proof_where_no_read_sho
     assert course.state() == state
     assert (course.write.reason == "no_readback") is (state == "needs_human")
     assert course.write.counted == (1 if state == "needs_human" else 0)
-
-
-def test_a_rejection_says_what_the_service_said() -> None:
-    course = Course(a_write())
-    course.attempt(REFUSED)
-    assert course.write.why == REFUSED.why
-
-
-# --- what cannot be settled by reading -----------------------------------------------------------------------------
 
 
 def test_what_cannot_be_read_back_is_confirmed_by_its_2xx() -> None:
@@ -90,31 +80,26 @@ def test_unknown_is_counted_from_when_it_first_was() -> None:
     assert course.write.unknown_since == first
 
 
-# --- credentials and back-off --------------------------------------------------------------------------------------
-
-
-def test_a_second_denial_in_a_row_holds_for_five_minutes() -> None:
-    course = Course(a_write())
-    course.attempt(DENIED)
-    course.attempt(DENIED)
-    assert course.state() == "planned"
-    assert (course.write.held_by, course.write.held_until) == ("credentials", NOW + timedelta(minutes=5))
-
-
 @cases(
-    "between",
-    (NO_CONNECTION, "an attempt that met nobody was not refused"),
-    (STALE, "an attempt that was not made was not refused"),
-    (LOST, "an attempt with an unknown outcome was not refused"),
+    "outcomes, held_by, seconds",
+    ([DENIED, DENIED], "credentials", 300, "a second denial in a row holds for five minutes"),
+    ([DENIED, NO_CONNECTION, DENIED], None, None, "an attempt that met nobody was not refused"),
+    ([DENIED, STALE, DENIED], None, None, "an attempt that was not made was not refused"),
+    ([DENIED, LOST, DENIED], None, None, "an attempt with an unknown outcome was not refused"),
+    ([NO_CONNECTION], "backoff", 5, "what met nobody is made again after a back-off"),
+    ([STALE], "backoff", 5, "and what was not made"),
+    ([STALE, NO_CONNECTION], "backoff", 10, "which doubles"),
 )
-def test_denials_that_are_not_in_a_row_hold_nothing(between: Outcome) -> None:
+def test_what_was_not_sent_is_held_for_a_while(
+    outcomes: list[Outcome], held_by: str | None, seconds: int | None
+) -> None:
     course = Course(a_write())
-    course.attempt(DENIED)
-    course.attempt(between)
-    if between is LOST:
-        course.proved_absent()
-    course.attempt(DENIED)
-    assert course.write.held_by is None
+    for outcome in outcomes:
+        course.attempt(outcome)
+        if outcome is LOST:
+            course.proved_absent()
+    until = None if seconds is None else NOW + timedelta(seconds=seconds)
+    assert (course.state(), course.write.held_by, course.write.held_until) == ("planned", held_by, until)
 
 
 def test_an_accepted_attempt_forgets_the_denial_before_it() -> None:
@@ -122,12 +107,3 @@ def test_an_accepted_attempt_forgets_the_denial_before_it() -> None:
     course.attempt(DENIED)
     course.attempt(ACCEPTED)
     assert course.write.denied == 0
-
-
-@pytest.mark.parametrize("outcome", [NO_CONNECTION, STALE])
-def test_an_attempt_that_was_not_sent_is_made_again_after_a_back_off(outcome: NotSent) -> None:
-    course = Course(a_write())
-    course.attempt(outcome)
-    assert (course.write.held_by, course.write.held_until) == ("backoff", NOW + timedelta(seconds=5))
-    course.attempt(outcome)
-    assert course.write.held_until == NOW + timedelta(seconds=10), "it doubles"

@@ -56,16 +56,17 @@ def test_a_write_that_was_never_sent_is_second_to_nothing() -> None:
     assert not in_a_row(replace(NEW, denied_at=NOW), a_write())
 
 
-def test_the_second_refusal_in_a_row_of_the_partner_holds_a_write_that_was_refused_once() -> None:
+@cases(
+    "outcome, held_by, denied",
+    (DENIED, "credentials", 1, "the second refusal in a row of the partner, and the first of the write"),
+    (NO_CONNECTION, "backoff", 0, "no other outcome is held for the credentials"),
+)
+def test_the_row_of_the_partner_holds_a_write_that_was_refused_once(
+    outcome: Outcome, held_by: str, denied: int
+) -> None:
     course = Course(a_write()).send()
-    course.take(Attempted(outcome=DENIED, denied_before=True))
-    assert (course.write.held_by, course.write.denied) == ("credentials", 1)
-
-
-def test_no_other_outcome_is_held_for_the_credentials() -> None:
-    course = Course(a_write()).send()
-    course.take(Attempted(outcome=NO_CONNECTION, denied_before=True))
-    assert course.write.held_by == "backoff"
+    course.take(Attempted(outcome=outcome, denied_before=True))
+    assert (course.write.held_by, course.write.denied) == (held_by, denied)
 
 
 def test_a_refusal_of_what_spends_may_hide_the_effect() -> None:

@@ -133,15 +133,9 @@ def test_frontend_status_is_two_writes_in_order() -> None:
     assert planned[0].intent.wish == planned[1].intent.wish
 
 
-# --- computed values -----------------------------------------------------------------------------------------------
-
-
 def test_a_computed_value_makes_no_standing_wish() -> None:
     rule = a_rule(a_step("pause"), a_computed_draft())
     assert [wish.target for wish in wishes_of(rule)] == ["client_campaign_status"], "it differs by event"
-
-
-# --- wishes --------------------------------------------------------------------------------------------------------
 
 
 def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
@@ -149,9 +143,6 @@ def test_numbers_too_large_for_a_double_are_still_told_apart() -> None:
         wish_of("create_draft", {"goal": "ROAS", "total_budget": number}).text for number in (10**400, 10**400 + 1)
     ]
     assert len(set(large)) == 2
-
-
-# --- amounts -------------------------------------------------------------------------------------------------------
 
 
 @cases(

@@ -15,41 +15,27 @@ SHORT = a_policy(settle=timedelta(seconds=6))
 """Three reads, three seconds apart, six seconds after the attempt."""
 
 
-# --- the row -------------------------------------------------------------------------------------------------------
-
-
 @cases(
     "looks, sendable",
-    ([(3, "not_there"), (6, "not_there"), (9, "not_there")], True, "three reads, apart, the last after settle"),
-    (
-        [(0, "not_there"), (3, "not_there"), (6, "not_there")],
-        True,
-        "exactly an interval and exactly settle suffice",
-    ),
-    ([(3, "not_there"), (6, "not_there")], False, "two reads are no row of three"),
-    ([(1, "not_there"), (2, "not_there"), (7, "not_there")], False, "reads too close together count once"),
-    ([(5, "not_there"), (6, "not_there"), (7, "not_there"), (8, "not_there")], False, "a burst counts as two"),
-    (
-        [(0, "not_there"), (2.9, "not_there"), (5.9, "not_there"), (9, "not_there")],
-        True,
-        "the close one is left out",
-    ),
-    ([(3, "not_there"), (6, "not_there"), (9, "cannot_tell"), (12, "not_there")], False, "the row starts anew"),
-    (
-        [(3, "not_there"), (6, "cannot_tell"), (9, "not_there"), (12, "not_there"), (15, "not_there")],
-        True,
-        "three in a row after the one that could not tell",
-    ),
-    ([(3, "not_there"), (6, "not_there"), (9, "cannot_tell")], False, "a read that cannot tell is not the third"),
-    ([(100, "not_there")], False, "time alone makes nothing sendable"),
-    ([(100, "cannot_tell"), (200, "cannot_tell"), (300, "cannot_tell")], False, "nothing was learnt"),
+    ("3 6 9", True, "three reads, apart, the last after settle"),
+    ("0 3 6", True, "exactly an interval and exactly settle suffice"),
+    ("3 6", False, "two reads are no row of three"),
+    ("1 2 7", False, "reads too close together count once"),
+    ("5 6 7 8", False, "a burst counts as two"),
+    ("0 2.9 5.9 9", True, "the close one is left out"),
+    ("3 6 ?9 12", False, "the row starts anew"),
+    ("3 ?6 9 12 15", True, "three in a row after the one that could not tell"),
+    ("3 6 ?9", False, "a read that cannot tell is not the third"),
+    ("100", False, "time alone makes nothing sendable"),
+    ("?100 ?200 ?300", False, "nothing was learnt"),
 )
-def test_a_write_is_sendable_only_by_a_whole_row(looks: list[tuple[float, Says]], sendable: bool) -> None:
+def test_a_write_is_sendable_only_by_a_whole_row(looks: str, sendable: bool) -> None:
+    """``looks``: so many seconds after the attempt a read says *not there*, or with a ? that it cannot tell."""
     course = after_lost_attempt(a_write(), SHORT)
     ended = course.now_s
-    for at, says in looks:
-        course.now_s = ended + at
-        course.look(says)
+    for look in looks.split():
+        course.now_s = ended + float(look.removeprefix("?"))
+        course.look("cannot_tell" if look.startswith("?") else "not_there")
     assert course.state() == "unknown"
     assert (course.follows() == "send") is sendable
 
@@ -67,9 +53,6 @@ def test_the_back_off_grows_with_each_attempt() -> None:
     twice = a_write(state="unknown", attempt=2)
     assert not may_resend(twice, settling, a_policy(), 9.9)
     assert may_resend(twice, settling, a_policy(), 10.0)
-
-
-# --- restarts ------------------------------------------------------------------------------------------------------
 
 
 def test_after_a_restart_settle_and_the_row_begin_anew() -> None:
@@ -90,9 +73,6 @@ def test_a_process_that_knows_nothing_of_a_write_trusts_only_reads_begun_now() -
     assert step.settling == Settling(ended=course.now_s)
 
 
-# --- presence ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("state", ["applied", "unknown", "needs_human"])
 def test_presence_confirms_from_every_unsettled_state(state: State) -> None:
     course = Course(a_write(state=state, absent_proved=state == "needs_human"))
@@ -100,9 +80,6 @@ def test_presence_confirms_from_every_unsettled_state(state: State) -> None:
     assert (course.state(), course.write.confirmed_by, course.write.reason) == ("confirmed", "read", "read")
     assert not course.write.absent_proved
     assert (step.settling, step.then) == (None, "rest")
-
-
-# --- to a person ---------------------------------------------------------------------------------------------------
 
 
 def test_a_third_value_after_a_whole_row_still_goes_to_a_person() -> None:
@@ -166,9 +143,6 @@ def test_an_unknown_write_goes_to_a_person_once_that_is_asked_for(stricter: dict
     assert course.write.absent_proved
 
 
-# --- applied -------------------------------------------------------------------------------------------------------
-
-
 @cases(
     "says, third, seconds",
     ("not_there", None, 120.0, "reads disagree"),
@@ -225,23 +199,11 @@ def test_a_failed_task_proves_nothing_where_there_was_no_2xx(state: State) -> No
     assert (step.move, step.then) == (None, "read")
 
 
-def test_absence_never_makes_a_write_sendable_that_is_before_a_person() -> None:
-    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0))
-    for _ in range(20):
-        course.after(3.0).look("not_there")
-        assert (course.state(), course.follows()) == ("needs_human", "read")
-
-
-# --- for a person, and still watched -------------------------------------------------------------------------------
-
-
-def test_absence_that_is_proved_frees_the_target_of_what_is_before_a_person() -> None:
+def test_absence_frees_the_target_of_what_is_before_a_person_and_never_makes_it_sendable() -> None:
     course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(2)
     assert not course.write.absent_proved
     course.absent(1)
     assert course.write.absent_proved
-
-
-def test_a_proof_that_stands_is_not_stored_again() -> None:
-    course = Course(a_write(state="needs_human"), SHORT, settling=Settling(ended=1000.0)).absent(3)
-    assert course.after(3.0).look("not_there").move is None
+    for _ in range(20):
+        assert course.after(3.0).look("not_there").move is None, "a proof that stands is not stored again"
+        assert (course.state(), course.follows()) == ("needs_human", "read")

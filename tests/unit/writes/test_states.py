@@ -64,19 +64,16 @@ def test_since_when_a_write_could_be_sent(start: State, to: State, anew: bool) -
     assert after.due_since == (LATER if anew else NOW)
 
 
-def test_a_hold_for_another_reason_is_recorded() -> None:
-    held = hold(a_write(held_by="halt"), at=LATER, reason="target_busy", why="write 7")
-    assert held is not None
-    assert [record.reason for record in held.records] == ["target_busy"]
-
-
-def test_a_hold_that_only_lasts_longer_is_stored_without_a_record() -> None:
-    held = hold(
-        a_write(held_by="writes_per_hour", held_until=NOW), at=NOW, reason="writes_per_hour", why="", until=LATER
-    )
-    assert held is not None
-    assert held.after.held_until == LATER
-    assert held.records == (), "a record is logged when the reason changes"
+@cases(
+    "held_by, reason, recorded",
+    ("halt", "target_busy", ["target_busy"], "another reason is recorded"),
+    ("halt", "halt", [], "only lasting longer is stored without a record"),
+)
+def test_a_hold_is_recorded_when_its_reason_changes(held_by: str, reason: str, recorded: list[str]) -> None:
+    found = hold(a_write(held_by=held_by, held_until=NOW), at=NOW, reason=reason, why="", until=LATER)
+    assert found is not None
+    assert (found.after.held_by, found.after.held_until) == (reason, LATER)
+    assert [record.reason for record in found.records] == recorded
 
 
 def test_a_hold_that_says_nothing_new_is_nothing() -> None:
