@@ -36,44 +36,51 @@ def sent(number: int, action: str = "pause", before: Json = "RUNNING", **changes
     return replace(write, id=WriteId(number), last_sent_at=at, first_sent_at=at)
 
 
-_E7: list[Json] = ["e7"]
-_E8: list[Json] = ["e8"]
 CLUSTER: dict[str, Json] = {"tc": "jazz", "tc_run_id": 7}
+PAIR: dict[str, Json] = {"value": ["e7", "e8"]}
 
 
 def nobody(_write: Write) -> str | None:
     return None
 
 
-def said(found: Undoing) -> list[tuple[int, bool, str]]:
-    return [(one.write.id, one.cannot, one.why) for one in found.kept]
+def said(found: Undoing) -> list[str]:
+    """What stays, and why: ``cannot`` where the service offers no way to put it back."""
+    return [f"{one.write.id}{' cannot' * one.cannot}: {one.why}" for one in found.kept]
 
 
 def of(chosen: Sequence[Write], history: Sequence[Write] = (), foreign: Foreign = nobody) -> Undoing:
     return undoing(chosen, history or chosen, foreign)
 
 
+def a_status(number: int, to: str, before: Json, item: str = "event", **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
+    return sent(number, "frontend_status", before, params={"value": to}, item=item, **changes)
+
+
+def a_switch(action: str, to: str, before: str) -> Write:
+    return sent(1, action, before, params={"value": to})
+
+
 @pytest.mark.parametrize(
-    ("action", "params", "before", "step"),
+    ("write", "action", "params", "before"),
     [
-        ("pause", {}, "RUNNING", RuleStep(action="run")),
-        ("run", {}, "PAUSED", RuleStep(action="pause")),
-        ("optimisation", {"value": "OFF"}, "ON", RuleStep(action="optimisation", params={"value": "ON"})),
-        ("ad_optimisation", {"value": "ON"}, "OFF", RuleStep(action="ad_optimisation", params={"value": "OFF"})),
-        (
-            "frontend_status",
-            {"value": "HIDDEN"},
-            "FLAGGED",
-            RuleStep(action="frontend_status", params={"value": "FLAGGED"}),
-        ),
+        (sent(1), "run", {}, "RUNNING"),
+        (sent(1, "run", "PAUSED"), "pause", {}, "PAUSED"),
+        (a_switch("optimisation", "OFF", "ON"), "optimisation", {"value": "ON"}, "ON"),
+        (a_switch("ad_optimisation", "ON", "OFF"), "ad_optimisation", {"value": "OFF"}, "OFF"),
+        (a_status(1, "HIDDEN", "FLAGGED"), "frontend_status", {"value": "FLAGGED"}, "FLAGGED"),
     ],
 )
-def test_the_value_before_is_put_back(action: str, params: dict[str, Json], before: str, step: RuleStep) -> None:
-    write = sent(1, action, before, params=params)
+def test_the_value_before_is_put_back(write: Write, action: str, params: dict[str, Json], before: str) -> None:
     found = of([write]).put_back
     assert found is not None
-    assert (found.steps, list(found.back.values()), found.undoes) == ((step,), [before], (write,))
-    assert found.left == write.intent.wanted
+    assert (found.steps, found.undoes) == ((RuleStep(action=action, params=params),), (write,))
+    assert (list(found.back.values()), found.left) == ([before], write.intent.wanted)
+
+
+NEW_CAMPAIGN = sent(1, "create_campaign", {"exists": False}, params=CLUSTER)
+NO_COLOUR = sent(1, "update_draft", {"state": "DRAFT"}, params={"colour": 1})
+NO_BUDGET = sent(1, "edit_cluster", None, params={**CLUSTER, "budget": 5})
 
 
 @pytest.mark.parametrize(
@@ -81,16 +88,10 @@ def test_the_value_before_is_put_back(action: str, params: dict[str, Json], befo
     [
         (sent(1, "boost", {"state": "DRAFT"}), "what is published cannot be unpublished"),
         (sent(1, "create_draft", {"state": "NONE"}), "the service offers nothing that takes a draft away"),
-        (
-            sent(1, "create_campaign", {"exists": False}, params=CLUSTER),
-            "the service offers nothing that takes a campaign away",
-        ),
+        (NEW_CAMPAIGN, "the service offers nothing that takes a campaign away"),
         (sent(1, "reset_setup", None), "what a reset took away cannot be brought back"),
-        (
-            sent(1, "update_draft", {"state": "DRAFT"}, params={"colour": 1}),
-            "what its colour was before it is not known",
-        ),
-        (sent(1, "edit_cluster", None, params={**CLUSTER, "budget": 5}), "what its budget was before it is not known"),
+        (NO_COLOUR, "what its colour was before it is not known"),
+        (NO_BUDGET, "what its budget was before it is not known"),
         (sent(1, "series_add", ["e7"], params={"value": ["e7"]}), "all of it was so before it"),
         (sent(1, before=None), "client_campaign_status was None before it, which no write can set"),
         (sent(1, before_known=False), "what was there before it is not known"),
@@ -98,7 +99,7 @@ def test_the_value_before_is_put_back(action: str, params: dict[str, Json], befo
 )
 def test_what_cannot_be_undone_is_named_and_says_why(write: Write, why: str) -> None:
     found = of([write])
-    assert (found.put_back, said(found)) == (None, [(1, True, why)])
+    assert (found.put_back, said(found)) == (None, [f"1 cannot: {why}"])
 
 
 @pytest.mark.parametrize("name", ACTIONS)
@@ -110,146 +111,92 @@ def test_every_action_is_either_put_back_or_named(name: str) -> None:
         return
     write = sent(1, name, "OFF" if ordinary.get("value") == "ON" else "DEFAULT", params=ordinary)
     found = of([write])
-    assert (found.put_back is None) == bool(found.kept), name
+    assert (found.put_back is None) == bool(found.kept)
+
+
+A_DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "colour": "blue"}
+RED: dict[str, Json] = {"total_budget": 750.0, "colour": "red"}
+MORE = sent(1, "edit_cluster", {"exists": True, "budget": 80}, params={**CLUSTER, "budget": 120})
 
 
 @pytest.mark.parametrize(
-    ("action", "params", "before", "steps", "left"),
+    ("write", "action", "params", "left"),
     [
-        (
-            "update_draft",
-            {"total_budget": 750.0, "colour": "red"},
-            {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "colour": "blue"},
-            (RuleStep(action="update_draft", params={"total_budget": 500.0, "colour": "blue"}),),
-            {"total_budget": 750.0, "colour": "red"},
-        ),
-        (
-            "edit_cluster",
-            {"tc": "jazz", "tc_run_id": 7, "budget": 120},
-            {"exists": True, "budget": 80},
-            (RuleStep(action="edit_cluster", params={"tc": "jazz", "tc_run_id": 7, "budget": 80}),),
-            {"budget": 120},
-        ),
-        (
-            "series_add",
-            {"value": ["e7", "e8"]},
-            ["e7"],
-            (RuleStep(action="series_remove", params={"value": _E8}),),
-            {"e8": True},
-        ),
-        (
-            "series_remove",
-            {"value": ["e7", "e8"]},
-            ["e7"],
-            (RuleStep(action="series_add", params={"value": _E7}),),
-            {"e7": False},
-        ),
+        (sent(1, "update_draft", A_DRAFT, params=RED), "update_draft", {"total_budget": 500.0, "colour": "blue"}, RED),
+        (MORE, "edit_cluster", {**CLUSTER, "budget": 80}, {"budget": 120}),
+        (sent(1, "series_add", ["e7"], params=PAIR), "series_remove", {"value": ["e8"]}, {"e8": True}),
+        (sent(1, "series_remove", ["e7"], params=PAIR), "series_add", {"value": ["e7"]}, {"e7": False}),
     ],
 )
 def test_records_and_series_are_put_back_field_by_field(
-    action: str, params: dict[str, Json], before: Json, steps: tuple[RuleStep, ...], left: dict[str, Json]
+    write: Write, action: str, params: dict[str, Json], left: dict[str, Json]
 ) -> None:
-    found = of([sent(1, action, before, params=params)]).put_back
+    found = of([write]).put_back
     assert found is not None
-    assert (found.steps, found.left, found.guarded) == (steps, left, not action.startswith("series"))
-    assert len(found.words()) == len(left)
+    assert (found.steps, found.left) == ((RuleStep(action=action, params=params),), left)
+    assert (found.guarded, len(found.words())) == ("series" not in action, len(left))
 
 
-def budget(number: int, to: float, before: float, **more: Json) -> Write:
-    """A change of the draft's budget, and of other fields that were 0 before."""
-    was: Json = {"state": "DRAFT", "total_budget": before, **dict.fromkeys(more, 0)}
-    return sent(number, "update_draft", was, params={"total_budget": to, **more})
+def budget(number: int, to: float, before: float | str) -> Write:
+    """A change of the draft's budget."""
+    return sent(number, "update_draft", {"state": "DRAFT", "total_budget": before}, params={"total_budget": to})
 
 
-def test_what_others_changed_of_the_same_record_counts_only_where_it_is_the_same_field() -> None:
-    mine = budget(1, 500.0, 300.0)
-    goal = sent(2, "update_draft", {"state": "DRAFT", "goal": "ROAS"}, params={"goal": "VISIBILITY"})
-    assert of([mine], [mine, goal]).put_back is not None
-    again = budget(3, 700.0, 500.0)
-    assert said(of([mine], [mine, goal, again])) == [(1, False, "write 3 of rule r1 has set the target since")]
+def of_rule(write: Write, rule: str, episode: int = 1, **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
+    return replace(write, key=replace(write.key, rule=RuleId(rule), episode=episode), **changes)
 
 
-def test_nothing_below_a_publishing_is_undone() -> None:
-    mine, boost = budget(1, 500.0, 300.0), sent(2, "boost", {"state": "DRAFT"})
-    assert said(of([mine, boost])) == [
-        (2, True, "what is published cannot be unpublished"),
-        (1, False, "write 2 after it is not undone"),
-    ]
+def undoes(write: Write, *undone: int, **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
+    """The same write, as the undo of these."""
+    return replace(write, intent=replace(write.intent, context={"undoes": list(undone)}), **changes)
 
 
-def test_the_second_half_of_a_pair_goes_with_the_first_and_never_alone() -> None:
-    params: dict[str, Json] = {"value": "HIDDEN"}
-    first = sent(1, "frontend_status", "DEFAULT", params=params, item="event")
-    second = sent(2, "frontend_status", None, params=params, item="cr", before_known=False)
-    both = of([first, second])
-    assert both.put_back is not None
-    assert (both.put_back.undoes, both.kept) == ((first,), ())
-    alone = of([second], [first, second])
-    assert alone.put_back is None
-    assert [one[:2] for one in said(alone)] == [(2, True)]
+PAUSE, RUN = sent(1), sent(2, "run", "PAUSED")
+MINE, GOAL = budget(1, 500.0, 300.0), sent(2, "update_draft", A_DRAFT, params={"goal": "VISIBILITY"})
+FIRST, SECOND = a_status(1, "HIDDEN", "DEFAULT"), a_status(2, "HIDDEN", None, "cr", before_known=False)
+FLAG, FLAG_AGAIN = a_status(1, "FLAGGED", "DEFAULT"), a_status(2, "FLAGGED", "FLAGGED")
+AGAIN, AS_TEXT, BOOST = budget(3, 700.0, 500.0), budget(2, 700.0, "500.00"), sent(2, "boost", {"state": "DRAFT"})
+CANCELLED_HIDDEN, FLAGGED_HIDDEN = a_status(3, "HIDDEN", "CANCELLED"), a_status(3, "HIDDEN", "FLAGGED")
+UNDER_WAY = undoes(replace(RUN, attempt=0), 1, state="planned")
+SET = "has set the target since"
+PUBLISHED = "what is published cannot be unpublished"
+NOT_ALONE = "no read shows its effect: undo the write before it, of which it is the second half"
+CHANGED_BETWEEN = "the target was changed between it and write 3, and that is what is put back"
+SET_BY_2 = f"1: write 2 of rule r1 {SET}"
+ALREADY = "write 2 is to put the target back already"
+TOGETHER = "together they left it as it was"
 
 
-def test_what_is_shown_as_a_text_is_followed_as_the_number_that_it_spells() -> None:
-    one = budget(1, 500.0, 300.0)
-    shown: Json = {"state": "DRAFT", "total_budget": "500.00"}
-    found = of([one, sent(2, "update_draft", shown, params={"total_budget": 700.0})])
-    assert found.put_back is not None
-    assert (found.put_back.back, found.kept) == ({"total_budget": 300.0}, ())
-
-
-@pytest.mark.parametrize(
-    ("before", "between", "why"),
-    [
-        ("CANCELLED", False, "the target was changed between it and write 3, and that is what is put back"),
-        ("FLAGGED", True, "write 2 of rule r1 has set the target since"),
-    ],
+@cases(
+    "chosen, others, expected",
+    ([MINE], [GOAL], ["1 to 300.0"], "others changed another field of the record"),
+    ([MINE], [GOAL, AGAIN], [f"1: write 3 of rule r1 {SET}"], "others changed the same field"),
+    ([MINE, BOOST], [], [f"2 cannot: {PUBLISHED}", "1: write 2 after it is not undone"], "nothing below a publishing"),
+    ([FIRST, SECOND], [], ["1 to DEFAULT"], "the second half of a pair goes with the first"),
+    ([SECOND], [FIRST], [f"2 cannot: {NOT_ALONE}"], "and never alone"),
+    ([MINE, AS_TEXT], [], ["2, 1 to 300.0"], "a text is followed as the number that it spells"),
+    ([FLAG, CANCELLED_HIDDEN], [], ["3 to CANCELLED", f"1: {CHANGED_BETWEEN}"], "what followed after a break stays"),
+    ([FLAG, FLAGGED_HIDDEN], [FLAG_AGAIN], ["3 to FLAGGED", SET_BY_2], "a write of ours came between"),
+    ([PAUSE], [of_rule(RUN, "r2")], [f"1: write 2 of rule r2 {SET}"], "another rule's is another hand"),
+    ([PAUSE], [undoes(of_rule(RUN, ""), 9)], [f"1: write 2 of an undo {SET}"], "and so is another undo"),
+    ([PAUSE], [replace(RUN, state="rejected")], ["1 to RUNNING"], "what came to nothing is no hand at all"),
+    ([PAUSE], [UNDER_WAY], [f"1: {ALREADY}"], "an undo that is planned is not planned twice"),
+    ([PAUSE], [replace(UNDER_WAY, state="waiting")], [f"1: {ALREADY}"], "nor one that waits"),
+    ([PAUSE], [replace(UNDER_WAY, state="skipped")], ["1 to RUNNING"], "after one that came to nothing it is"),
+    ([PAUSE, RUN], [], [f"2: {TOGETHER}", f"1: {TOGETHER}"], "writes that together changed nothing are named"),
 )
-def test_only_what_followed_without_a_break_is_undone(before: str, between: bool, why: str) -> None:
-    one = sent(1, "frontend_status", "DEFAULT", params={"value": "FLAGGED"}, item="event")
-    other = sent(2, "frontend_status", "FLAGGED", params={"value": "FLAGGED"}, item="event")
-    last = sent(3, "frontend_status", before, params={"value": "HIDDEN"}, item="event")
-    history = [one, other, last] if between else [one, last]
-    found = of([one, last], history)
-    assert found.put_back is not None
-    assert (found.put_back.undoes, found.put_back.back) == ((last,), {"frontend_status": before})
-    assert said(found) == [(1, False, why)]
-
-
-@pytest.mark.parametrize(("rule", "whose"), [(RuleId("r2"), "rule r2"), (NO_RULE, "an undo")])
-def test_a_later_write_of_our_own_is_another_hand(rule: RuleId, whose: str) -> None:
-    one, later = sent(1), sent(2, "run", "PAUSED")
-    context: dict[str, Json] = {} if rule else {"undoes": [9]}
-    later = replace(later, key=replace(later.key, rule=rule), intent=replace(later.intent, context=context))
-    found = of([one], [one, later])
-    assert (found.put_back, said(found)) == (None, [(1, False, f"write 2 of {whose} has set the target since")])
-
-
-@pytest.mark.parametrize(("state", "planned"), [("planned", True), ("waiting", True), ("skipped", False)])
-def test_an_undo_that_is_under_way_is_not_planned_twice(state: State, planned: bool) -> None:
-    one, undo = sent(1), a_write("run", state, attempt=0)
-    undo = replace(undo, id=WriteId(2), intent=replace(undo.intent, context={"undoes": [1]}))
-    found = of([one], [one, undo])
-    assert (found.put_back is None) is planned
-    assert said(found) == ([(1, False, "write 2 is to put the target back already")] if planned else [])
-
-
-def test_writes_that_together_changed_nothing_are_named() -> None:
-    there, back = sent(1), sent(2, "run", "PAUSED")
-    assert said(of([there, back])) == [
-        (2, False, "together they left it as it was"),
-        (1, False, "together they left it as it was"),
-    ]
-
-
-def test_a_later_write_that_came_to_nothing_is_no_hand_at_all() -> None:
-    one, later = sent(1), sent(2, "run", "PAUSED")
-    assert of([one], [one, replace(later, state="rejected")]).put_back is not None
+def test_only_what_nothing_has_set_since_is_put_back(
+    chosen: list[Write], others: list[Write], expected: list[str]
+) -> None:
+    found = of(chosen, [*chosen, *others])
+    values = found.put_back.back.values() if found.put_back else ()
+    ids = ", ".join(str(one.id) for one in found.put_back.undoes) if found.put_back else ""
+    assert [*(f"{ids} to {value}" for value in values), *said(found)] == expected
 
 
 def test_another_hand_that_was_observed_since_keeps_everything_as_it_is() -> None:
     found = of([sent(1), sent(2, before="PAUSED")], foreign=lambda write: f"a person, after {write.id}")
-    assert found.put_back is None
-    assert said(found) == [(2, False, "a person, after 2"), (1, False, "write 2 after it is not undone")]
+    assert (found.put_back, said(found)) == (None, ["2: a person, after 2", "1: write 2 after it is not undone"])
 
 
 @pytest.mark.parametrize("state", get_args(State))
@@ -309,64 +256,40 @@ def test_who_is_about_to_put_a_write_back(write: Write, undo: Write, expected: i
     assert (None if found is None else found.id) == expected
 
 
-def firing(*writes: Write) -> tuple[tuple[int, ...], int]:
-    found = last_firing(writes, "some-rule")
-    return tuple(one.id for one in found.standing), found.first
+OLD, LAST, OTHER = of_rule(PAUSE, "some-rule"), of_rule(RUN, "some-rule", 2), of_rule(sent(3), "another")
+WHOLE = of_rule(a_status(1, "HIDDEN", "DEFAULT"), "some-rule")
+HALF = replace(WHOLE, id=WriteId(2), key=replace(WHOLE.key, item="cr"))
+MESSAGE = of_rule(replace(sent(3), intent=replace(sent(3).intent, target="")), "some-rule")
+PART = of_rule(sent(1, "edit_cluster", {"budget": 5}, params={**CLUSTER, "budget": 9}), "some-rule")
+UNDO = of_rule(sent(3), "")
 
 
-def of_rule(write: Write, rule: str, episode: int = 1, **changes: Any) -> Write:  # noqa: ANN401 - fields of Write
-    return replace(write, key=replace(write.key, rule=RuleId(rule), episode=episode), **changes)
-
-
-def test_the_last_firing_of_a_rule_is_what_of_its_last_episode_stands() -> None:
-    first, second = of_rule(sent(1), "some-rule"), of_rule(sent(2, "run", "PAUSED"), "some-rule", 2)
-    other = of_rule(sent(3), "another")
-    assert firing() == ((), 0)
-    assert firing(other) == ((), 0)
-    assert firing(first, second, other) == ((2,), 2)
-    assert firing(first, second, replace(other, rules=(RuleId("another"), RuleId("some-rule")))) == ((3,), 3)
-
-
-@pytest.mark.parametrize(("state", "standing"), [("confirmed", (1,)), ("applied", (2,)), ("unconfirmed", (2,))])
-def test_a_write_does_not_stand_once_its_undo_is_confirmed(state: State, standing: tuple[int, ...]) -> None:
-    first, second = of_rule(sent(1), "some-rule"), of_rule(sent(2, "run", "PAUSED"), "some-rule", 2)
-    intent = replace(sent(3).intent, context={"undoes": [2]})
-    undo = of_rule(replace(sent(3), state=state, intent=intent), "", 1)
-    assert firing(first, second, undo)[0] == standing
-
-
-def test_what_shows_no_effect_of_its_own_is_no_write_to_come_after() -> None:
-    whole = of_rule(sent(1, "frontend_status", "DEFAULT", params={"value": "HIDDEN"}), "some-rule")
-    half = replace(whole, id=WriteId(2), key=replace(whole.key, item="cr"))
-    message = replace(of_rule(sent(3), "some-rule"), intent=replace(sent(3).intent, target=""))
-    assert firing(whole, half, message) == ((1,), 1)
-
-
-def test_a_firing_keeps_its_number_where_a_part_of_it_is_undone() -> None:
-    first = of_rule(sent(1, "edit_cluster", {"budget": 5}, params={**CLUSTER, "budget": 9}), "some-rule")
-    second = replace(first, id=WriteId(2), key=replace(first.key, item="rock:7"))
-    undo = of_rule(replace(sent(3), intent=replace(sent(3).intent, context={"undoes": [1]})), "", 1)
-    assert firing(first, second, undo) == ((2,), 1)
-
-
-@pytest.mark.parametrize(
-    ("state", "ended"),
-    [
-        ("planned", True),
-        ("applied", True),
-        ("confirmed", True),
-        ("waiting", False),
-        ("skipped", False),
-        ("refused", False),
-    ],
+@cases(
+    "writes, standing, number",
+    ([], (), 0, "nothing was written"),
+    ([OTHER], (), 0, "another rule's"),
+    ([OLD, LAST, OTHER], (2,), 2, "what of the last episode stands"),
+    ([OLD, LAST, replace(OTHER, rules=(OTHER.key.rule, OLD.key.rule))], (3,), 3, "a write that it shares"),
+    ([OLD, LAST, undoes(UNDO, 2)], (1,), 1, "a write whose undo is confirmed stands no more"),
+    ([OLD, LAST, undoes(UNDO, 2, state="applied")], (2,), 2, "it does before that"),
+    ([OLD, LAST, undoes(UNDO, 2, state="unconfirmed")], (2,), 2, "and where nobody saw it"),
+    ([WHOLE, HALF, MESSAGE], (1,), 1, "what shows no effect of its own does not count"),
+    ([PART, replace(PART, id=WriteId(2)), undoes(UNDO, 1)], (2,), 1, "it keeps its number where a part is undone"),
 )
-def test_the_wish_behind_a_write_ends_with_its_undo(state: State, ended: bool) -> None:
+def test_the_last_firing_of_a_rule(writes: list[Write], standing: tuple[int, ...], number: int) -> None:
+    found = last_firing(writes, "some-rule")
+    assert (tuple(one.id for one in found.standing), found.first) == (standing, number)
+
+
+@pytest.mark.parametrize("state", ["planned", "applied", "confirmed", "waiting", "skipped", "refused"])
+def test_the_wish_behind_a_write_ends_with_its_undo(state: State) -> None:
     mine, other = of_rule(sent(1), "some-rule", 3), of_rule(sent(2), "another")
-    undo = of_rule(replace(sent(4), state=state, intent=replace(sent(4).intent, context={"undoes": [1]})), "puts-back")
+    shared = replace(mine, rules=(RuleId("some-rule"), RuleId("shares")))
+    undo = undoes(of_rule(sent(4), "puts-back"), 1, state=state)
+    ended = state in ("planned", "applied", "confirmed")
     assert wish_ended([mine, other, undo], "some-rule", 3) is ended
     assert not wish_ended([mine, other, undo], "some-rule", 4), "a newer firing wishes anew"
     assert not wish_ended([mine, other, undo], "another", 1)
-    shared = replace(mine, rules=(RuleId("some-rule"), RuleId("shares")))
     assert wish_ended([shared, undo], "shares", 1) is ended
 
 
@@ -380,15 +303,12 @@ def the_steps(found: Undo, after: int = -1) -> list[Planned]:
 
 
 def test_the_step_of_a_rule_becomes_the_writes_of_the_undo_in_its_place() -> None:
-    intents = [
-        replace(sent(1, action).intent, target="series", order=turn) for turn, action in enumerate(("run", "pause"))
-    ]
-    key = replace(sent(1).key, rule=NO_RULE)
-    plans = [
-        Plan(key=replace(key, position=turn), intent=intent, state="planned", reason="undo", why=f"undo {turn}")
-        for turn, intent in enumerate(intents)
-    ]
-    plans.append(replace(plans[0], key=replace(key, item="cr")))
+    def plan(turn: int, action: str, item: str = "") -> Plan:
+        key = replace(sent(1).key, rule=NO_RULE, position=turn, item=item)
+        intent = replace(sent(1, action).intent, target="series", order=turn)
+        return Plan(key=key, intent=intent, state="planned", reason="undo", why=f"undo {turn}")
+
+    plans = [plan(0, "run"), plan(1, "pause"), plan(0, "run", "cr")]
     made = the_steps(Undo(plans=plans, kept=[NotUndone(write=sent(7), why="it stays")]), after=1)
     assert [(one.position, one.item, one.intent.order) for one in made] == [
         (2, "series", 2),
