@@ -4,13 +4,13 @@ import json
 from datetime import UTC
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.model.commits import Baseline, PartnerMemory, RuleMemory, body_of, memory_of
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 
-pytestmark = pytest.mark.timeout(20)  # a hundred examples each: slow under load and coverage, and never waiting
+pytestmark = pytest.mark.timeout(20)  # a hundred examples: slow under load and coverage, and never waiting
 
 moments = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(fold=0))  # UTC repeats no hour
 maybe_moments = st.none() | moments
@@ -43,31 +43,21 @@ partners = st.builds(
 )
 
 
-def comes_back(memory: RuleMemory | PartnerMemory) -> bool:
+@settings(max_examples=200)
+@given(memories | partners)
+def test_memory_comes_back_exactly(memory: RuleMemory | PartnerMemory) -> None:
     """Equal in value and in type: 1, 1.0 and True are three things."""
     found = memory_of(type(memory), json.loads(json.dumps(body_of(memory))))
-    return found == memory and repr(found) == repr(memory)
-
-
-@given(memories)
-def test_memory_of_a_rule_comes_back_exactly(memory: RuleMemory) -> None:
-    assert comes_back(memory)
-
-
-@given(partners)
-def test_memory_of_a_partner_comes_back_exactly(memory: PartnerMemory) -> None:
-    assert comes_back(memory)
+    assert found == memory
+    assert repr(found) == repr(memory)
 
 
 def test_a_row_of_an_older_program_gets_the_defaults_of_what_it_lacks() -> None:
     old: Json = {"partner": "p", "event": "e", "rule": "r", "episode": 7}
-
-    assert memory_of(RuleMemory, old) == RuleMemory(
-        partner=PartnerId("p"), event=EventId("e"), rule=RuleId("r"), episode=7
-    )
+    new = RuleMemory(partner=PartnerId("p"), event=EventId("e"), rule=RuleId("r"), episode=7)
+    assert memory_of(RuleMemory, old) == new
 
 
 def test_a_field_that_the_model_has_no_more_is_passed_over() -> None:
     old: Json = {"partner": "p", "listed_at": None, "once_was": [1]}
-
     assert memory_of(PartnerMemory, old) == PartnerMemory(partner=PartnerId("p"))

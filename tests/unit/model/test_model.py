@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -37,18 +37,9 @@ from worker.model.rules import Scope
 from worker.model.writes import FINAL, State
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        (FactKey(name="event"), "event"),
-        (
-            FactKey(name="suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS"))),
-            "suggested_tcs?budget=500.0&goal=ROAS",
-        ),
-    ],
-)
-def test_a_fact_key_has_a_stable_spelling(key: FactKey, text: str) -> None:
-    assert key.text == text
+def test_a_fact_key_has_a_stable_spelling() -> None:
+    with_params = FactKey(name="suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS")))
+    assert (FactKey(name="event").text, with_params.text) == ("event", "suggested_tcs?budget=500.0&goal=ROAS")
 
 
 def test_what_was_not_read_is_unread_and_never_a_default() -> None:
@@ -116,27 +107,20 @@ def test_final_writes_know_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "empty"),
+    "stores",
     [
-        (Commit(at=NOW), True),
-        (Commit(at=NOW, records=(Record(at=NOW, kind="started"),)), False),
-        (Commit(at=NOW, memory=(RuleMemory(partner=PARTNER, event=EVENT, rule=RULE),)), False),
-        (Commit(at=NOW, partner=PartnerMemory(partner=PARTNER)), False),
+        {"records": (Record(at=NOW, kind="started"),)},
+        {"memory": (RuleMemory(partner=PARTNER, event=EVENT, rule=RULE),)},
+        {"partner": PartnerMemory(partner=PARTNER)},
     ],
 )
-def test_a_commit_is_empty_where_it_stores_nothing(commit: Commit, empty: bool) -> None:
-    assert commit.empty is empty
+def test_a_commit_is_empty_where_it_stores_nothing(stores: dict[str, Any]) -> None:
+    assert (Commit(at=NOW).empty, Commit(at=NOW, **stores).empty) == (True, False)
 
 
 def test_writes_and_their_evidence_go_first() -> None:
-    assert sorted(Urgency) == [
-        Urgency.WRITE,
-        Urgency.EVIDENCE,
-        Urgency.STOPPING,
-        Urgency.PREFLIGHT,
-        Urgency.LISTING,
-        Urgency.FACT,
-    ]
+    order = [urgency.name for urgency in sorted(Urgency)]
+    assert order == ["WRITE", "EVIDENCE", "STOPPING", "PREFLIGHT", "LISTING", "FACT"]
 
 
 def test_kinds_and_reasons_are_closed_lists() -> None:
@@ -152,20 +136,15 @@ def test_a_record_about_a_write_that_made_no_attempt_has_no_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("code", "errors"),
     [
-        (WorkerError("x"), 1),
-        (NotFound("x"), 1),
-        (StateConflict("x"), 1),
-        (UsageError("x"), 2),
-        (InputErrors(()), 2),
-        (NotSafe("x"), 3),
-        (LedgerUnwritable("x"), 3),
-        (SendingUnmarked("x", write=a_write(state="sending")), 3),
+        (1, [WorkerError("x"), NotFound("x"), StateConflict("x")]),
+        (2, [UsageError("x"), InputErrors(())]),
+        (3, [NotSafe("x"), LedgerUnwritable("x"), SendingUnmarked("x", write=a_write(state="sending"))]),
     ],
 )
-def test_each_error_has_the_exit_code_of_what_was_known(error: WorkerError, code: int) -> None:
-    assert error.exit_code == code
+def test_each_error_has_the_exit_code_of_what_was_known(code: int, errors: list[WorkerError]) -> None:
+    assert [error.exit_code for error in errors] == [code] * len(errors)
 
 
 def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_row() -> None:
@@ -176,18 +155,15 @@ def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_r
 
 
 @pytest.mark.parametrize(
-    ("problem", "text"),
+    ("place", "severity", "text"),
     [
-        (Problem(file="r.yaml", line=3, column=7, message="unknown key"), "r.yaml:3:7: unknown key"),
-        (Problem(file="r.yaml", message="cannot be read"), "r.yaml: cannot be read"),
-        (
-            Problem(file="r.yaml", line=1, column=1, message="never true", severity="warning"),
-            "r.yaml:1:1: warning: never true",
-        ),
+        ({"line": 3, "column": 7}, "error", "r.yaml:3:7: wrong"),
+        ({}, "error", "r.yaml: wrong"),
+        ({"line": 1, "column": 1}, "warning", "r.yaml:1:1: warning: wrong"),
     ],
 )
-def test_a_problem_says_where(problem: Problem, text: str) -> None:
-    assert str(problem) == text
+def test_a_problem_says_where(place: dict[str, int], severity: Literal["error", "warning"], text: str) -> None:
+    assert str(Problem(file="r.yaml", message="wrong", severity=severity, **place)) == text
 
 
 def test_all_mistakes_of_a_text_are_said_at_once() -> None:

@@ -9,10 +9,10 @@ from worker.model.facts import WriteId
 from worker.model.writes import State, Write
 from worker.writes.evidence import Evidence, TargetRead, judge, overtaken
 from worker.writes.intents import set_beside
-from worker.writes.life import Settling, advance
+from worker.writes.life import Next, Policy, Settling, advance
 
 AFTER = NOW + timedelta(seconds=5)
-HERE = (AFTER, 1005.0)
+PAUSE = a_write("pause", "applied")
 AT_ONCE = a_policy(settle=timedelta(seconds=2))
 
 
@@ -21,38 +21,38 @@ def looked(write: Write, status: str, overtook: Literal["unsettled", "landed"] |
     return TargetRead(evidence=judge(write, event_fact(client_campaign_status=status)), began=1004.0, overtook=overtook)
 
 
+def step_of(pause: Write, look: TargetRead, policy: Policy, began: float = 1004.0) -> Next:
+    """What becomes of it by a look that began then and ended a second later; its attempt ended at 1000."""
+    at = (NOW + timedelta(seconds=began - 999.0), began + 1.0)
+    return advance(pause, Settling(ended=1000.0), replace(look, began=began), policy, at)
+
+
 def test_a_read_that_may_lag_sends_nothing_anew() -> None:
-    pause = a_write("pause", "applied")
-    step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), a_policy(), HERE)
-    assert step.move is None, "settle is also how far reads may lag behind"
-    running = TargetRead(evidence=Evidence(says="cannot_tell", value="RUNNING"), began=1004.0, overtook="landed")
-    assert advance(pause, Settling(ended=1000.0), running, AT_ONCE, HERE).move is None, "the task still runs"
+    look = looked(PAUSE, "RUNNING", "landed")
+    assert step_of(PAUSE, look, a_policy()).move is None, "settle is also how far reads may lag behind"
+    running = replace(look, evidence=Evidence(says="cannot_tell", value="RUNNING"))
+    assert step_of(PAUSE, running, AT_ONCE).move is None, "the task still runs"
 
 
 def test_an_applied_pause_waits_for_the_opposite_write_however_long_that_takes() -> None:
-    pause = a_write("pause", "applied")
-    late = (NOW + timedelta(hours=1), 4600.0)
-    look = replace(looked(pause, "RUNNING", "unsettled"), began=4599.0)
-    step = advance(pause, Settling(ended=1000.0), look, a_policy(), late)
+    step = step_of(PAUSE, looked(PAUSE, "RUNNING", "unsettled"), a_policy(), began=4599.0)
     assert step.move is None, "confirm_within does not run while the overtaken write is open"
 
 
 def test_sending_anew_does_not_count_against_the_attempts() -> None:
-    pause = a_write("pause", "applied", attempt=3)
-    step = advance(pause, Settling(ended=1000.0), looked(pause, "RUNNING", "landed"), AT_ONCE, HERE)
+    pause = replace(PAUSE, attempt=3)
+    step = step_of(pause, looked(pause, "RUNNING", "landed"), AT_ONCE)
     assert step.move is not None
     assert step.move.after.reason == "overtaken"
     assert step.move.after.counted < a_policy().max_attempts + step.move.after.extra_attempts
 
 
 def test_a_target_that_cannot_be_read_any_more_is_put_before_an_operator_where_the_opposite_has_landed() -> None:
-    pause = a_write("pause", "applied")
-    evidence = judge(pause, event_fact(gaps={"client_campaign_status": "missing"}))
-    look = TargetRead(evidence=evidence, began=4599.0, overtook="landed")
-    step = advance(pause, Settling(ended=1000.0), look, a_policy(), (NOW + timedelta(hours=1), 4600.0))
+    lacking = judge(PAUSE, event_fact(gaps={"client_campaign_status": "missing"}))
+    step = step_of(PAUSE, TargetRead(evidence=lacking, began=0.0, overtook="landed"), a_policy(), began=4599.0)
     assert step.move is not None
     assert (step.move.after.state, step.move.after.reason) == ("needs_human", "no_evidence")
-    late = replace(looked(pause, "RUNNING", "landed"), began=4700.0)
+    late = replace(looked(PAUSE, "RUNNING", "landed"), began=4700.0)
     seen = advance(step.move.after, step.settling, late, a_policy(), (NOW + timedelta(hours=2), 4701.0))
     assert seen.move is not None
     assert (seen.move.after.state, seen.move.after.reason) == ("planned", "overtaken"), "once it reads so"
@@ -80,7 +80,7 @@ def the_run(state: State, **changes: object) -> Write:
     (replace(a_write("pause", "unknown"), id=WriteId(9)), None, "the same wish"),
 )
 def test_what_was_overtaken(other: Write, expected: str | None) -> None:
-    assert overtaken(a_write("pause", "applied"), [other]) == expected
+    assert overtaken(PAUSE, [other]) == expected
 
 
 def test_a_boost_runs_what_a_pause_stops() -> None:

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from tests.builders import NOW, a_fact, a_write, cases, event_fact, setup_fact, unreadable
 from worker.model.commits import Says
 from worker.model.facts import Fact, WriteId
@@ -13,6 +11,7 @@ from worker.writes.evidence import COVERED, RUNNING, SILENT, TargetRead, needs_e
 
 LATER = NOW + timedelta(seconds=5)
 CREATE = a_write("create_draft", "unknown", params={"goal": "ROAS", "total_budget": 500.0})
+CREATED = replace(CREATE, before={"state": "NONE"}, before_known=True)
 CALL = a_write("write", "unknown", params={"confirm": {"get": "/x", "when": "true"}})
 NONE = setup_fact("NONE")
 
@@ -21,30 +20,32 @@ def read(write: Write, fact: Fact, *others: Write, answered: bool = True, runnin
     return read_of(write, fact, others, began=7.0, running=running, event_answered=answered)
 
 
-@pytest.mark.parametrize(
-    ("answered", "says", "why"), [(True, "not_there", "as before"), (False, "cannot_tell", SILENT)]
+PAUSE, RUN = a_write("pause", "unknown"), replace(a_write("run", "applied"), id=WriteId(9))
+RUNNING_EVENT, PAUSED_EVENT = (event_fact(client_campaign_status=status) for status in ("RUNNING", "PAUSED"))
+
+
+@cases(
+    "look, says, why",
+    (read(CREATED, NONE), "not_there", "as before", "a 404 after which the event answered"),
+    (read(CREATED, NONE, answered=False), "cannot_tell", SILENT, "a 404 after which it did not"),
+    (read(PAUSE, RUNNING_EVENT, running=True), "cannot_tell", RUNNING, "no absence while the task is at work"),
+    (read(PAUSE, event_fact(client_campaign_status=None), running=True), "cannot_tell", RUNNING, "nor a third value"),
+    (read(PAUSE, PAUSED_EVENT, RUN, answered=False, running=True), "there", "", "presence is weakened by nothing"),
 )
-def test_a_404_says_not_there_only_if_the_event_answered_after_it(answered: bool, says: Says, why: str) -> None:
-    created = replace(CREATE, before={"state": "NONE"}, before_known=True)
-    evidence = read(created, NONE, answered=answered).evidence
-    assert evidence.says == says
-    assert why in evidence.why
+def test_what_weakens_an_absence(look: TargetRead, says: Says, why: str) -> None:
+    assert (look.evidence.says, look.evidence.third) == (says, None)
+    assert why in look.evidence.why
 
 
 @cases(
     "write, fact, needed",
-    (replace(CREATE, before={"state": "NONE"}, before_known=True), NONE, True, "a 404 that says not there"),
+    (CREATED, NONE, True, "a 404 that says not there"),
     (a_write("boost", "unknown"), NONE, False, "a draft that is gone is a third value, not an absence"),
     (a_write("boost", "unknown"), setup_fact("DRAFT"), False, "the setup itself answered"),
     (CREATE, unreadable(), False, "nothing was read"),
     (CALL, a_fact({"absent": True}), True, "what confirm asked for was not there, and may be the very effect"),
     (CALL, a_fact({"holds": True}), False, "confirm found something"),
-    (
-        a_write("pause", "unknown"),
-        event_fact(client_campaign_status="RUNNING"),
-        False,
-        "the event is what was read",
-    ),
+    (PAUSE, RUNNING_EVENT, False, "the event is what was read"),
 )
 def test_when_the_event_is_asked_for_too(write: Write, fact: Fact, needed: bool) -> None:
     assert needs_event(write, fact) is needed
@@ -60,29 +61,13 @@ def test_when_the_event_is_asked_for_too(write: Write, fact: Fact, needed: bool)
     (a_write("pause", "confirmed"), "not_there", "the same wish"),
 )
 def test_what_an_opposite_write_of_ours_has_covered_cannot_be_told(other: Write, says: Says) -> None:
-    pause = a_write("pause", "unknown")
-    other = replace(other, id=WriteId(9))
-    evidence = read(pause, event_fact(client_campaign_status="RUNNING"), pause, other).evidence
+    evidence = read(PAUSE, RUNNING_EVENT, PAUSE, replace(other, id=WriteId(9))).evidence
     assert evidence.says == says
     assert (evidence.why == COVERED) is (says == "cannot_tell")
 
 
-@pytest.mark.parametrize("status", ["RUNNING", None])
-def test_a_read_whose_task_still_runs_cannot_tell(status: str | None) -> None:
-    """Neither absence nor a third value is believed while the service is still at work on it."""
-    evidence = read(a_write("pause", "unknown"), event_fact(client_campaign_status=status), running=True).evidence
-    assert (evidence.says, evidence.third) == ("cannot_tell", None)
-    assert RUNNING in evidence.why
-
-
-def test_presence_is_weakened_by_nothing() -> None:
-    pause, run = a_write("pause", "unknown"), replace(a_write("run", "applied"), id=WriteId(9))
-    look = read(pause, event_fact(client_campaign_status="PAUSED"), run, answered=False, running=True)
-    assert look.evidence.says == "there"
-
-
 def test_what_else_advance_must_know_is_handed_on() -> None:
     earlier = replace(a_write("run", "unknown", last_sent_at=NOW - timedelta(seconds=9)), id=WriteId(9))
-    look = read(a_write("pause", "applied"), event_fact(client_campaign_status="PAUSED"), earlier, running=True)
+    look = read(a_write("pause", "applied"), PAUSED_EVENT, earlier, running=True)
     assert (look.began, look.overtook) == (7.0, "unsettled")
-    assert read(a_write("run", "applied"), event_fact(client_campaign_status="RUNNING"), earlier).overtook is None
+    assert read(a_write("run", "applied"), RUNNING_EVENT, earlier).overtook is None

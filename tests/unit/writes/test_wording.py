@@ -9,6 +9,14 @@ from worker.writes.intents import Wanted, in_all, wanted
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
 NO_BUDGET = "amount unknown: it names no budget of its own"
 JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
+MORE_JAZZ: dict[str, Json] = {**JAZZ, "budget": 24.0}
+JAZZ_NOW: dict[str, Json] = {"exists": True, "budget": 20}
+NEW: dict[str, Json] = {"goal": "ROAS", "total_budget": 500}
+MUCH: dict[str, Json] = {"total_budget": 500.5, "goal": "CPM", "more": 1e300}
+CAPPED: dict[str, Json] = {"state": "DRAFT", "total_budget": 500, "spend_cap": 70}
+CALL: dict[str, Json] = {"host": "cr", "method": "PUT", "path": "/events/{eid}", "query": {"a": 1}, "spends": False}
+KEPT = [("goal", "ROAS", "ROAS"), ("total_budget", "500", "500")]
+OTHER: dict[str, Json] = {"total_budget": 120.0, "goal": "CPM"}
 
 
 @pytest.mark.parametrize(
@@ -18,52 +26,22 @@ JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
         ("pause", {}, "RUNNING", "RUNNING -> PAUSED"),
         ("run", {}, "PAUSED", f"PAUSED -> RUNNING; {NO_BUDGET}"),
         ("optimisation", {"value": "OFF"}, "ON", "ON -> OFF"),
-        (
-            "create_draft",
-            {"goal": "ROAS", "total_budget": 500},
-            {"state": "NONE"},
-            "goal ROAS, total_budget 500; spends 500 EUR",
-        ),
-        (
-            "update_draft",
-            {"total_budget": 500.5, "goal": "CPM", "more": 1e300},
-            None,
-            "total_budget 500.5, goal CPM, more 1e+300; spends 500.5 EUR",
-        ),
-        (
-            "update_draft",
-            {"total_budget": 120.0},
-            {**DRAFT, "total_budget": 100},
-            "total_budget 100 -> total_budget 120; spends 120 EUR",
-        ),
+        ("create_draft", NEW, {"state": "NONE"}, "goal ROAS, total_budget 500; spends 500 EUR"),
+        ("update_draft", MUCH, None, "total_budget 500.5, goal CPM, more 1e+300; spends 500.5 EUR"),
+        ("update_draft", {"total_budget": 120.0}, DRAFT, "total_budget 500 -> total_budget 120; spends 120 EUR"),
         ("update_draft", {"goal": "CPM"}, DRAFT, "goal ROAS -> goal CPM"),
         ("boost", {}, DRAFT, "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS; spends 500 EUR"),
-        (
-            "boost",
-            {},
-            {"state": "DRAFT", "total_budget": 500, "spend_cap": 70},
-            "DRAFT -> PUBLISHED, draft: total_budget 500; spends 570 EUR",
-        ),
+        ("boost", {}, CAPPED, "DRAFT -> PUBLISHED, draft: total_budget 500; spends 570 EUR"),
         ("boost", {}, None, "PUBLISHED; amount unknown: the draft has not been read yet"),
         ("boost", {}, {"state": "DRAFT"}, "DRAFT -> PUBLISHED; amount unknown: the draft shows no total_budget"),
         ("boost", {}, {"state": "NONE"}, "NONE -> PUBLISHED; amount unknown: there is no draft yet"),
-        (
-            "edit_cluster",
-            {**JAZZ, "budget": 24.0},
-            {"exists": True, "budget": 20},
-            "budget 20 -> tc jazz, tc_run_id 1, budget 24; spends 24 EUR",
-        ),
+        ("edit_cluster", MORE_JAZZ, JAZZ_NOW, "budget 20 -> tc jazz, tc_run_id 1, budget 24; spends 24 EUR"),
         ("create_campaign", JAZZ, {"exists": False}, f"tc jazz, tc_run_id 1; {NO_BUDGET}"),
         ("series_add", {"value": ["e2", "e3"]}, ["e2"], "e2, e3"),
         ("reset_setup", {}, None, NO_BUDGET),
         ("wait", {"value": 172800.0}, None, "2 days, 0:00:00"),
         ("notify", {"text": "look", "remind": 5400}, None, "text look, remind 1:30:00"),
-        (
-            "write",
-            {"host": "cr", "method": "PUT", "path": "/events/{eid}", "query": {"a": 1}, "spends": False},
-            None,
-            'host cr, method PUT, path /events/{eid}, query {"a": 1}',
-        ),
+        ("write", CALL, None, 'host cr, method PUT, path /events/{eid}, query {"a": 1}'),
         ("write", {"method": "PUT", "path": "/x", "body": {"budget": 7}}, None, "spends 7 EUR"),
     ],
 )
@@ -86,24 +64,14 @@ def test_of_an_action_of_two_calls_it_is_said_which_one_and_what_no_read_shows_h
     [
         ("pause", {}, "RUNNING", [("client_campaign_status", "RUNNING", "PAUSED")]),
         ("pause", {}, None, [("client_campaign_status", "", "PAUSED")]),
-        (
-            "update_draft",
-            {"total_budget": 120.0, "goal": "CPM"},
-            {**DRAFT, "total_budget": 100},
-            [("total_budget", "100", "120"), ("goal", "ROAS", "CPM")],
-        ),
+        ("update_draft", OTHER, DRAFT, [("total_budget", "500", "120"), ("goal", "ROAS", "CPM")]),
         (
             "boost",
             {},
             DRAFT,
             [("state", "DRAFT", "PUBLISHED"), ("goal", "ROAS", "ROAS"), ("total_budget", "500", "500")],
         ),
-        (
-            "edit_cluster",
-            {**JAZZ, "budget": 24.0},
-            {"exists": True, "budget": 20},
-            [("budget", "20", "24"), ("tc", "", "jazz"), ("tc_run_id", "", "1")],
-        ),
+        ("edit_cluster", MORE_JAZZ, JAZZ_NOW, [("budget", "20", "24"), ("tc", "", "jazz"), ("tc_run_id", "", "1")]),
         ("series_add", {"value": ["e2", "e3"]}, ["e2"], [("campaign_event_series", "e2", "e2, e3")]),
         ("write", {"method": "PUT", "path": "/x", "spends": False}, None, [("method", "", "PUT"), ("path", "", "/x")]),
     ],
@@ -118,24 +86,22 @@ def test_what_a_write_changes_is_said_field_by_field(
     assert told["changes"] == [{"field": name, "now": now, "then": then} for name, now, then in changes]
 
 
+def an_amount(amount: float, currency: str = "") -> Wanted:
+    return Wanted(does="a", amount=amount, currency=currency)
+
+
+UNKNOWN = Wanted(does="c", unknown="?")
+
+
 @pytest.mark.parametrize(
     ("together", "words"),
     [
         ([], ""),
         ([Wanted(does="PAUSED")], ""),
-        (
-            [Wanted(does="a", amount=500.0, currency="EUR"), Wanted(does="b", amount=0.5, currency="EUR")],
-            "500.5 EUR in all",
-        ),
-        (
-            [Wanted(does="a", amount=5.0, currency="USD"), Wanted(does="b", amount=1.0, currency="EUR")],
-            "1 EUR + 5 USD in all",
-        ),
-        (
-            [Wanted(does="a", amount=0.1), Wanted(does="b", amount=0.2), Wanted(does="c", unknown="?")],
-            "0.3 in all; amount unknown: 1 of them",
-        ),
-        ([Wanted(does="c", unknown="?")] * 2, "amount unknown: 2 of them"),
+        ([an_amount(500.0, "EUR"), an_amount(0.5, "EUR")], "500.5 EUR in all"),
+        ([an_amount(5.0, "USD"), an_amount(1.0, "EUR")], "1 EUR + 5 USD in all"),
+        ([an_amount(0.1), an_amount(0.2), UNKNOWN], "0.3 in all; amount unknown: 1 of them"),
+        ([UNKNOWN, UNKNOWN], "amount unknown: 2 of them"),
     ],
 )
 def test_several_writes_are_summed_by_currency_and_the_unknown_are_counted(together: list[Wanted], words: str) -> None:
