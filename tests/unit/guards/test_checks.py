@@ -26,7 +26,7 @@ from worker.guards import AFTER_READING, BEFORE_READING, No, Situation, first_no
 from worker.model.commits import REASONS, Halt, Hold
 from worker.model.facts import Fact, Json, PartnerId, UnknownCode, WriteId
 from worker.model.rules import Judgement, Truth
-from worker.model.writes import State, Write
+from worker.model.writes import NO_RULE, State, Write
 from worker.writes.intents import wanted
 
 Guard = Callable[[Situation], No | None]
@@ -291,6 +291,7 @@ def test_what_was_sent_before_and_is_there_after_all_is_confirmed(
 CREATED = another("create_draft", "confirmed")
 UPDATED = a_write("update_draft", "confirmed", params={"total_budget": 750.0, "name": "x"}, id=WriteId(8))
 LACKS_GOAL = {"goal": MISSING_GAP}
+OTHER_DRAFT = setup_fact(gaps=LACKS_GOAL, total_budget=9.0)
 
 
 @cases(
@@ -300,13 +301,7 @@ LACKS_GOAL = {"goal": MISSING_GAP}
     ("boost", [CREATED], setup_fact(total_budget=900.0), "refuse other_value", "somebody changed its budget"),
     ("boost", [CREATED], setup_fact(goal="VISIBILITY"), "refuse other_value", "somebody changed its goal"),
     ("boost", [CREATED], setup_fact(gaps=LACKS_GOAL), "hold target_unreadable", "whether it is ours is not known"),
-    (
-        "boost",
-        [CREATED],
-        setup_fact(gaps=LACKS_GOAL, total_budget=9.0),
-        "refuse other_value",
-        "its budget alone shows it",
-    ),
+    ("boost", [CREATED], OTHER_DRAFT, "refuse other_value", "its budget alone shows that it is another"),
     ("boost", [CREATED], unreadable(), "hold target_unreadable", "nothing is boosted that cannot be read"),
     ("boost", [CREATED], a_fact("x"), "hold target_unreadable", "so is one of no usable form"),
     ("pause", [CREATED], setup_fact(total_budget=900.0), None, "only a boost needs the draft that was created"),
@@ -588,3 +583,68 @@ def test_the_half_that_no_read_shows_goes_only_with_what_the_other_has_set(
     half: Write, event: Fact, expected: str | None
 ) -> None:
     assert said(guards.other_half(reading(half, event=event))) == expected
+
+
+def an_undo(action: str = "run", left: dict[str, Json] | None = None, item: str = "") -> Write:
+    write = a_write(action, item=item, params={"value": "FLAGGED"} if action == "frontend_status" else None)
+    context: dict[str, Json] = {"undoes": [1], "left": left or {"client_campaign_status": "PAUSED"}}
+    key = replace(write.key, rule=NO_RULE)
+    return replace(write, key=key, rules=(), intent=replace(write.intent, context=context))
+
+
+def about(write: Write, **facts: Fact) -> Situation:
+    """The write, and where it is an undo what it must find: all that it undoes may have had an effect."""
+    left = write.intent.context.get("left")
+    return replace(a_situation(write, facts=facts), left=left if isinstance(left, dict) else None)
+
+
+def status(value: str) -> Fact:
+    return event_fact(client_campaign_status=value, frontend_status=value)
+
+
+HALVES = [an_undo("frontend_status", {"frontend_status": "HIDDEN"}, item) for item in ("event", "cr")]
+DRAFT: dict[str, Json] = {"goal": "ROAS", "total_budget": 500.0}
+OTHER_BUDGET = setup_fact(total_budget=700.0)
+
+
+@cases(
+    "situation, expected",
+    (about(an_undo(), event=status("PAUSED")), None, "as it was left"),
+    (about(an_undo(), event=status("STOPPED")), "skip changed_since", "a third value"),
+    (about(an_undo(), event=status("RUNNING")), "skip already_so", "put back already"),
+    (about(an_undo(), event=LACKS_STATUS), "hold target_unreadable", "what cannot be read has not changed"),
+    (about(HALVES[0], event=status("CANCELLED")), "skip changed_since", "somebody set another value"),
+    (about(HALVES[1], event=status("FLAGGED")), None, "the second half follows the first, which is what is read"),
+    (about(an_undo("boost", DRAFT), setup=OTHER_BUDGET), "skip changed_since", "a record: a field that was changed"),
+    (about(an_undo("boost", {"goal": "ROAS"}), setup=OTHER_BUDGET), None, "a record: no other field matters"),
+    (about(a_write("run"), event=status("STOPPED")), None, "a rule's write is no undo"),
+)
+def test_what_another_hand_has_set_since_is_left_alone(situation: Situation, expected: str | None) -> None:
+    assert said(after_reading(situation)) == expected
+
+
+def test_the_words_say_what_is_there_and_what_was_left() -> None:
+    no = the_no(guards.as_it_was_left, about(an_undo(), event=status("STOPPED")))
+    assert no.why.endswith("client_campaign_status reads 'STOPPED' and was left as 'PAUSED'")
+
+
+def test_a_value_that_another_hand_has_set_back_is_that_hands_and_stays() -> None:
+    words = "another hand has changed it since, to 'RUNNING'"
+    no = the_no(after_reading, replace(about(an_undo(), event=status("PAUSED")), touched=words))
+    assert (said(no), no.why) == ("skip changed_since", words)
+
+
+@cases(
+    "read, unread, expected",
+    (500, True, None, "what was left, shown rounded: nobody has changed it"),
+    (500, False, "skip changed_since", "a read has shown 500.4, so this service does not round"),
+    (499, True, "skip changed_since", "another value"),
+    (300, True, "skip already_so", "put back already"),
+)
+def test_what_may_be_what_was_left_shown_rounded_counts_as_left(
+    read: float, unread: bool, expected: str | None
+) -> None:
+    write = an_undo("update_draft", {"total_budget": 500.4})
+    write = replace(write, intent=replace(write.intent, wanted={"total_budget": 300.0}))
+    situation = about(write, setup=setup_fact(total_budget=read))
+    assert said(after_reading(replace(situation, left_unread=unread))) == expected

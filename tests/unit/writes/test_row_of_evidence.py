@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -82,13 +83,6 @@ def test_presence_confirms_from_every_unsettled_state(state: State) -> None:
     assert (step.settling, step.then) == (None, "rest")
 
 
-def test_a_third_value_after_a_whole_row_still_goes_to_a_person() -> None:
-    course = after_lost_attempt(a_write(), SHORT).absent(3)
-    assert course.follows() == "send"
-    course.after(3.0).look("cannot_tell", third="third_value")
-    assert course.state() == "needs_human"
-
-
 @pytest.mark.parametrize("says", ["not_there", "cannot_tell"])
 def test_a_write_unknown_for_longer_than_evidence_within_goes_to_a_person(says: Says) -> None:
     course = after_lost_attempt(a_write(), a_policy(settle=timedelta(hours=1)))
@@ -129,18 +123,21 @@ def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
 
 
 @cases(
-    "stricter, code",
-    ({"toggle": True}, "toggle", "a second send would undo the first, whenever that became known"),
-    ({"ask": True}, "ask", "on_unknown: ask, also where the rule or the config said so only later"),
-    ({"reads_back": False}, "no_readback", "no read can tell"),
+    "stricter, third, code",
+    ({}, "third_value", "third_value", "another value is there, also after a whole row"),
+    ({"toggle": True}, None, "toggle", "a second send would undo the first, whenever that became known"),
+    ({"ask": True}, None, "ask", "on_unknown: ask, also where the rule or the config said so only later"),
+    ({"reads_back": False}, None, "no_readback", "no read can tell"),
 )
-def test_an_unknown_write_goes_to_a_person_once_that_is_asked_for(stricter: dict[str, bool], code: str) -> None:
+def test_an_unknown_write_goes_to_a_person_after_a_row_of_absence(
+    stricter: dict[str, Any], third: str | None, code: str
+) -> None:
     course = after_lost_attempt(a_write(), SHORT).absent(3)
     assert course.follows() == "send"
-    course.policy = replace(SHORT, **stricter)  # type: ignore[arg-type]
-    course.after(3.0).look("not_there")
+    course.policy = replace(SHORT, **stricter)
+    course.after(3.0).look("cannot_tell" if third else "not_there", third=third)
     assert (course.state(), course.write.reason, course.follows()) == ("needs_human", code, "read")
-    assert course.write.absent_proved
+    assert course.write.absent_proved is (third is None)
 
 
 @cases(

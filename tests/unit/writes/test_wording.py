@@ -65,12 +65,7 @@ def test_of_an_action_of_two_calls_it_is_said_which_one_and_what_no_read_shows_h
         ("pause", {}, "RUNNING", [("client_campaign_status", "RUNNING", "PAUSED")]),
         ("pause", {}, None, [("client_campaign_status", "", "PAUSED")]),
         ("update_draft", OTHER, DRAFT, [("total_budget", "500", "120"), ("goal", "ROAS", "CPM")]),
-        (
-            "boost",
-            {},
-            DRAFT,
-            [("state", "DRAFT", "PUBLISHED"), ("goal", "ROAS", "ROAS"), ("total_budget", "500", "500")],
-        ),
+        ("boost", {}, DRAFT, [("state", "DRAFT", "PUBLISHED"), *KEPT]),
         ("edit_cluster", MORE_JAZZ, JAZZ_NOW, [("budget", "20", "24"), ("tc", "", "jazz"), ("tc_run_id", "", "1")]),
         ("series_add", {"value": ["e2", "e3"]}, ["e2"], [("campaign_event_series", "e2", "e2, e3")]),
         ("write", {"method": "PUT", "path": "/x", "spends": False}, None, [("method", "", "PUT"), ("path", "", "/x")]),
