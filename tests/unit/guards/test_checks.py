@@ -131,9 +131,7 @@ def test_a_step_starts_when_the_ones_before_are_done(state: State, code: str, ex
     ("halt", (), None, "it was resumed, or has run out"),
     ("backoff", (), "backoff", "what else holds it is the next look's to end"),
 )
-def test_no_write_is_shown_as_held_by_a_halt_that_has_ended(
-    held_by: str, halts: tuple[Halt, ...], shown: str | None
-) -> None:
+def test_a_halt_that_has_ended_is_not_shown(held_by: str, halts: tuple[Halt, ...], shown: str | None) -> None:
     write = replace(a_write(), held_by=held_by, held_until=NOW, why="as it was judged last")
     found = guards.as_of_now(write, halts)
     if shown is not None:
@@ -218,7 +216,7 @@ def test_a_state_that_cannot_be_read_holds_the_write(setup: Fact) -> None:
         ("pause", None, None, None),
     ],
 )
-def test_a_write_is_sent_only_in_a_state_in_which_the_service_takes_it(
+def test_in_which_state_of_the_setup_a_write_is_sent(
     action: str, none: str | None, draft: str | None, published: str | None
 ) -> None:
     write = a_write(action, params={**ROCK, "budget": 500.0})
@@ -282,9 +280,7 @@ BESIDE_ABSENT = replace(PAUSED, on_target=(another("run", "needs_human", 8, abse
     (guards.seen_after_all, BESIDE_ABSENT, "confirm read", "a write proved absent holds its target no more"),
     (guards.seen_after_all, reading(a_write("reset_setup", attempt=1)), None, "no read shows it"),
 )
-def test_what_was_sent_before_and_is_there_after_all_is_confirmed(
-    guard: Guard, situation: Situation, expected: str | None
-) -> None:
+def test_what_is_there_after_all_is_confirmed(guard: Guard, situation: Situation, expected: str | None) -> None:
     assert said(guard(situation)) == expected
 
 
@@ -309,9 +305,7 @@ OTHER_DRAFT = setup_fact(gaps=LACKS_GOAL, total_budget=9.0)
     ("boost", [CREATED, UPDATED], setup_fact(), "refuse other_value", "what later steps made of it is gone"),
     ("boost", [UPDATED], setup_fact(), None, "a draft that the rule did not create may be as it is"),
 )
-def test_after_create_draft_only_the_created_draft_is_boosted(
-    write: str, earlier: list[Write], setup: Fact, expected: str | None
-) -> None:
+def test_only_the_created_draft_is_boosted(write: str, earlier: list[Write], setup: Fact, expected: str | None) -> None:
     steps = (another("pause", "confirmed", 2), *earlier)
     assert said(guards.created_here(replace(reading(write, setup=setup), earlier=steps))) == expected
 
@@ -370,9 +364,7 @@ def test_a_budget_that_is_not_known_holds(situation: Situation) -> None:
         ("planned", "waiting", "hold"),
     ],
 )
-def test_a_write_that_is_to_be_put_back_is_not_sent_and_ends_once_that_is_certain(
-    state: State, undo: State, way: str
-) -> None:
+def test_a_write_that_is_to_be_put_back_is_not_sent(state: State, undo: State, way: str) -> None:
     situation = a_situation(a_write("boost", state))
     no = the_no(guards.put_back, replace(situation, put_back_by=another("pause", undo, 9)))
     assert (said(no), "9" in no.why) == (f"{way} undo", True)
@@ -542,9 +534,7 @@ HIDE_IT = derived("frontend_status", HIDE, {"frontend_status": "DEFAULT"}, "even
     (HIDE_IT, event_fact(frontend_status="FLAGGED"), "skip moved", "another status"),
     (a_write("update_draft", params={"total_budget": 500.0}), setup_fact(total_budget=1.0), None, "from nothing"),
 )
-def test_what_has_moved_since_it_was_computed_from_is_left_as_it_is(
-    write: Write, fact: Fact, expected: str | None
-) -> None:
+def test_what_has_moved_is_left_as_it_is(write: Write, fact: Fact, expected: str | None) -> None:
     situation = reading(write, setup=fact, campaigns=fact, event=fact)
     assert said(guards.as_computed_from(situation)) == expected
 
@@ -555,9 +545,7 @@ def test_what_has_moved_since_it_was_computed_from_is_left_as_it_is(
     (a_write("frontend_status", "confirmed", params=HIDE, item="event"), "DEFAULT", False, "somebody has set it back"),
     (a_write("pause", "confirmed"), "HIDDEN", False, "another target moves nothing"),
 )
-def test_an_earlier_step_of_the_same_target_moves_it_for_the_later_ones(
-    earlier: Write, status: str, goes: bool
-) -> None:
+def test_an_earlier_step_moves_its_target(earlier: Write, status: str, goes: bool) -> None:
     second = derived("frontend_status", HIDE, {"frontend_status": "DEFAULT"}, "cr")
     situation = replace(reading(second, event=event_fact(frontend_status=status)), earlier=(earlier,))
     assert (guards.as_computed_from(situation) is None) is goes
@@ -579,9 +567,7 @@ def test_the_words_say_what_it_reads_what_it_was_and_that_somebody_had_approved_
     (HALF, event_fact(gaps={"frontend_status": MISSING_GAP}), "hold target_unreadable", "what lacks is no value"),
     (HIDE_IT, event_fact(frontend_status="FLAGGED"), None, "the first half follows none"),
 )
-def test_the_half_that_no_read_shows_goes_only_with_what_the_other_has_set(
-    half: Write, event: Fact, expected: str | None
-) -> None:
+def test_the_half_that_no_read_shows_goes_with_the_other(half: Write, event: Fact, expected: str | None) -> None:
     assert said(guards.other_half(reading(half, event=event))) == expected
 
 
@@ -641,9 +627,7 @@ def test_a_value_that_another_hand_has_set_back_is_that_hands_and_stays() -> Non
     (499, True, "skip changed_since", "another value"),
     (300, True, "skip already_so", "put back already"),
 )
-def test_what_may_be_what_was_left_shown_rounded_counts_as_left(
-    read: float, unread: bool, expected: str | None
-) -> None:
+def test_what_was_left_may_be_shown_rounded(read: float, unread: bool, expected: str | None) -> None:
     write = an_undo("update_draft", {"total_budget": 500.4})
     write = replace(write, intent=replace(write.intent, wanted={"total_budget": 300.0}))
     situation = about(write, setup=setup_fact(total_budget=read))

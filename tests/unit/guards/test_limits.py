@@ -33,9 +33,7 @@ OVERTAKEN = a_write("run", "unknown", id=WriteId(9))
     ("pause", SendingView(halts=(OTHER_HALT,)), None, "the halt of another rule brakes nothing"),
     ("pause", SendingView(on_target=(OVERTAKEN,)), None, "nor does an overtaken write"),
 )
-def test_halts_and_busy_targets_are_read_again_in_the_transaction(
-    action: str, view: SendingView, code: str | None
-) -> None:
+def test_what_the_transaction_reads_again(action: str, view: SendingView, code: str | None) -> None:
     hold = held(action, view)
     assert (hold and hold.reason) == code
 
@@ -173,9 +171,7 @@ AND_500 = "with 500 it would be"
     ("1 boost e2 500 other 1h", OF_RULE, None, "another rule's money"),
     ("1 boost e1 500", PER_EVENT, f"for the event; {AND_500} 1000, and 999 is allowed", "the event's"),
 )
-def test_the_brake_says_what_it_compared_also_by_the_limits_of_a_rule(
-    before: str, limits: Limits, why: str | None
-) -> None:
+def test_the_brake_says_what_it_compared(before: str, limits: Limits, why: str | None) -> None:
     (mine,) = money("2 boost e1 500")
     found = held_by_spend(mine, money(before), limits, NOW)
     assert (found and found.why) == (why and f"500 sent {why}")
@@ -237,7 +233,5 @@ MADE = booking(1, "create_draft", BOOST.key.event, NOW - DAY, 500, BOOST.key.rul
     (500.0, [replace(MADE, rule=RuleId("other"), at=NOW)], 500.0, "another rule has booked it"),
     (None, [MADE], None, "a draft without a budget"),
 )
-def test_a_boost_adds_the_draft_but_for_what_its_own_episode_has_booked(
-    there: float | None, booked: list[Booking], amount: float | None
-) -> None:
+def test_what_a_boost_adds(there: float | None, booked: list[Booking], amount: float | None) -> None:
     assert added_by(situation(BOOST, there), booked) == amount

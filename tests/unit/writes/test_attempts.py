@@ -37,9 +37,7 @@ def test_each_outcome_has_its_state(outcome: Outcome, state: State, code: str, t
     ("reset_setup", None, "planned", "the token never worked"),
     ("pause", timedelta(0), "planned", "what it left can be read"),
 )
-def test_a_refusal_of_a_token_that_had_just_worked_is_no_proof_where_no_read_shows_the_effect(
-    action: str, ago: timedelta | None, state: State
-) -> None:
+def test_a_refusal_of_a_token_that_had_just_worked(action: str, ago: timedelta | None, state: State) -> None:
     course = Course(a_write(action), a_policy(reads_back=action == "pause"))
     course.attempt(replace(DENIED, accepted_ago=ago))
     assert course.state() == state
@@ -91,9 +89,7 @@ def test_unknown_is_counted_from_when_it_first_was() -> None:
     ([STALE], "backoff", 5, "and what was not made"),
     ([STALE, NO_CONNECTION], "backoff", 10, "which doubles"),
 )
-def test_what_was_not_sent_is_held_for_a_while(
-    outcomes: list[Outcome], held_by: str | None, seconds: int | None
-) -> None:
+def test_what_was_not_sent_is_held(outcomes: list[Outcome], held_by: str | None, seconds: int | None) -> None:
     course = Course(a_write())
     for outcome in outcomes:
         course.attempt(outcome)
@@ -161,9 +157,7 @@ def test_a_write_that_was_never_sent_is_second_to_nothing() -> None:
     (DENIED, "credentials", 1, "the second refusal in a row of the partner, and the first of the write"),
     (NO_CONNECTION, "backoff", 0, "no other outcome is held for the credentials"),
 )
-def test_the_row_of_the_partner_holds_a_write_that_was_refused_once(
-    outcome: Outcome, held_by: str, denied: int
-) -> None:
+def test_the_row_of_the_partner_holds_a_write(outcome: Outcome, held_by: str, denied: int) -> None:
     course = Course(a_write()).send()
     course.take(Attempted(outcome=outcome, denied_before=True))
     assert (course.write.held_by, course.write.denied) == (held_by, denied)

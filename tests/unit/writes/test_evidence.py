@@ -214,9 +214,7 @@ def test_a_list_as_long_as_a_page_proves_no_absence_and_a_long_one_holds_a_new_c
         ({"cap": {"day": 7.5}}, {"cap": {"week": 8}}, "not_there"),
     ],
 )
-def test_what_could_be_shown_as_it_was_before_is_no_evidence_of_absence(
-    params: Mapping[str, Json], before: Mapping[str, Json], says: str
-) -> None:
+def test_what_could_be_shown_as_before(params: Mapping[str, Json], before: Mapping[str, Json], says: str) -> None:
     fact = a_fact({**DRAFT, **before})
     write = unknown("update_draft", params, before={**DRAFT, **before})
     assert told(write, fact) == says
@@ -263,9 +261,7 @@ def test_what_a_rules_own_confirm_says(fact: Fact, expected: str, so: bool | Non
     ({"query": {"spend": "9"}}, {"spend": 7}, "not_there", "far from it in the query"),
     ({"body": {"n": 1.5}}, "gone", "not_there", "in a text"),
 )
-def test_a_number_that_confirm_could_read_rounded_as_it_was_is_no_evidence_of_absence(
-    sent: Mapping[str, Json], response: Json, says: str
-) -> None:
+def test_a_number_that_confirm_could_read_rounded(sent: Mapping[str, Json], response: Json, says: str) -> None:
     write = unknown("write", {**CALL, **sent}, before={"when": False, "response": response})
     assert told(write, confirm(False, response)) == says
 
@@ -301,9 +297,7 @@ def test_each_action_is_shown_by_its_fact(fact: str, actions: list[str]) -> None
         ("share", " x ", "x", True),
     ],
 )
-def test_budgets_are_the_same_in_cents_and_everything_else_to_the_letter(
-    field: str, one: Json, other: Json, so: bool
-) -> None:
+def test_budgets_are_the_same_in_cents(field: str, one: Json, other: Json, so: bool) -> None:
     assert same_field(field, one, other) is so
 
 

@@ -211,9 +211,7 @@ def test_every_step_is_a_move_of_the_table_with_its_record(happenings: list[Happ
 
 @settings(max_examples=200, deadline=None)
 @given(WITH_PERSON, POLICIES)
-def test_a_write_that_nobody_wants_ends_only_where_it_had_no_effect(
-    happenings: list[Happening], policy: Policy
-) -> None:
+def test_what_nobody_wants_ends_only_without_effect(happenings: list[Happening], policy: Policy) -> None:
     life = lived(happenings, policy)
     before, proved = life.write, life.oracle.proves_absence(policy)
     life.take(Unwanted(reason="no_longer_holds", why="no"))

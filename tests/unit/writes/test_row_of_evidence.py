@@ -129,9 +129,7 @@ def test_an_unknown_write_without_a_date_is_unknown_since_now() -> None:
     ({"ask": True}, None, "ask", "on_unknown: ask, also where the rule or the config said so only later"),
     ({"reads_back": False}, None, "no_readback", "no read can tell"),
 )
-def test_an_unknown_write_goes_to_a_person_after_a_row_of_absence(
-    stricter: dict[str, Any], third: str | None, code: str
-) -> None:
+def test_for_a_person_after_a_whole_row(stricter: dict[str, Any], third: str | None, code: str) -> None:
     course = after_lost_attempt(a_write(), SHORT).absent(3)
     assert course.follows() == "send"
     course.policy = replace(SHORT, **stricter)
@@ -146,9 +144,7 @@ def test_an_unknown_write_goes_to_a_person_after_a_row_of_absence(
     ("cannot_tell", "third_value", 120.0, "another value disagrees as well"),
     ("cannot_tell", None, 900.0, "what cannot be read says nothing for much longer"),
 )
-def test_an_applied_write_that_reads_never_confirm_becomes_unconfirmed(
-    says: Says, third: str | None, seconds: float
-) -> None:
+def test_applied_and_never_confirmed_becomes_unconfirmed(says: Says, third: str | None, seconds: float) -> None:
     course = Course(a_write())
     course.attempt(ACCEPTED)
     course.after(seconds).look(says, third=third)

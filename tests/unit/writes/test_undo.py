@@ -128,9 +128,7 @@ MORE = sent(1, "edit_cluster", {"exists": True, "budget": 80}, params={**CLUSTER
         (sent(1, "series_remove", ["e7"], params=PAIR), "series_add", {"value": ["e7"]}, {"e7": False}),
     ],
 )
-def test_records_and_series_are_put_back_field_by_field(
-    write: Write, action: str, params: dict[str, Json], left: dict[str, Json]
-) -> None:
+def test_records_and_series_by_field(write: Write, action: str, params: dict[str, Json], left: dict[str, Json]) -> None:
     found = of([write]).put_back
     assert found is not None
     assert (found.steps, found.left) == ((RuleStep(action=action, params=params),), left)
@@ -185,9 +183,7 @@ TOGETHER = "together they left it as it was"
     ([PAUSE], [replace(UNDER_WAY, state="skipped")], ["1 to RUNNING"], "after one that came to nothing it is"),
     ([PAUSE, RUN], [], [f"2: {TOGETHER}", f"1: {TOGETHER}"], "writes that together changed nothing are named"),
 )
-def test_only_what_nothing_has_set_since_is_put_back(
-    chosen: list[Write], others: list[Write], expected: list[str]
-) -> None:
+def test_which_writes_are_put_back(chosen: list[Write], others: list[Write], expected: list[str]) -> None:
     found = of(chosen, [*chosen, *others])
     values = found.put_back.back.values() if found.put_back else ()
     ids = ", ".join(str(one.id) for one in found.put_back.undoes) if found.put_back else ""
@@ -231,9 +227,7 @@ UNPROVED = sent(2, "pause", "RUNNING", absent_proved=True)
     (an_undo(1), [sent(1), sent(3, "run", "PAUSED")], {"client_campaign_status": "PAUSED"}, "others do not count"),
     (an_undo(1), [sent(1, before="STOPPED")], {"client_campaign_status": "RUNNING"}, "what cannot be undone"),
 )
-def test_an_undo_must_find_what_is_left_of_its_writes(
-    undo: Write, history: list[Write], expected: dict[str, Json]
-) -> None:
+def test_an_undo_finds_what_they_left(undo: Write, history: list[Write], expected: dict[str, Json]) -> None:
     assert left_now(undo, history) == expected
 
 

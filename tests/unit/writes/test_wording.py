@@ -45,9 +45,7 @@ OTHER: dict[str, Json] = {"total_budget": 120.0, "goal": "CPM"}
         ("write", {"method": "PUT", "path": "/x", "body": {"budget": 7}}, None, "spends 7 EUR"),
     ],
 )
-def test_what_a_write_does_and_spends_is_said_in_one_line(
-    action: str, params: dict[str, Json], before: Json, line: str
-) -> None:
+def test_what_a_write_does_and_spends(action: str, params: dict[str, Json], before: Json, line: str) -> None:
     found = wanted(an_intent(action, params), "", before, "EUR").line
     assert found.endswith(line) if "body" in params else found == line
 
