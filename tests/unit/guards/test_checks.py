@@ -204,17 +204,15 @@ def test_a_state_that_cannot_be_read_holds_the_write(setup: Fact) -> None:
     assert said(guards.setup_state(reading(CLUSTER, setup=setup))) == "hold target_unreadable"
 
 
-@pytest.mark.parametrize(
-    ("action", "none", "draft", "published"),
-    [
-        ("boost", "refuse no_draft", None, None),
-        ("update_draft", "refuse no_draft", None, "refuse no_draft"),
-        ("edit_cluster", "refuse not_published", "refuse not_published", None),
-        ("create_draft", None, None, None),
-        ("create_campaign", None, None, None),
-        ("reset_setup", None, None, None),
-        ("pause", None, None, None),
-    ],
+@cases(
+    "action, none, draft, published",
+    ("boost", "refuse no_draft", None, None, "what publishes needs a setup"),
+    ("update_draft", "refuse no_draft", None, "refuse no_draft", "only a draft is changed"),
+    ("edit_cluster", "refuse not_published", "refuse not_published", None, "only what is published has campaigns"),
+    ("create_draft", None, None, None, "whether there is one already is the target's to say"),
+    ("create_campaign", None, None, None, "not documented"),
+    ("reset_setup", None, None, None, "nothing may be left to reset"),
+    ("pause", None, None, None, "no matter of the setup"),
 )
 def test_in_which_state_of_the_setup_a_write_is_sent(
     action: str, none: str | None, draft: str | None, published: str | None
@@ -355,14 +353,12 @@ def test_a_budget_that_is_not_known_holds(situation: Situation) -> None:
     assert guards.budget_of(situation) is None
 
 
-@pytest.mark.parametrize(
-    ("state", "undo", "way"),
-    [
-        ("unknown", "planned", "drop"),
-        ("planned", "planned", "skip"),
-        ("unknown", "waiting", "hold"),
-        ("planned", "waiting", "hold"),
-    ],
+@cases(
+    "state, undo, way",
+    ("unknown", "planned", "drop", "an unknown one is dropped"),
+    ("planned", "planned", "skip", "one not sent is skipped"),
+    ("unknown", "waiting", "hold", "an unknown one waits for approval"),
+    ("planned", "waiting", "hold", "so does one not sent"),
 )
 def test_a_write_that_is_to_be_put_back_is_not_sent(state: State, undo: State, way: str) -> None:
     situation = a_situation(a_write("boost", state))

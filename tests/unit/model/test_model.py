@@ -108,13 +108,11 @@ def test_final_writes_know_it() -> None:
     assert {state for state in get_args(State) if a_write(state=state).final} == FINAL
 
 
-@pytest.mark.parametrize(
+@cases(
     "stores",
-    [
-        {"records": (Record(at=NOW, kind="started"),)},
-        {"memory": (RuleMemory(partner=PARTNER, event=EVENT, rule=RULE),)},
-        {"partner": PartnerMemory(partner=PARTNER)},
-    ],
+    ({"records": (Record(at=NOW, kind="started"),)}, "a record"),
+    ({"memory": (RuleMemory(partner=PARTNER, event=EVENT, rule=RULE),)}, "the memory of a rule"),
+    ({"partner": PartnerMemory(partner=PARTNER)}, "the memory of a partner"),
 )
 def test_a_commit_is_empty_where_it_stores_nothing(stores: dict[str, Any]) -> None:
     assert (Commit(at=NOW).empty, Commit(at=NOW, **stores).empty) == (True, False)
@@ -137,13 +135,11 @@ def test_a_record_about_a_write_that_made_no_attempt_has_no_attempt() -> None:
     assert (record.write, record.attempt) == (4, None)
 
 
-@pytest.mark.parametrize(
-    ("code", "errors"),
-    [
-        (1, [WorkerError("x"), NotFound("x"), StateConflict("x")]),
-        (2, [UsageError("x"), InputErrors(())]),
-        (3, [NotSafe("x"), LedgerUnwritable("x"), SendingUnmarked("x", write=a_write(state="sending"))]),
-    ],
+@cases(
+    "code, errors",
+    (1, [WorkerError("x"), NotFound("x"), StateConflict("x")], "not done"),
+    (2, [UsageError("x"), InputErrors(())], "not understood"),
+    (3, [NotSafe("x"), LedgerUnwritable("x"), SendingUnmarked("x", write=a_write(state="sending"))], "not safe"),
 )
 def test_each_error_has_the_exit_code_of_what_was_known(code: int, errors: list[WorkerError]) -> None:
     assert [error.exit_code for error in errors] == [code] * len(errors)
@@ -156,13 +152,11 @@ def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_r
     assert (error.write, error.hint) == (write, "free some space")
 
 
-@pytest.mark.parametrize(
-    ("place", "severity", "text"),
-    [
-        ({"line": 3, "column": 7}, "error", "r.yaml:3:7: wrong"),
-        ({}, "error", "r.yaml: wrong"),
-        ({"line": 1, "column": 1}, "warning", "r.yaml:1:1: warning: wrong"),
-    ],
+@cases(
+    "place, severity, text",
+    ({"line": 3, "column": 7}, "error", "r.yaml:3:7: wrong", "an error with its place"),
+    ({}, "error", "r.yaml: wrong", "without a place"),
+    ({"line": 1, "column": 1}, "warning", "r.yaml:1:1: warning: wrong", "a warning"),
 )
 def test_a_problem_says_where(place: dict[str, int], severity: Literal["error", "warning"], text: str) -> None:
     assert str(Problem(file="r.yaml", message="wrong", severity=severity, **place)) == text

@@ -21,7 +21,6 @@ BROKEN: Final = Uncertain(why="connection reset")
 
 
 def seen(says: Says, third: str | None = None) -> Evidence:
-    """What one read says."""
     return Evidence(says=says, value="?", why=f"it says {says}", third=third)
 
 
@@ -36,7 +35,6 @@ class Course:
         self._then: Then = "rest"
 
     def take(self, event: Input) -> Next:
-        """Gives one input, and keeps what follows as the shells do."""
         at = (NOW + timedelta(seconds=self.now_s - 1000.0), self.now_s)
         step = advance(self.write, self.settling, event, self.policy, at)
         if step.move is not None:
@@ -47,15 +45,12 @@ class Course:
         return step
 
     def follows(self) -> Then:
-        """What the last step said shall be done next."""
         return self._then
 
     def state(self) -> State:
-        """Where the write stands."""
         return self.write.state
 
     def after(self, seconds: float) -> "Course":
-        """Lets time pass."""
         self.now_s += seconds
         return self
 
@@ -66,11 +61,9 @@ class Course:
         return self
 
     def attempt(self, outcome: Outcome) -> Next:
-        """Sends, and the attempt ends like this."""
         return self.send().answer(outcome)
 
     def answer(self, outcome: Outcome) -> Next:
-        """What was sent ends like this, now."""
         return self.take(Attempted(outcome=outcome))
 
     def look(self, says: Says, *, third: str | None = None, ago: float = 0.0) -> Next:
@@ -95,12 +88,10 @@ class Course:
         return self
 
     def verdict(self, *, applied: bool) -> Next:
-        """A person resolves it."""
         return self.take(Verdict(applied=applied, because="looked it up"))
 
 
 def after_lost_attempt(write: Write, policy: Policy | None = None) -> Course:
-    """A planned write whose first attempt has just ended without a usable answer."""
     course = Course(write, policy)
     course.attempt(LOST)
     return course

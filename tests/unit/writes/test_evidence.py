@@ -196,23 +196,21 @@ def test_a_list_as_long_as_a_page_proves_no_absence_and_a_long_one_holds_a_new_c
     assert told(write, whole) == "not_there", "whole, by the word of who gave it"
 
 
-@pytest.mark.parametrize(
-    ("params", "before", "says"),
-    [
-        ({"total_budget": 500.4}, {"total_budget": 500.0}, "cannot_tell"),
-        ({"total_budget": 499.01}, {"total_budget": 500}, "cannot_tell"),
-        ({"total_budget": 501}, {"total_budget": 500}, "not_there"),
-        ({"total_budget": 500.4, "goal": "VISIBILITY"}, {"total_budget": 500.0}, "cannot_tell"),
-        ({"total_budget": 500, "goal": "VISIBILITY"}, {"total_budget": 500.0}, "not_there"),
-        ({"name": "Summer  Night"}, {"name": "summer night"}, "cannot_tell"),
-        ({"name": "summer"}, {"name": "winter"}, "not_there"),
-        ({"spend": "500.4"}, {"spend": 500}, "cannot_tell"),
-        ({"paid": True}, {"paid": False}, "not_there"),
-        ({"bids": [1.2, 3]}, {"bids": [1, 3]}, "cannot_tell"),
-        ({"bids": [1, 3]}, {"bids": [1]}, "not_there"),
-        ({"cap": {"day": 7.5}}, {"cap": {"day": 8}}, "cannot_tell"),
-        ({"cap": {"day": 7.5}}, {"cap": {"week": 8}}, "not_there"),
-    ],
+@cases(
+    "params, before, says",
+    ({"total_budget": 500.4}, {"total_budget": 500.0}, "cannot_tell", "a rounded budget"),
+    ({"total_budget": 499.01}, {"total_budget": 500}, "cannot_tell", "rounded up"),
+    ({"total_budget": 501}, {"total_budget": 500}, "not_there", "one more"),
+    ({"total_budget": 500.4, "goal": "VISIBILITY"}, {"total_budget": 500.0}, "cannot_tell", "with another field"),
+    ({"total_budget": 500, "goal": "VISIBILITY"}, {"total_budget": 500.0}, "not_there", "another field"),
+    ({"name": "Summer  Night"}, {"name": "summer night"}, "cannot_tell", "in other letters"),
+    ({"name": "summer"}, {"name": "winter"}, "not_there", "another name"),
+    ({"spend": "500.4"}, {"spend": 500}, "cannot_tell", "a text"),
+    ({"paid": True}, {"paid": False}, "not_there", "a truth"),
+    ({"bids": [1.2, 3]}, {"bids": [1, 3]}, "cannot_tell", "in a list"),
+    ({"bids": [1, 3]}, {"bids": [1]}, "not_there", "a longer list"),
+    ({"cap": {"day": 7.5}}, {"cap": {"day": 8}}, "cannot_tell", "in a record"),
+    ({"cap": {"day": 7.5}}, {"cap": {"week": 8}}, "not_there", "another key"),
 )
 def test_what_could_be_shown_as_before(params: Mapping[str, Json], before: Mapping[str, Json], says: str) -> None:
     fact = a_fact({**DRAFT, **before})
@@ -283,19 +281,17 @@ def test_each_action_is_shown_by_its_fact(fact: str, actions: list[str]) -> None
     assert {fact_key(a_write(action, params=EDIT).intent).name for action in actions} == {fact}
 
 
-@pytest.mark.parametrize(
-    ("field", "one", "other", "so"),
-    [
-        ("budget", 10.001, 10, True),
-        ("budget", 10.01, 10, False),
-        ("budget", "10.00", 10, True),
-        ("budget", "10.01", 10, False),
-        ("budget", "ten", 10, False),
-        ("budget", None, "none", False),
-        ("share", "10.00", 10, False),
-        ("share", 10.001, 10, False),
-        ("share", " x ", "x", True),
-    ],
+@cases(
+    "field, one, other, so",
+    ("budget", 10.001, 10, True, "below a cent"),
+    ("budget", 10.01, 10, False, "a cent more"),
+    ("budget", "10.00", 10, True, "a text that is the number"),
+    ("budget", "10.01", 10, False, "a text that is another"),
+    ("budget", "ten", 10, False, "a word"),
+    ("budget", None, "none", False, "null is no word"),
+    ("share", "10.00", 10, False, "no budget: a text is no number"),
+    ("share", 10.001, 10, False, "no budget: to the letter"),
+    ("share", " x ", "x", True, "no budget: but for blanks"),
 )
 def test_budgets_are_the_same_in_cents(field: str, one: Json, other: Json, so: bool) -> None:
     assert same_field(field, one, other) is so

@@ -47,22 +47,22 @@ def test_what_each_action_wants(
     assert (intent.target, intent.wanted, intent.spends, intent.stops) == (target, wanted, spends, stops)
 
 
-@pytest.mark.parametrize(
-    ("params", "spends", "asks"),
-    [
-        ({"method": "PUT", "path": "/events/{eid}", "host": "cr"}, True, None),
-        ({"method": "PUT", "path": "/events/{eid}", "host": "cr", "spends": False}, False, None),
-        ({"method": "PUT", "path": "/events/%7Beid}/", "host": "cr", "spends": False}, False, None),
-        ({"method": "PUT", "path": "/events/{eid}", "host": "cr", "spends": False, "body": {"cap": 9}}, True, None),
-        ({"method": "PUT", "path": "/events/{eid}", "spends": False}, True, "undocumented"),
-        ({"method": "PUT", "path": "/x", "spends": False}, True, "undocumented"),
-        ({"method": "PUT", "path": "/x", "spends": True}, True, "undocumented"),
-        ({"method": "DELETE", "path": "/x", "spends": False}, True, "delete"),
-    ],
+def put(path: str = "/x", **more: Json) -> dict[str, Json]:
+    return {"method": "PUT", "path": path, **more}
+
+
+@cases(
+    "params, spends, asks",
+    (put("/events/{eid}", host="cr"), True, None, "it spends"),
+    (put("/events/{eid}", host="cr", spends=False), False, None, "unless the rule says otherwise"),
+    (put("/events/%7Beid}/", host="cr", spends=False), False, None, "the path spelled otherwise"),
+    (put("/events/{eid}", host="cr", spends=False, body={"cap": 9}), True, None, "it does with money in its body"),
+    (put("/events/{eid}", spends=False), True, "undocumented", "or on the other host"),
+    (put(spends=False), True, "undocumented", "or on an undocumented path"),
+    (put(spends=True), True, "undocumented", "which asks also where it is said to spend"),
+    ({**put(spends=False), "method": "DELETE"}, True, "delete", "a delete asks"),
 )
-def test_a_write_by_hand_spends_unless_the_rule_says_otherwise_and_a_delete_asks(
-    params: Mapping[str, Json], spends: bool, asks: str | None
-) -> None:
+def test_when_a_write_by_hand_spends_and_asks(params: Mapping[str, Json], spends: bool, asks: str | None) -> None:
     intent = an_intent("write", params)
     reason = asks_always(intent)
     assert (intent.target, intent.spends) == (f"{params['method']} {params['path']}", spends)

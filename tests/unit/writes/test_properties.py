@@ -129,7 +129,6 @@ class Life(Course):
             self.verdict(applied=happening.what == "verdict")
 
     def sends_and_hears(self, outcome: Outcome) -> None:
-        """An attempt, recorded and ended."""
         if self.state() != "sending":
             self.send()
             self.sends += 1

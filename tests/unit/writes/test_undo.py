@@ -61,15 +61,13 @@ def a_switch(action: str, to: str, before: str) -> Write:
     return sent(1, action, before, params={"value": to})
 
 
-@pytest.mark.parametrize(
-    ("write", "action", "params", "before"),
-    [
-        (sent(1), "run", {}, "RUNNING"),
-        (sent(1, "run", "PAUSED"), "pause", {}, "PAUSED"),
-        (a_switch("optimisation", "OFF", "ON"), "optimisation", {"value": "ON"}, "ON"),
-        (a_switch("ad_optimisation", "ON", "OFF"), "ad_optimisation", {"value": "OFF"}, "OFF"),
-        (a_status(1, "HIDDEN", "FLAGGED"), "frontend_status", {"value": "FLAGGED"}, "FLAGGED"),
-    ],
+@cases(
+    "write, action, params, before",
+    (sent(1), "run", {}, "RUNNING", "a pause"),
+    (sent(1, "run", "PAUSED"), "pause", {}, "PAUSED", "a run"),
+    (a_switch("optimisation", "OFF", "ON"), "optimisation", {"value": "ON"}, "ON", "optimisation"),
+    (a_switch("ad_optimisation", "ON", "OFF"), "ad_optimisation", {"value": "OFF"}, "OFF", "ad_optimisation"),
+    (a_status(1, "HIDDEN", "FLAGGED"), "frontend_status", {"value": "FLAGGED"}, "FLAGGED", "a status"),
 )
 def test_the_value_before_is_put_back(write: Write, action: str, params: dict[str, Json], before: str) -> None:
     found = of([write]).put_back
@@ -116,17 +114,16 @@ def test_every_action_is_either_put_back_or_named(name: str) -> None:
 
 A_DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0, "colour": "blue"}
 RED: dict[str, Json] = {"total_budget": 750.0, "colour": "red"}
+REPAINT = sent(1, "update_draft", A_DRAFT, params=RED)
 MORE = sent(1, "edit_cluster", {"exists": True, "budget": 80}, params={**CLUSTER, "budget": 120})
 
 
-@pytest.mark.parametrize(
-    ("write", "action", "params", "left"),
-    [
-        (sent(1, "update_draft", A_DRAFT, params=RED), "update_draft", {"total_budget": 500.0, "colour": "blue"}, RED),
-        (MORE, "edit_cluster", {**CLUSTER, "budget": 80}, {"budget": 120}),
-        (sent(1, "series_add", ["e7"], params=PAIR), "series_remove", {"value": ["e8"]}, {"e8": True}),
-        (sent(1, "series_remove", ["e7"], params=PAIR), "series_add", {"value": ["e7"]}, {"e7": False}),
-    ],
+@cases(
+    "write, action, params, left",
+    (REPAINT, "update_draft", {"total_budget": 500.0, "colour": "blue"}, RED, "a draft"),
+    (MORE, "edit_cluster", {**CLUSTER, "budget": 80}, {"budget": 120}, "a campaign"),
+    (sent(1, "series_add", ["e7"], params=PAIR), "series_remove", {"value": ["e8"]}, {"e8": True}, "out of the series"),
+    (sent(1, "series_remove", ["e7"], params=PAIR), "series_add", {"value": ["e7"]}, {"e7": False}, "into the series"),
 )
 def test_records_and_series_by_field(write: Write, action: str, params: dict[str, Json], left: dict[str, Json]) -> None:
     found = of([write]).put_back

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders import an_intent
+from tests.builders import an_intent, cases
 from worker.model.facts import Json
 from worker.writes.intents import Wanted, in_all, wanted
 
@@ -86,16 +86,14 @@ def an_amount(amount: float, currency: str = "") -> Wanted:
 UNKNOWN = Wanted(does="c", unknown="?")
 
 
-@pytest.mark.parametrize(
-    ("together", "words"),
-    [
-        ([], ""),
-        ([Wanted(does="PAUSED")], ""),
-        ([an_amount(500.0, "EUR"), an_amount(0.5, "EUR")], "500.5 EUR in all"),
-        ([an_amount(5.0, "USD"), an_amount(1.0, "EUR")], "1 EUR + 5 USD in all"),
-        ([an_amount(0.1), an_amount(0.2), UNKNOWN], "0.3 in all; amount unknown: 1 of them"),
-        ([UNKNOWN, UNKNOWN], "amount unknown: 2 of them"),
-    ],
+@cases(
+    "together, words",
+    ([], "", "nothing"),
+    ([Wanted(does="PAUSED")], "", "no money"),
+    ([an_amount(500.0, "EUR"), an_amount(0.5, "EUR")], "500.5 EUR in all", "one currency"),
+    ([an_amount(5.0, "USD"), an_amount(1.0, "EUR")], "1 EUR + 5 USD in all", "two currencies"),
+    ([an_amount(0.1), an_amount(0.2), UNKNOWN], "0.3 in all; amount unknown: 1 of them", "one of them unknown"),
+    ([UNKNOWN, UNKNOWN], "amount unknown: 2 of them", "all unknown"),
 )
 def test_several_writes_are_summed_by_currency_and_the_unknown_are_counted(together: list[Wanted], words: str) -> None:
     assert in_all(together) == words
