@@ -158,7 +158,7 @@ def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_r
     ({}, "error", "r.yaml: wrong", "without a place"),
     ({"line": 1, "column": 1}, "warning", "r.yaml:1:1: warning: wrong", "a warning"),
 )
-def test_a_problem_says_where(place: dict[str, int], severity: Literal["error", "warning"], text: str) -> None:
+def test_a_problem_says_where(place: dict[str, Any], severity: Literal["error", "warning"], text: str) -> None:
     assert str(Problem(file="r.yaml", message="wrong", severity=severity, **place)) == text
 
 

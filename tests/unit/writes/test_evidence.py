@@ -161,7 +161,7 @@ def test_a_list_that_has_gained_or_lost_a_campaign_is_a_third_value_for_one_that
 ) -> None:
     write = unknown("create_campaign", ROCK, before={"exists": False, "others": ["pop:7"]})
     expected = "not_there" if names == ["pop"] else "other_value"
-    assert told(write, campaigns(*({"tc": tc, "tc_run_id": 7, "budget": 9} for tc in names))) == expected
+    assert told(write, campaigns(*({**POP, "tc": tc, "budget": 9} for tc in names))) == expected
 
 
 def in_part(*items: Mapping[str, Json]) -> Fact:
@@ -186,7 +186,7 @@ def test_a_part_of_a_list_shows_what_is_there_and_never_what_is_not(action: str)
 def test_a_list_as_long_as_a_page_proves_no_absence_and_a_long_one_holds_a_new_campaign_back(
     action: str, count: int, so: bool | None
 ) -> None:
-    whole = replace(campaigns(*({"tc": f"cluster {n}", "tc_run_id": 7} for n in range(count))), trace=None)
+    whole = replace(campaigns(*({**POP, "tc": f"cluster {n}"} for n in range(count))), trace=None)
     cut = replace(whole, trace=Trace(get="/", full=True))
     write = unknown(action, EDIT, before=target_value(a_write(action, params=EDIT).intent, cut)[1])
     assert told(write, cut) == "cannot_tell"

@@ -241,7 +241,7 @@ def test_a_run_is_a_whole_number_however_it_is_spelled(run: Json) -> None:
     assert computed_params("p", edit(each="", tc="rock", tc_run_id=run), a_scope()) == ROCK
 
 
-def by_hand(**params: Template) -> RuleStep:
+def by_hand(**params: Any) -> RuleStep:  # noqa: ANN401 - values of any kind
     return RuleStep(action="write", params={"method": "PUT", **params})
 
 
