@@ -4,7 +4,7 @@ A story keeps what a ledger would keep and refuses what a ledger would refuse: a
 moved twice in one commit, an episode number that goes back. It reads no clock and sends nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -384,3 +384,15 @@ def told(story: Story, looks: str, after: timedelta = INTERVAL) -> str:
     for look in looks.split():
         fires += str(len(seen(story, look).fires(after)))
     return fires
+
+
+def course(story: Story, looks: str, see: Callable[[Story, str], object] = seen) -> str:
+    """These looks again, each as it is named, with what it does: which rules fire, what comes to be held, plans that
+    are not simply planned, and writes that move. ``x a, xy b & a: skipped conflict``."""
+    told = []
+    for name in (look.split()[0] for look in looks.split(", ")):
+        see(story, name)
+        done = story.look()
+        plans = [plan for plan in done.planned if len(plan.split()) > 2]
+        told.append(f"{name} {' & '.join([*done.fired, *done.held, *plans, *done.moved])}".strip())
+    return ", ".join(told)

@@ -1,20 +1,24 @@
 """Several rules on one target: priority, ties, standing wishes, and what is stopped before it is sent."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.polls import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, tcs
-from worker.engine.views import DecidingSettings
+from tests.polls import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, course, tcs
 from worker.model.rules import Rule
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
 
 
+RUNS, RUNS_FIRST = a_rule("a", X, "run"), a_rule("a", X, "run", priority=1)
+PAUSES, PAUSES_FIRST = a_rule("b", Y, "pause"), a_rule("b", Y, "pause", priority=1)
+
+
 def at(story: Story, city: str) -> Story:
-    """Whose condition holds now: x, y, xy, or nobody's."""
-    return story.event(city=city)
+    """Whose condition holds now: x, y, xy, or with ``-`` nobody's."""
+    return story.event(city=city.strip("-"))
 
 
 @pytest.mark.parametrize(
@@ -39,22 +43,39 @@ def test_of_two_opposite_wishes_in_one_look(
     assert at(story, "xy").fires() == fires, reason
 
 
-def test_a_standing_wish_of_higher_priority_holds_in_later_looks_and_the_loser_acts_once_it_ends() -> None:
-    story = a_story(a_rule("a", X, "run", priority=1), a_rule("b", Y, "pause"))
-    assert at(story, "x").fires() == ["a"]
-    assert at(story, "xy").look().held == ["b: conflict"]
-    assert story.look(HOUR).outcome == ([], [], [], []), "said once"
-    assert at(story, "y").fires() == ["b"]
-
-
-def test_a_standing_wish_of_lower_priority_holds_nobody() -> None:
-    story = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause"))
-    at(story, "x").look()
-    assert at(story, "xy").fires() == ["b"], "a tie, and it stops spending"
+@pytest.mark.parametrize(
+    ("rules", "looks", "reason"),
+    [
+        (
+            (RUNS_FIRST, PAUSES),
+            "x a, xy b: conflict, xy, y b",
+            "a higher priority holds, said once, until its wish ends",
+        ),
+        ((RUNS, PAUSES), "x a, xy b", "a lower one holds nobody: a tie, and the other stops spending"),
+        ((replace(RUNS_FIRST, enabled=False), PAUSES), "xy b", "a disabled rule wishes nothing"),
+        (
+            (replace(RUNS_FIRST, mode="shadow"), PAUSES),
+            "xy a & b & a: run shadowed mode",
+            "what a shadow rule wishes moves no live one",
+        ),
+        (
+            (replace(RUNS, mode="shadow"), PAUSES_FIRST),
+            "xy b & a: conflict",
+            "a shadow rule shows what it would do beside the live ones",
+        ),
+        (
+            (replace(RUNS, mode="shadow"), replace(PAUSES, mode="shadow")),
+            "xy b & a: conflict & b: pause shadowed mode",
+            "and beside other shadows",
+        ),
+    ],
+)
+def test_a_wish_that_stands(rules: tuple[Rule, ...], looks: str, reason: str) -> None:
+    assert course(a_story(*rules), looks, at) == looks, reason
 
 
 def test_unknown_keeps_a_wish() -> None:
-    story = a_story(a_rule("a", "setup.state == 'DRAFT'", "run", priority=1), a_rule("b", Y, "pause"))
+    story = a_story(a_rule("a", "setup.state == 'DRAFT'", "run", priority=1), PAUSES)
     story.setup(state="DRAFT").look()
     story.blind("setup")
     assert at(story, "y").look().held == ["b: conflict"]
@@ -75,29 +96,12 @@ def test_a_rule_wishes_as_long_as_its_episode_is_open_also_while_its_firing_is_h
     assert at(story, "y").fires() == ["b"]
 
 
-def test_a_disabled_rule_wishes_nothing() -> None:
-    story = a_story(a_rule("a", X, "run", priority=1, enabled=False), a_rule("b", Y, "pause"))
-    assert at(story, "xy").fires() == ["b"]
-
-
-def test_what_a_shadow_rule_wishes_moves_no_live_one() -> None:
-    story = a_story(a_rule("a", X, "run", priority=1, mode="shadow"), a_rule("b", Y, "pause"))
-    assert at(story, "xy").look().planned == ["a: run shadowed mode", "b: pause"]
-
-
-def test_a_shadow_rule_shows_what_it_would_do_beside_the_live_ones_and_beside_other_shadows() -> None:
-    beside_live = a_story(a_rule("a", X, "run", mode="shadow"), a_rule("b", Y, "pause", priority=1))
-    assert at(beside_live, "xy").look().held == ["a: conflict"]
-    all_shadow = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause"), settings=DecidingSettings(mode="shadow"))
-    assert at(all_shadow, "xy").look().planned == ["b: pause shadowed mode"]
-
-
 def on_tcs(rule_id: str, *do: str, **keys: Any) -> Rule:  # noqa: ANN401 - fields of Rule
     return a_rule(rule_id, "event.status == 'active'", *do, on_change="suggested_tcs", parameters=BUDGET_500, **keys)
 
 
 def test_a_change_rule_wishes_until_its_write_is_final() -> None:
-    story = a_story(on_tcs("a", "run", priority=1), a_rule("b", Y, "pause"), confirming=False).put(TCS, tcs("k"))
+    story = a_story(on_tcs("a", "run", priority=1), PAUSES, confirming=False).put(TCS, tcs("k"))
     story.look()
     assert story.put(TCS, tcs("l")).fires() == ["a"]
     assert at(story, "y").look().held == ["b: conflict"]
@@ -106,7 +110,7 @@ def test_a_change_rule_wishes_until_its_write_is_final() -> None:
 
 
 def test_a_loser_with_many_rules_above_it_is_told_of_one() -> None:
-    story = a_story(a_rule("a", X, "run", priority=2), a_rule("b", Y, "pause", priority=1), a_rule("c", X, "run"))
+    story = a_story(a_rule("a", X, "run", priority=2), PAUSES_FIRST, a_rule("c", X, "run"))
     looked = at(story, "xy").look()
     assert looked.fired == ["a"]
     assert looked.held == ["b: conflict", "c: conflict"], "b's wish stands too, while its episode is open"
@@ -118,7 +122,7 @@ def test_a_loser_with_many_rules_above_it_is_told_of_one() -> None:
 
 @pytest.mark.parametrize("mode", ["live", "approve"])
 def test_no_unsent_write_goes_out_against_a_stronger_wish_that_came_later(mode: str) -> None:
-    story = a_story(a_rule("a", X, "run", mode=mode), a_rule("b", Y, "pause", priority=1), confirming=False)
+    story = a_story(replace(RUNS, mode=mode), PAUSES_FIRST, confirming=False)
     at(story, "x").look()
     looked = at(story, "xy").look()
     assert (looked.fired, looked.moved) == (["b"], ["a: skipped conflict"])
@@ -129,28 +133,21 @@ def test_no_unsent_write_goes_out_against_a_stronger_wish_that_came_later(mode: 
 
 
 def test_a_tie_that_neither_wins_stops_no_write_that_was_there_first() -> None:
-    story = a_story(
-        a_rule("a", X, "frontend_status HIDDEN"), a_rule("b", Y, "frontend_status FLAGGED"), confirming=False
-    )
-    at(story, "x").look()
-    looked = at(story, "xy").look()
-    assert (looked.held, looked.moved) == (["b: conflict"], [])
+    rules = (a_rule("a", X, "frontend_status HIDDEN"), a_rule("b", Y, "frontend_status FLAGGED"))
+    looks = "x a, xy b: conflict"
+    assert course(a_story(*rules, confirming=False), looks, at) == looks
 
 
 def test_a_write_that_was_sent_is_not_stopped() -> None:
-    story = a_story(a_rule("a", X, "run"), a_rule("b", Y, "pause", priority=1), confirming=False)
+    story = a_story(RUNS, PAUSES_FIRST, confirming=False)
     at(story, "x").look()
     story.send(story.write("a"), "unknown", effect=False)
     assert at(story, "xy").look().moved == []
 
 
 def test_a_shared_write_is_not_stopped_while_one_of_its_rules_is_strong_enough() -> None:
-    story = a_story(
-        a_rule("a", X, "run"),
-        a_rule("s", "event.title == 's'", "run", priority=2),
-        a_rule("b", Y, "pause", priority=1),
-        confirming=False,
-    )
+    strong = a_rule("s", "event.title == 's'", "run", priority=2)
+    story = a_story(RUNS, strong, PAUSES_FIRST, confirming=False)
     assert story.event(city="x", title="s").fires() == ["a=s", "s"]
     looked = at(story, "xy").look()
     assert (looked.moved, looked.held) == ([], ["b: conflict"])
@@ -159,7 +156,7 @@ def test_a_shared_write_is_not_stopped_while_one_of_its_rules_is_strong_enough()
 
 
 def test_an_unsent_change_against_a_stronger_wish_is_consumed() -> None:
-    story = a_story(on_tcs("a", "run"), a_rule("b", Y, "pause", priority=1), confirming=False).put(TCS, tcs("k"))
+    story = a_story(on_tcs("a", "run"), PAUSES_FIRST, confirming=False).put(TCS, tcs("k"))
     story.look()
     story.put(TCS, tcs("l")).look()
     assert at(story, "y").look().moved == ["a: skipped conflict"]
@@ -167,8 +164,9 @@ def test_an_unsent_change_against_a_stronger_wish_is_consumed() -> None:
 
 
 def test_the_write_of_a_rule_that_does_not_look_now_is_left_alone() -> None:
-    story = a_story(a_rule("a", X, "run", mode="approve"), a_rule("b", Y, "pause", priority=1))
+    asks = replace(RUNS, mode="approve")
+    story = a_story(asks, PAUSES_FIRST)
     at(story, "x").look()
-    story.reload(a_rule("a", X, "run", mode="approve", enabled=False), a_rule("b", Y, "pause", priority=1))
+    story.reload(replace(asks, enabled=False), PAUSES_FIRST)
     assert at(story, "xy").look().moved == []
     assert story.states("a") == ["waiting"]

@@ -61,12 +61,7 @@ def test_a_field_of_whose_hand_a_rule_asks_is_watched() -> None:
 
 
 def test_all_events_are_asked_about_and_any_change_of_one_is_news_for_all() -> None:
-    passes(
-        a_bench(
-            rule("crowded", "events.filter(e, e.status == 'active' && e.city == event.city).size() >= 2"),
-            rule("full", "event.id == 'e1' && sum(events.map(e, e['sold'])) > 100.0"),
-        ),
-        """given:
+    body = """given:
   event: [{id: e1, status: active, city: Ulm, sold: 50}, {id: e2, status: active, city: Oslo, sold: 50}]
 steps:
   - {at: 0s, expect: []}
@@ -74,7 +69,13 @@ steps:
     set: {event: [{id: e2, city: Ulm}]}
     expect: [{rule: crowded, action: notify, event: e1}, {rule: crowded, action: notify, event: e2}]
   - {at: 2h, set: {event: [{id: e2, sold: 51}]}, expect: [{rule: full, action: notify, event: e1}]}
-""",
+"""
+    passes(
+        a_bench(
+            rule("crowded", "events.filter(e, e.status == 'active' && e.city == event.city).size() >= 2"),
+            rule("full", "event.id == 'e1' && sum(events.map(e, e['sold'])) > 100.0"),
+        ),
+        body,
     )
 
 
@@ -105,16 +106,14 @@ def test_a_fact_that_is_seldom_asked_shows_a_change_at_its_next_reading() -> Non
     own = with_custom({"ad": CustomFact(name="ad", get="/x/{eid}", every=timedelta(minutes=10), type="number")})
     rules = read_rules({"r.yaml": f"rules:\n  - {rule('r', 'ad > 5.0')}\n"}, own).rules
     bench = bench_of(rules, replace(SETTINGS, every=own.every, shared=own.shared))
-    passes(
-        replace(bench, registry=own),
-        """given: {event: {id: e1}, ad: 1}
+    body = """given: {event: {id: e1}, ad: 1}
 steps:
   - {at: 0s, expect: []}
   - {at: 1m, set: {ad: 9}, expect: []}
   - {at: 9m, expect: []}
   - {at: 10m3s, expect: [{rule: r, action: notify}]}
-""",
-    )
+"""
+    passes(replace(bench, registry=own), body)
     with pytest.raises(InputErrors, match="can never be equal"):
         read_rules({"r.yaml": f"rules:\n  - {rule('r', 'ad == event.city')}\n"}, own)
 
@@ -132,9 +131,7 @@ RISING = "each: {of: campaigns, where: 'ago(each.budget, \"12h\") < each.budget'
 
 def test_what_an_item_was_is_found_by_its_cluster_and_run() -> None:
     more = f"{{edit_cluster: {{budget: '=each.budget + delta(each.budget, \"12h\")'}}, {RISING}}}"
-    passes(
-        a_bench(f"{{id: r, {EACH_DAY}, do: [{more}]}}"),
-        """given:
+    body = """given:
   now: 2026-03-01T13:00:00Z
   event: {id: e1}
   setup: {state: PUBLISHED, goal: ROAS, total_budget: 500}
@@ -146,8 +143,8 @@ steps:
         - {tc: b, tc_run_id: 1, budget: 50}
         - {tc: a, tc_run_id: 1, budget: 120}
   - {at: 23h3s, expect: [{rule: r, action: edit_cluster, params: {budget: 140}}]}
-""",
-    )
+"""
+    passes(a_bench(f"{{id: r, {EACH_DAY}, do: [{more}]}}"), body)
 
 
 def test_what_an_added_item_was_is_not_known() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.polls import BUDGET_500, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, tcs
+from tests.polls import BUDGET_500, INTERVAL, MINUTE, TCS, Story, a_rule, a_story, course, tcs
 from worker.engine.views import DecidingSettings, mode_of
 from worker.model.facts import EventId, PartnerId
 from worker.model.rules import Rule, RuleStep, Surge
@@ -187,48 +187,45 @@ def test_equal_wishes_of_computed_values_share_too() -> None:
     assert story.write("a").rules == ("a", "b")
 
 
-def test_two_rules_may_join_an_open_write_in_one_look() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", Y), a_rule("c", Y), confirming=False).event(city="x")
-    story.look()
-    assert story.event(city="xy").fires() == ["b=a", "c=a"]
-    assert story.write("a").rules == ("a", "b", "c")
-    assert story.look().commit.empty
+A, B, C, D = (a_rule(name, when) for name, when in zip("abcd", (X, Y, Y, Y), strict=True))
 
 
-def test_a_shared_write_lives_on_while_one_rule_wants_it() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False).event(city="xy")
-    assert story.fires() == ["a", "b=a"]
-    assert story.event(city="y").look().moved == [], "its owner does not want it, the other does"
-    assert story.event(city="").look().moved == ["a: skipped no_longer_holds"]
+@pytest.mark.parametrize(
+    ("rules", "looks", "shared", "reason"),
+    [
+        ((A, B, C), "x a, xy b=a & c=a, xy", ["abc"], "two rules may join an open write in one look"),
+        ((A, B), "xy a & b=a, y, - a: skipped no_longer_holds", ["ab"], "it lives on while one rule wants it"),
+        ((A, B), "xy a & b=a, x", ["ab"], "also where that is only its owner"),
+        ((A, B), "x a, y b & a: skipped no_longer_holds", ["a", "b"], "what ends in the same look is not shared"),
+        (
+            (A, B),
+            "xy a & b=a, y, xy a & a: skipped superseded, y",
+            ["ab", "ab"],
+            "a rule that fires again while another keeps its write stands for both, and lives on for the other",
+        ),
+        (
+            (replace(A, mode="approve", priority=1), B),
+            "x a & a: pause waiting mode, xy b=a",
+            ["ab"],
+            "what waits for a stronger rule is shared",
+        ),
+        ((A, a_rule("b", Y, "pause", "optimisation OFF")), "xy a & b", ["a", "b", "b"], "a sequence only as a whole"),
+        (
+            (a_rule("a", X, "optimisation OFF"), a_rule("b", X), a_rule("c", X), D),
+            "x a & b & c=b, xy d=b",
+            ["a", "bcd"],
+            "only the write of the same wish is joined",
+        ),
+    ],
+)
+def test_an_open_write_is_shared(rules: tuple[Rule, ...], looks: str, shared: list[str], reason: str) -> None:
+    def at(story: Story, city: str) -> Story:
+        return story.event(city=city.strip("-"))
 
-
-def test_a_shared_write_lives_on_when_only_its_owner_wants_it() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False).event(city="xy")
-    story.look()
-    assert story.event(city="x").look().moved == []
-
-
-def test_nothing_is_shared_with_a_write_that_ends_in_the_same_look() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False).event(city="x")
-    story.look()
-    looked = story.event(city="y").look()
-    assert (looked.fired, looked.planned, looked.moved) == (["b"], ["b: pause"], ["a: skipped no_longer_holds"])
-
-
-def test_a_rule_that_fires_again_while_another_keeps_its_write_stands_for_both() -> None:
-    story = a_story(a_rule("a", X), a_rule("b", Y), confirming=False)
-    for city in ("xy", "y"):
-        story.event(city=city).look()
-    looked = story.event(city="xy").look()
-    assert (looked.fired, looked.moved) == (["a"], ["a: skipped superseded"])
-    assert story.write("a").rules == ("a", "b")
-    assert story.event(city="y").look().moved == [], "the new write lives on for the other"
-
-
-def test_a_write_that_waits_for_a_stronger_rule_is_shared() -> None:
-    story = a_story(a_rule("strong", X, mode="approve", priority=1), a_rule("weak", Y), confirming=False)
-    story.event(city="x").look()
-    assert story.event(city="xy").fires() == ["weak=strong"]
+    story = a_story(*rules, confirming=False)
+    assert course(story, looks, at) == looks, reason
+    assert ["".join(write.rules) for write in story.writes.values()] == shared, reason
+    assert story.look().outcome == ([], [], [], []), reason
 
 
 def test_a_shadow_stands_for_no_live_rule_and_no_shadow_keeps_a_write_alive() -> None:
@@ -237,23 +234,6 @@ def test_a_shadow_stands_for_no_live_rule_and_no_shadow_keeps_a_write_alive() ->
     assert looked.fired == ["a", "b", "c=a"]
     assert looked.planned == ["a: pause shadowed mode", "b: pause"]
     assert story.write("b").rules == ("b",)
-
-
-def test_a_sequence_is_shared_only_as_a_whole() -> None:
-    story = a_story(a_rule("a", X, "pause"), a_rule("b", Y, "pause", "optimisation OFF"), confirming=False)
-    assert story.event(city="xy").fires() == ["a", "b"]
-    assert [write.intent.action for write in story.writes.values()] == ["pause", "pause", "optimisation"]
-
-
-def test_only_the_write_of_the_same_wish_is_joined() -> None:
-    rules = (a_rule("a", X, "optimisation OFF"), a_rule("b", X), a_rule("c", X), a_rule("d", Y))
-    story = a_story(*rules, confirming=False).event(city="x")
-    assert story.fires() == ["a", "b", "c=b"]
-    assert story.event(city="xy").fires() == ["d=b"]
-    assert {write.intent.action: write.rules for write in story.writes.values()} == {
-        "optimisation": ("a",),
-        "pause": ("b", "c", "d"),
-    }
 
 
 def test_joining_and_a_surge_are_one_move_of_a_write() -> None:

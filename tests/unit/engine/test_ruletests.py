@@ -12,9 +12,7 @@ RUNNING = "given: {event: {id: e1, status: active, client_campaign_status: RUNNI
 def test_a_look_happens_at_every_interval_and_right_after_each_set() -> None:
     done = ran(a_bench(PAUSE), f"{RUNNING}\nsteps: [{{at: 7s, set: {{event: {{status: cancelled}}}}}}, {{at: 8s}}]")
     assert done.polls == 2, "0s and 7s; the looks at 3s and 6s are known to change nothing"
-    passes(
-        a_bench(PAUSE),
-        f"""
+    body = f"""
 {RUNNING}
 steps:
   - {{at: 7s, set: {{event: {{status: cancelled}}}}, expect: [{{rule: pause, action: pause}}]}}
@@ -22,21 +20,19 @@ steps:
   - at: 7s
     set: {{event: {{status: cancelled, client_campaign_status: RUNNING}}}}
     expect: [{{rule: pause, action: pause}}]
-""",
-    )
+"""
+    passes(a_bench(PAUSE), body)
 
 
 def test_what_is_set_off_the_grid_for_less_than_an_interval_is_seen_all_the_same() -> None:
-    passes(
-        a_bench("{id: r, when: \"event.status == 'cancelled'\", for: 10s, do: [pause]}"),
-        f"""
+    body = f"""
 {RUNNING}
 steps:
   - {{at: 4s, set: {{event: {{status: cancelled}}}}, expect: [], held: [{{rule: r, reason: for}}]}}
   - {{at: 14s, expect: []}}
   - {{at: 15s, expect: [{{rule: r, action: pause}}], held: []}}
-""",
-    )
+"""
+    passes(a_bench("{id: r, when: \"event.status == 'cancelled'\", for: 10s, do: [pause]}"), body)
 
 
 def test_facts_that_are_not_given_are_unknown_but_for_the_setup() -> None:
@@ -45,14 +41,12 @@ def test_facts_that_are_not_given_are_unknown_but_for_the_setup() -> None:
         "{id: b, when: \"setup.state == 'NONE'\", do: [run]}",
         "{id: c, when: partner.campaign_recommendations, do: [{optimisation: ON}]}",
     )
-    words = failing(
-        bench,
-        """
+    body = """
 steps:
   - at: 0s
     expect: [{rule: a, action: pause}, {rule: b, action: run}, {rule: c, action: optimisation}]
-""",
-    )
+"""
+    words = failing(bench, body)
     assert "  - expected a: pause" in words
     assert "    a did not fire for e1: unknown: event has no field 'city'" in words
     assert "    c did not fire for e1: unknown: partner is unknown: the test does not give it" in words
@@ -91,17 +85,18 @@ def test_facts_have_the_shapes_that_the_daemon_reads(given: str, condition: str,
 
 
 def test_set_merges_records_replaces_lists_and_makes_the_unknown_known() -> None:
-    passes(
-        a_bench(
-            "{id: r, when: \"event.status == 'cancelled' && event.city == 'Ulm' && size(clusters) == 1\", do: [pause]}"
-        ),
-        """
+    body = """
 given: {event: {city: Ulm}, clusters: [{tc: a}, {tc: b}]}
 steps:
   - {at: 0s, set: {event: {status: cancelled}}, expect: []}
   - {at: 3s, unknown: [clusters], expect: []}
   - {at: 6s, set: {clusters: [{tc: a}]}, expect: [{rule: r, action: pause}]}
-""",
+"""
+    passes(
+        a_bench(
+            "{id: r, when: \"event.status == 'cancelled' && event.city == 'Ulm' && size(clusters) == 1\", do: [pause]}"
+        ),
+        body,
     )
 
 
@@ -110,22 +105,18 @@ def test_a_change_that_was_seen_for_one_look_fires_as_in_the_daemon() -> None:
         "{id: r, on_change: [event, suggested_tcs], "
         "when: \"previous.event.status == 'cancelled' && event.status != 'archived'\", do: [pause]}"
     )
-    passes(
-        a_bench(rule),
-        """
+    body = """
 given: {event: {status: active, client_campaign_status: RUNNING}, suggested_tcs: [{tc: a}]}
 steps:
   - {at: 3s, set: {event: {status: cancelled}, suggested_tcs: [{tc: b}]}, expect: []}
   - {at: 6s, set: {event: {status: active}}, expect: [{rule: r, action: pause}]}
-""",
-    )
+"""
+    passes(a_bench(rule), body)
 
 
 def test_several_events_have_facts_of_their_own() -> None:
     bench = a_bench("{id: r, when: \"event.status == 'active' && setup.state == 'DRAFT'\", do: [run]}")
-    passes(
-        bench,
-        """
+    body = """
 given: {event: [{id: a, status: active}, {id: b, status: active}], setup: {state: NONE}}
 steps:
   - {at: 0s, expect: []}
@@ -134,8 +125,8 @@ steps:
   - {at: 9s, set: {setup: {state: DRAFT}}, expect: [{rule: r, action: run, event: a}]}
   - {at: 12s, set: {event: {id: d, status: active}}, expect: [{rule: r, action: run, event: d}]}
   - {at: 15s, set: {event: {status: archived}}, expect: []}
-""",
-    )
+"""
+    passes(bench, body)
 
 
 def test_what_fired_is_compared_exactly_and_with_what_it_was_planned_with() -> None:
@@ -165,17 +156,15 @@ def test_what_fired_is_compared_exactly_and_with_what_it_was_planned_with() -> N
 
 def test_two_rules_that_want_the_same_both_fire() -> None:
     bench = a_bench(PAUSE, "{id: too, when: \"event.status == 'cancelled'\", do: [pause], priority: 5}")
-    passes(
-        bench,
-        """
+    body = """
 given: {event: {status: cancelled, client_campaign_status: RUNNING}}
 steps:
   - at: 0s
     expect: [{rule: pause, action: pause}, {rule: too, action: pause}]
     states: [{action: pause, state: confirmed, rule: pause}]
     sent: 1
-""",
-    )
+"""
+    passes(bench, body)
 
 
 def test_what_holds_a_rule_is_told_and_why() -> None:
@@ -228,9 +217,7 @@ def test_the_mode_is_live_but_for_stricter_rules_and_partners_do_not_count() -> 
         "{id: off, when: \"event.status == 'x'\", do: [boost], enabled: false}",
         deciding=DecidingSettings(mode="shadow"),
     )
-    passes(
-        bench,
-        """
+    body = """
 given: {event: {status: x, client_campaign_status: RUNNING}}
 steps:
   - at: 0s
@@ -238,8 +225,8 @@ steps:
     held: [{rule: ask, reason: mode}]
     states: [{action: pause, state: waiting}, {action: optimisation, state: shadowed}]
     sent: 0
-""",
-    )
+"""
+    passes(bench, body)
     words = failing(bench, "steps: [{at: 0s, expect: [{rule: off, action: boost}]}]")
     assert words[-1] == "    off did not fire for e1: the rule is disabled"
 
@@ -287,9 +274,7 @@ steps:
 
 
 def test_a_boost_that_was_approved_for_less_is_asked_again() -> None:
-    passes(
-        a_bench("{id: r, when: \"setup.state == 'DRAFT'\", do: [boost], mode: approve}"),
-        """
+    body = """
 given: {setup: {state: DRAFT, total_budget: 500}}
 steps:
   - {at: 0s, states: [{action: boost, state: waiting}]}
@@ -298,8 +283,8 @@ steps:
     set: {setup: {total_budget: 900}}
     states: [{action: boost, state: waiting}]
     sent: 0
-""",
-    )
+"""
+    passes(a_bench("{id: r, when: \"setup.state == 'DRAFT'\", do: [boost], mode: approve}"), body)
 
 
 def test_a_long_time_without_events_is_a_gap_and_quiet_hours_are_none() -> None:

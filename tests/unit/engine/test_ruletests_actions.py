@@ -15,11 +15,18 @@ def rule(do: str, when: str = "event.status == 'cancelled'", more: str = "") -> 
     return f'{{id: r, when: "{when}", do: {do}{more}}}'
 
 
+EDIT_EXTRA = "[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]"
+CREATE = "[{create_campaign: {tc: a, tc_run_id: 1}}]"
+PUT = "[{write: {host: cr, method: PUT, path: '/events/{eid}'}}]"
+CONFIRMED = "[{write: {host: cr, method: PUT, path: '/events/{eid}', confirm: {get: /y, when: response.ok}}}]"
+NO_SETUP = "setup: {state: NONE}"
+
+
 @pytest.mark.parametrize(
     ("do", "given", "then", "state"),
     [
         ("[{update_draft: {goal: ROAS}}]", "setup: {state: DRAFT}", "setup.goal == 'ROAS'", "confirmed"),
-        ("[{update_draft: {goal: ROAS}}]", "setup: {state: NONE}", None, "refused"),
+        ("[{update_draft: {goal: ROAS}}]", NO_SETUP, None, "refused"),
         ("[{update_draft: {total_budget: 5}}]", "setup: {state: DRAFT, total_budget: 5}", None, "skipped"),
         (
             "[{update_draft: {total_budget: 5}}]",
@@ -28,39 +35,22 @@ def rule(do: str, when: str = "event.status == 'cancelled'", more: str = "") -> 
             "refused",
         ),
         ("[reset_setup]", "setup: {state: PUBLISHED}", "setup.state == 'NONE'", "confirmed"),
-        ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "setup: {state: DRAFT}", None, "refused"),
-        (
-            "[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]",
-            "setup: {state: PUBLISHED}, campaigns: []",
-            "campaigns.exists(c, c['x'] == 2.0)",
-            "confirmed",
-        ),
-        (
-            "[{create_campaign: {tc: a, tc_run_id: 1}}]",
-            "campaigns: []",
-            "campaigns.exists(c, c.tc == 'a')",
-            "confirmed",
-        ),
-        ("[{create_campaign: {tc: a, tc_run_id: 1}}]", "campaigns: [{tc: a, tc_run_id: '1'}]", None, "skipped"),
-        ("[{series_add: [e2]}]", "setup: {state: NONE}", "'e2' in event.campaign_event_series", "confirmed"),
-        ("[{write: {host: cr, method: PUT, path: '/events/{eid}'}}]", "setup: {state: NONE}", None, "confirmed"),
-        (
-            "[{write: {host: cr, method: PUT, path: '/events/{eid}', confirm: {get: /y, when: response.ok}}}]",
-            "setup: {state: NONE}",
-            None,
-            "confirmed",
-        ),
-        ("[{write: {method: DELETE, path: /x}}]", "setup: {state: NONE}", None, "waiting"),
-        ("[{notify: look}]", "setup: {state: NONE}", None, "confirmed"),
+        (EDIT_EXTRA, "setup: {state: DRAFT}", None, "refused"),
+        (EDIT_EXTRA, "setup: {state: PUBLISHED}, campaigns: []", "campaigns.exists(c, c['x'] == 2.0)", "confirmed"),
+        (CREATE, "campaigns: []", "campaigns.exists(c, c.tc == 'a')", "confirmed"),
+        (CREATE, "campaigns: [{tc: a, tc_run_id: '1'}]", None, "skipped"),
+        ("[{series_add: [e2]}]", NO_SETUP, "'e2' in event.campaign_event_series", "confirmed"),
+        (PUT, NO_SETUP, None, "confirmed"),
+        (CONFIRMED, NO_SETUP, None, "confirmed"),
+        ("[{write: {method: DELETE, path: /x}}]", NO_SETUP, None, "waiting"),
+        ("[{notify: look}]", NO_SETUP, None, "confirmed"),
     ],
 )
 def test_each_action_is_played_with_its_effect_on_the_facts(do: str, given: str, then: str | None, state: str) -> None:
     action = do.strip("[]{}").partition(":")[0]
     seen = [] if then is None else [f'{{id: s, when: "{then}", do: [pause]}}']
     after = "" if then is None else "{rule: s, action: pause}"
-    passes(
-        a_bench(rule(do), *seen),
-        f"""
+    body = f"""
 given: {{event: {{id: e1, status: active, client_campaign_status: RUNNING, campaign_event_series: []}}, {given}}}
 steps:
   - {{at: 0s, expect: []}}
@@ -69,27 +59,31 @@ steps:
     expect: [{{rule: r, action: {action}}}]
     states: [{{action: {action}, state: {state}, rule: r}}]
   - {{at: 9s, expect: [{after}]}}
-""",
-    )
+"""
+    passes(a_bench(rule(do), *seen), body)
 
 
 def test_events_leave_a_series_too() -> None:
-    passes(
-        a_bench(rule("[{series_remove: [e2]}]"), "{id: s, when: size(event.campaign_event_series) == 1, do: [pause]}"),
-        """
+    body = """
 given: {event: {id: e1, status: active, client_campaign_status: RUNNING, campaign_event_series: [e2, e3]}}
 steps:
   - {at: 3s, set: {event: {status: cancelled}}, expect: [{rule: r, action: series_remove}]}
   - {at: 9s, expect: [{rule: s, action: pause}]}
-""",
+"""
+    passes(
+        a_bench(rule("[{series_remove: [e2]}]"), "{id: s, when: size(event.campaign_event_series) == 1, do: [pause]}"),
+        body,
     )
+
+
+CLAIM = "{rule: r, action: edit_cluster}"
 
 
 @pytest.mark.parametrize(
     ("expect", "reason"),
     [
-        ("[{rule: r, action: edit_cluster}]", "one claim stands for all of them"),
-        ("[{rule: r, action: edit_cluster}, {rule: r, action: edit_cluster}]", "or each has its own"),
+        (f"[{CLAIM}]", "one claim stands for all of them"),
+        (f"[{CLAIM}, {CLAIM}]", "or each has its own"),
         (
             "[{rule: r, action: edit_cluster, params: {budget: 3}}, {rule: r, action: edit_cluster, params: {tc: b}}]",
             "with its own values",
@@ -97,28 +91,22 @@ steps:
     ],
 )
 def test_each_added_cluster_fires_by_itself(expect: str, reason: str) -> None:
-    passes(
-        a_bench(EDIT),
-        f"""
+    assert passes(a_bench(EDIT), added(expect)), reason
+
+
+def test_a_claim_with_values_stands_for_one_cluster_only() -> None:
+    words = failing(a_bench(EDIT), added("[{rule: r, action: edit_cluster, params: {tc: b}}]"))
+    assert any("+ happened r: edit_cluster" in word and "tc: c" in word for word in words)
+
+
+def added(expect: str) -> str:
+    """Two clusters beside the one that was there."""
+    return f"""
 given: {{setup: {{state: PUBLISHED}}, {CLUSTERS}}}
 steps:
   - {{at: 3s, set: {{suggested_tcs: [{{tc: a, tc_run_id: 1}}, {{tc: b, tc_run_id: '2'}}, {{tc: c, tc_run_id: 3}}]}},
      expect: {expect}, sent: 2}}
-""",
-    )
-
-
-def test_a_claim_with_values_stands_for_one_cluster_only() -> None:
-    words = failing(
-        a_bench(EDIT),
-        f"""
-given: {{setup: {{state: PUBLISHED}}, {CLUSTERS}}}
-steps:
-  - {{at: 3s, set: {{suggested_tcs: [{{tc: b, tc_run_id: 2}}, {{tc: c, tc_run_id: 3}}]}},
-     expect: [{{rule: r, action: edit_cluster, params: {{tc: b}}}}]}}
-""",
-    )
-    assert any("+ happened r: edit_cluster" in word and "tc: c" in word for word in words)
+"""
 
 
 RAISED = """
@@ -141,49 +129,39 @@ def test_a_claim_without_values_stands_for_all_that_an_undo_puts_back() -> None:
 
 
 def test_a_change_that_adds_nothing_fires_no_write() -> None:
-    passes(
-        a_bench(EDIT),
-        f"""
+    body = f"""
 given: {{setup: {{state: PUBLISHED}}, suggested_tcs: [{{tc: a, tc_run_id: 1}}, {{tc: b, tc_run_id: 2}}]}}
 steps: [{{at: 3s, set: {{{CLUSTERS}}}, expect: [], sent: 0}}]
-""",
-    )
+"""
+    passes(a_bench(EDIT), body)
 
 
 @pytest.mark.parametrize(
     ("do", "effect", "end"),
     [
-        ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "hidden", "confirmed"),
-        ("[{edit_cluster: {tc: a, tc_run_id: 1, extra: {x: 2}}}]", "none", "confirmed"),
-        (
-            "[{write: {host: cr, method: PUT, path: '/events/{eid}', confirm: {get: /y, when: response.ok}}}]",
-            "late 40s",
-            "confirmed",
-        ),
-        ("[{write: {host: cr, method: PUT, path: '/events/{eid}'}}]", "hidden", "needs_human"),
+        (EDIT_EXTRA, "hidden", "confirmed"),
+        (EDIT_EXTRA, "none", "confirmed"),
+        (CONFIRMED, "late 40s", "confirmed"),
+        (PUT, "hidden", "needs_human"),
         ("[reset_setup]", "none", "needs_human"),
         ("[{notify: look}]", "none", "needs_human"),
     ],
 )
 def test_an_answer_that_may_hide_an_effect_is_settled_by_what_the_action_shows(do: str, effect: str, end: str) -> None:
     action = do.strip("[]{}").partition(":")[0]
-    passes(
-        a_bench(rule(do)),
-        f"""
+    body = f"""
 given: {{event: {{status: cancelled}}, setup: {{state: PUBLISHED}}}}
 answers: [{{action: {action}, answer: 429, effect: {effect}}}]
 steps: [{{at: 10m, states: [{{action: {action}, state: {end}}}]}}]
-""",
-    )
+"""
+    passes(a_bench(rule(do)), body)
 
 
 AT = rule("[pause]", more=', at: "0 8 * * *", timezone: Europe/Berlin')
 
 
 def test_a_rule_with_at_is_looked_at_only_then() -> None:
-    done = passes(
-        a_bench(AT),
-        """
+    body = """
 given: {now: "2026-07-01T05:00:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
 steps:
   - {at: 0s, expect: [], held: []}
@@ -192,49 +170,43 @@ steps:
   - {at: 2h, set: {event: {client_campaign_status: RUNNING}}, expect: []}
   - {at: 24h, expect: []}
   - {at: 25h, expect: [{rule: r, action: pause}]}
-""",
-    )
+"""
+    done = passes(a_bench(AT), body)
     assert done.polls < 200, "what lies between its times is jumped over"
 
 
 def test_what_a_time_asked_for_is_not_waited_for() -> None:
-    passes(
-        a_bench(AT),
-        """
+    body = """
 given: {now: "2026-07-01T05:59:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
 answers: [{action: pause, answer: no_connection}]
 steps:
   - {at: 1m, expect: [{rule: r, action: pause}], held: [{rule: r, reason: backoff}]}
   - {at: 62s, set: {event: {status: active}}}
   - {at: 3m, states: [{action: pause, state: skipped}]}
-""",
-    )
+"""
+    passes(a_bench(AT), body)
 
 
 def test_what_a_time_sent_is_settled_between_its_times() -> None:
-    passes(
-        a_bench(AT),
-        """
+    body = """
 given: {now: "2026-07-01T05:59:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
 answers: [{action: pause, answer: 429, effect: none}]
 steps:
   - {at: 1m, expect: [{rule: r, action: pause}], states: [{action: pause, state: unknown}]}
   - {at: 10m, states: [{action: pause, state: confirmed}], sent: 2}
-""",
-    )
+"""
+    passes(a_bench(AT), body)
 
 
 def test_a_missed_time_is_seen_by_a_rule_test() -> None:
-    passes(
-        a_bench(AT),
-        """
+    body = """
 given: {now: "2026-07-01T05:59:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
 steps:
   - {at: 30s, unknown: [event]}
   - {at: 60s, expect: [], held: []}
   - {at: 10m, set: {event: {status: cancelled}}, expect: [], held: [{rule: r, reason: missed}]}
-""",
-    )
+"""
+    passes(a_bench(AT), body)
 
 
 def test_a_wait_begins_when_the_step_before_is_over_also_where_somebody_else_did_it() -> None:

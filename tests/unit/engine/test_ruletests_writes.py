@@ -15,131 +15,85 @@ MAKE = (
 )
 
 
+SAID = {
+    "is": "states: [{{action: pause, state: {}}}]",
+    "sent": "sent: {}",
+    "held": "held: [{{rule: pause, reason: {}}}]",
+    "status": "set: {{event: {{status: {}}}}}",
+    "campaigns": "set: {{event: {{client_campaign_status: {}}}}}",
+    "unread": "unknown: [{}]",
+}
+"""What a step says of the pause, by a word of its own."""
+
+
+def steps(story: str) -> str:
+    """The steps of a test: a moment each, and words with what they are about."""
+    lines = []
+    for step in story.split(", "):
+        at, *words = step.split()
+        claims = [SAID[word].format(of) for word, of in zip(words[::2], words[1::2], strict=True)]
+        lines.append(f"{{{', '.join([f'at: {at}', *claims])}}}")
+    return ", ".join(lines)
+
+
 @pytest.mark.parametrize(
-    ("answers", "steps", "reason"),
+    ("answers", "story", "reason"),
     [
+        (["429, effect: hidden"], "0s is unknown, 3s is confirmed, 1h sent 1", "presence is proof at the next look"),
+        (["429, effect: late 40s"], "39s is unknown, 42s is confirmed, 1h sent 1", "late, and sent no second time"),
+        (["503"], "117s sent 1, 120s sent 2 is confirmed", "sent again once it is proved absent, to no named answer"),
         (
-            "{action: pause, answer: 429, effect: hidden}",
-            (
-                "{at: 0s, states: [{action: pause, state: unknown}]}, "
-                "{at: 3s, states: [{action: pause, state: confirmed}]}, {at: 1h, sent: 1}"
-            ),
-            "presence is proof at the next look",
-        ),
-        (
-            "{action: pause, answer: 429, effect: late 40s}",
-            (
-                "{at: 39s, states: [{action: pause, state: unknown}]}, "
-                "{at: 42s, states: [{action: pause, state: confirmed}]}, {at: 1h, sent: 1}"
-            ),
-            "late, and before anything was sent again",
-        ),
-        (
-            "{action: pause, answer: 503}",
-            "{at: 117s, sent: 1}, {at: 120s, sent: 2, states: [{action: pause, state: confirmed}]}",
-            "sent again once it is proved absent, and the second attempt meets no named answer",
-        ),
-        (
-            "{action: pause, answer: 503}, {action: pause, answer: timeout}, {action: pause, answer: cut}",
-            (
-                "{at: 1h, sent: 3, states: [{action: pause, state: needs_human}]}, "
-                "{at: 2h, set: {event: {client_campaign_status: PAUSED}}, states: [{action: pause, state: confirmed}]}"
-            ),
+            ["503", "timeout", "cut"],
+            "1h sent 3 is needs_human, 2h campaigns PAUSED is confirmed",
             "each answer is for one attempt; the last one is still watched",
         ),
+        (["503"] * 3, "10m sent 3, 1d status active is skipped", "proved absent and no longer wanted"),
+        (["503"], "9s status active, 5m is skipped sent 1", "absent, and the condition is false"),
+        (["503"], "9s unread event, 5m is unknown, 1h is needs_human sent 1", "what cannot be read is no evidence"),
+        (["422"], "1h is rejected sent 1", "the service said no"),
+        (["200, effect: none"], "1m is applied, 1h is unconfirmed sent 1", "accepted, and reads never show it"),
+        (["202"], "0s is applied, 3s is confirmed", "accepted by name: read back at the next look"),
         (
-            "{action: pause, answer: 503}, {action: pause, answer: 503}, {action: pause, answer: 503}",
-            "{at: 10m, sent: 3}, {at: 1d, set: {event: {status: active}}, states: [{action: pause, state: skipped}]}",
-            "proved absent and no longer wanted",
-        ),
-        (
-            "{action: pause, answer: 503}",
-            "{at: 9s, set: {event: {status: active}}}, {at: 5m, states: [{action: pause, state: skipped}], sent: 1}",
-            "absent, and the condition is false",
-        ),
-        (
-            "{action: pause, answer: 503}",
-            (
-                "{at: 9s, unknown: [event]}, {at: 5m, states: [{action: pause, state: unknown}]}, "
-                "{at: 1h, states: [{action: pause, state: needs_human}], sent: 1}"
-            ),
-            "what cannot be read is no evidence",
-        ),
-        (
-            "{action: pause, answer: 422}",
-            "{at: 1h, states: [{action: pause, state: rejected}], sent: 1}",
-            "the service said no",
-        ),
-        (
-            "{action: pause, answer: 200, effect: none}",
-            (
-                "{at: 1m, states: [{action: pause, state: applied}]}, "
-                "{at: 1h, states: [{action: pause, state: unconfirmed}], sent: 1}"
-            ),
-            "accepted, and reads never show it",
-        ),
-        (
-            "{action: pause, answer: 202}",
-            (
-                "{at: 0s, states: [{action: pause, state: applied}]}, "
-                "{at: 3s, states: [{action: pause, state: confirmed}]}"
-            ),
-            "accepted by name: read back at the next look",
-        ),
-        (
-            "{action: pause, answer: crash, effect: hidden}",
-            (
-                "{at: 0s, states: [{action: pause, state: sending}]}, "
-                "{at: 3s, states: [{action: pause, state: unknown}]}, "
-                "{at: 6s, states: [{action: pause, state: confirmed}], sent: 1}"
-            ),
+            ["crash, effect: hidden"],
+            "0s is sending, 3s is unknown, 6s is confirmed sent 1",
             "a row found in sending is unknown",
         ),
         (
-            "{action: pause, answer: no_connection}",
-            (
-                "{at: 3s, states: [{action: pause, state: planned}], held: [{rule: pause, reason: backoff}], sent: 0}, "
-                "{at: 6s, states: [{action: pause, state: confirmed}], sent: 1}"
-            ),
+            ["no_connection"],
+            "3s is planned held backoff sent 0, 6s is confirmed sent 1",
             "nothing left, so it is tried again after the back-off",
         ),
         (
-            "{action: pause, answer: 401}, {action: pause, answer: 403}",
-            (
-                "{at: 3s, held: [{rule: pause, reason: credentials}], sent: 2}, "
-                "{at: 6m, states: [{action: pause, state: confirmed}], sent: 3}"
-            ),
+            ["401", "403"],
+            "3s held credentials sent 2, 6m is confirmed sent 3",
             "the second refusal of our credentials in a row holds the writes",
         ),
     ],
 )
-def test_a_write_lives_as_in_the_daemon(answers: str, steps: str, reason: str) -> None:
-    passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{answers}]\nsteps: [{steps}]"), reason
+def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str, reason: str) -> None:
+    named = ", ".join(f"{{action: pause, answer: {answer}}}" for answer in answers)
+    assert passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{named}]\nsteps: [{steps(story)}]"), reason
 
 
 def test_a_refusal_of_what_no_read_shows_is_for_a_person() -> None:
-    passes(
-        a_bench(PAUSE.replace("do: [pause]", "do: [reset_setup]")),
-        f"""
+    body = f"""
 {CANCELLED}
 answers: [{{action: reset_setup, answer: 403, effect: hidden}}]
 steps: [{{at: 3s, states: [{{action: reset_setup, state: needs_human}}], sent: 1}}]
-""",
-    )
+"""
+    passes(a_bench(PAUSE.replace("do: [pause]", "do: [reset_setup]")), body)
 
 
 def test_answers_of_a_step_are_for_what_it_fires_itself() -> None:
-    passes(
-        a_bench(PAUSE),
-        """
+    body = """
 given: {event: {status: active, client_campaign_status: RUNNING}}
 steps:
   - at: 3s
     set: {event: {status: cancelled}}
     answers: [{action: pause, answer: 400}]
     states: [{action: pause, state: rejected}]
-""",
-    )
+"""
+    passes(a_bench(PAUSE), body)
 
 
 def test_a_sequence_goes_on_when_the_step_before_is_confirmed() -> None:
@@ -176,15 +130,16 @@ steps: [{at: 0s, states: [{action: create_draft, state: rejected}, {action: boos
 
 
 def test_an_absent_setup_proves_nothing_while_the_event_cannot_be_read() -> None:
-    passes(
-        a_bench("{id: make, when: \"setup.state == 'NONE'\", do: [{create_draft: {goal: ROAS, total_budget: 5}}]}"),
-        """
+    body = """
 answers: [{action: create_draft, answer: 429}]
 steps:
   - {at: 3s, unknown: [event]}
   - {at: 14m, states: [{action: create_draft, state: unknown}], sent: 1}
   - {at: 16m, states: [{action: create_draft, state: needs_human}], sent: 1}
-""",
+"""
+    passes(
+        a_bench("{id: make, when: \"setup.state == 'NONE'\", do: [{create_draft: {goal: ROAS, total_budget: 5}}]}"),
+        body,
     )
 
 
@@ -217,41 +172,38 @@ steps:
 
 
 def test_a_fact_that_the_test_makes_unreadable_holds_the_write() -> None:
-    passes(
-        a_bench("{id: r, when: \"event.status == 'x'\", do: [boost]}"),
-        """
+    body = """
 given: {event: {status: x}, setup: {state: DRAFT}}
 steps:
   - {at: 0s, unknown: [setup], held: [{rule: r, reason: target_unreadable}], states: [{action: boost, state: planned}]}
   - {at: 9s, set: {setup: {total_budget: 3}}, states: [{action: boost, state: confirmed}]}
-""",
-    )
+"""
+    passes(a_bench("{id: r, when: \"event.status == 'x'\", do: [boost]}"), body)
 
 
 def test_a_write_held_for_longer_than_a_gap_asks_a_person() -> None:
-    passes(
-        a_bench(
-            "{id: r, when: \"event.status == 'x'\", do: [boost]}", limits=Limits(held_longer_than=timedelta(minutes=1))
-        ),
-        """
+    body = """
 given: {event: {status: x}, setup: {state: DRAFT}}
 steps:
   - {at: 0s, unknown: [setup]}
   - {at: 1m6s, states: [{action: boost, state: planned}]}
   - {at: 1m9s, states: [{action: boost, state: waiting}], held: [{rule: r, reason: gap}]}
-""",
+"""
+    passes(
+        a_bench(
+            "{id: r, when: \"event.status == 'x'\", do: [boost]}", limits=Limits(held_longer_than=timedelta(minutes=1))
+        ),
+        body,
     )
 
 
 def test_brakes_are_on() -> None:
     make = "{id: r, when: \"event.status == 'x'\", do: [{create_draft: {goal: ROAS, total_budget: 60}}]}"
-    done = passes(
-        a_bench(make, limits=spending(per_day=100.0)),
-        """
+    body = """
 given: {event: [{id: a, status: x}, {id: b, status: x}]}
 steps: [{at: 0s, sent: 1, held: [{rule: r, reason: spend}]}]
-""",
-    )
+"""
+    done = passes(a_bench(make, limits=spending(per_day=100.0)), body)
     assert done.held_back == {"r"}, "the test saw it hold back"
 
 
@@ -260,9 +212,7 @@ def test_a_change_that_moved_on_is_not_sent_as_it_was() -> None:
         "{id: r, on_change: {fact: suggested_tcs, by: [tc]}, for: 1m, "
         "when: \"setup.state == 'DRAFT' && size(added) > 0\", do: [boost]}"
     )
-    passes(
-        a_bench(rule),
-        """
+    body = """
 given: {setup: {state: DRAFT}, suggested_tcs: [{tc: a}]}
 steps:
   - {at: 3s, set: {suggested_tcs: [{tc: a}, {tc: b}]}, held: [{rule: r, reason: for}]}
@@ -271,15 +221,13 @@ steps:
   - {at: 70s, set: {suggested_tcs: [{tc: a}, {tc: b}, {tc: c}], partner: {campaign_recommendations: true}}, sent: 0}
   - {at: 71s, held: [{rule: r, reason: no_longer_holds}]}
   - {at: 3m, expect: [{rule: r, action: boost}], sent: 1, states: [{action: boost, state: confirmed}]}
-""",
-    )
-    passes(
-        a_bench(rule),
-        """
+"""
+    passes(a_bench(rule), body)
+    body = """
 given: {setup: {state: DRAFT}, suggested_tcs: [{tc: a}]}
 steps:
   - {at: 3s, set: {suggested_tcs: [{tc: a}, {tc: b}]}, unknown: [partner]}
   - {at: 63s, expect: [{rule: r, action: boost}], sent: 0}
   - {at: 2m, set: {partner: {campaign_recommendations: true}}, sent: 1}
-""",
-    )
+"""
+    passes(a_bench(rule), body)

@@ -39,27 +39,39 @@ def to(story: Story, minutes: float) -> timedelta:
     return START + timedelta(minutes=minutes) - story.now
 
 
-def test_what_is_not_true_at_the_time_waits_for_the_next_one() -> None:
-    story = started(at_five_past(), settings=DecidingSettings(gap=2 * DAY))
-    assert story.look(to(story, 5)).outcome == ([], [], [], [])
-    assert story.event(status="cancelled").fires(to(story, 6)) == []
-    assert story.fires(to(story, 5 + 1440)) == ["r"]
+ASKED, WATCHED = at_five_past("event.status == 'active'"), on_tcs(at=FIVE_PAST)
 
 
-@pytest.mark.parametrize("minutes", [9, 30, 64.9])
-def test_an_unknown_condition_is_waited_for_as_long_as_an_hour(minutes: float) -> None:
-    story = started(restarting=True).blind("event")
-    assert story.look(to(story, 5)).held == ["r: fact_unknown"]
-    assert story.look().outcome == ([], [], [], [])
-    assert story.event(status="cancelled").fires(to(story, minutes)) == ["r"]
-    assert story.fires() == []
-
-
-def test_after_an_hour_the_time_is_missed_and_left() -> None:
-    story = started().blind("event")
-    story.look(to(story, 5))
-    assert story.look(to(story, 65.1)).held == ["r: missed"]
-    assert story.event(status="cancelled").fires() == []
+@pytest.mark.parametrize(
+    ("rule", "looks", "fires", "held", "reason"),
+    [
+        (ASKED, "F 0.1, F 5, T 6, T 1445", "0001", [], "what is not true at the time waits for the next one"),
+        (ASKED, "F 0.1, T 5, T 6, T 7, T 8, T 9", "010000", [], "a time is dealt with once"),
+        (ASKED, "T 7", "1", [], "two minutes after it a new rule acts on it"),
+        (ASKED, "T 10.1", "0", [], "more than five minutes after, it does not; what was before it is not told"),
+        (ASKED, "F 0.1, U 5, U 5.1, T 9, T 9.1", "00010", ["fact_unknown"], "unknown is waited for, and that is said"),
+        (ASKED, "F 0.1, U 5, T 30", "001", ["fact_unknown"], "as long"),
+        (ASKED, "F 0.1, U 5, T 64.9, T 65", "0010", ["fact_unknown"], "as an hour"),
+        (ASKED, "F 0.1, U 5, U 65.1, T 65.2", "0000", ["fact_unknown", "missed"], "after that it is missed, and left"),
+        (WATCHED, "a 0.1, b 1, c 2, c 5, d 6", "00010", ["at", "at"], "a change waits for the time, and is told once"),
+        (WATCHED, "a 0.1, b 1, a 2, a 5, b 6", "00000", ["at", "at"], "what is taken back before it fires nothing"),
+        (WATCHED, "a 0.1, b 1, F 5, T 6", "0000", ["at"], "a false condition at the time consumes it"),
+        (WATCHED, "a 0.1, b 1, b 11, b 1445", "0001", ["at", "missed"], "it is told as missed, and waits for the next"),
+        (WATCHED, "a 0.1, b 1, U 5, T 6", "0001", ["at", "fact_unknown"], "unknown at the time, judged soon after it"),
+    ],
+)
+@pytest.mark.parametrize("restarting", [False, True])
+def test_conditions_and_changes_are_judged_at_the_time(
+    rule: Rule, looks: str, fires: str, held: list[str], reason: str, restarting: bool
+) -> None:
+    """A look is what is seen, as `seen` spells it, and so many minutes after the beginning."""
+    story = a_story(rule, settings=DecidingSettings(gap=9 * DAY), restarting=restarting)
+    fired, told = "", []
+    for look in looks.split(", "):
+        shown, minutes = look.split()
+        looked = seen(story, shown).look(to(story, float(minutes)))
+        fired, told = fired + str(len(looked.fired)), told + looked.held
+    assert (fired, told) == (fires, [f"r: {one}" for one in held]), reason
 
 
 def test_facts_that_were_lacking_until_the_next_time_are_told_and_the_next_time_begins() -> None:
@@ -84,26 +96,6 @@ def test_a_time_that_nobody_looked_at_is_told_once_for_all_its_events_and_left()
     (record,) = [one for one in looked.commit.records if one.kind == "held"]
     assert "2026-03-01T12:05Z went by, and is left: 12 events" in record.why
     assert story.look().outcome == ([], [], [], [])
-
-
-@pytest.mark.parametrize(
-    ("first_look", "fires", "reason"),
-    [
-        (7.0, ["r"], "two minutes after the time it is not missed"),
-        (10.1, [], "more than five minutes after, it is; and what was before its first look is not told"),
-    ],
-)
-def test_a_new_rule_acts_only_on_a_time_that_is_not_missed(first_look: float, fires: list[str], reason: str) -> None:
-    story = a_story(at_five_past()).event(status="cancelled")
-    looked = story.look(to(story, first_look))
-    assert (looked.fired, looked.held) == (fires, []), reason
-
-
-@pytest.mark.parametrize("restarting", [False, True])
-def test_a_time_is_dealt_with_once_also_over_restarts(restarting: bool) -> None:
-    story = started(at_five_past(), restarting=restarting).event(status="cancelled")
-    fired = [story.fires(to(story, 5 + minute)) for minute in range(5)]
-    assert fired == [["r"], [], [], [], []]
 
 
 def test_a_clock_that_is_set_back_brings_no_time_again() -> None:
@@ -157,10 +149,7 @@ def test_with_for_it_is_known_at_the_time_since_when_it_holds() -> None:
 
 
 def test_an_episode_lasts_until_its_writes_are_final_and_so_does_its_wish() -> None:
-    rules = (
-        a_rule("night", None, "pause", at=CronTimes(source="5 12 * * *")),
-        a_rule("morning", None, "run", at=CronTimes(source="30 12 * * *")),
-    )
+    rules = (at_five_past(None, rule_id="night"), a_rule("morning", None, "run", at=CronTimes(source="30 12 * * *")))
     story = started(*rules)
     assert story.fires(to(story, 5)) == ["night"]
     story.look()
@@ -184,47 +173,6 @@ def test_a_new_time_takes_the_place_of_what_an_older_one_could_not_send() -> Non
     story.look(to(story, 5))
     assert story.look(to(story, 5 + 1440)).moved == ["r: skipped superseded"]
     assert story.event(status="active").look(to(story, 5 + 2880)).moved == ["r: skipped no_longer_holds"]
-
-
-def test_a_change_waits_for_the_time_and_is_judged_then() -> None:
-    story = a_story(on_tcs(at=FIVE_PAST))
-    seen(story, "a").look()
-    looked = seen(story, "b").look(to(story, 1))
-    assert (looked.fired, looked.held) == ([], ["r: at"])
-    assert seen(story, "c").look(to(story, 2)).held == [], "said once"
-    assert story.fires(to(story, 5)) == ["r"]
-    assert seen(story, "d").fires(to(story, 6)) == [], "the time is dealt with"
-
-
-def test_a_change_that_is_taken_back_before_the_time_fires_nothing() -> None:
-    story = a_story(on_tcs(at=FIVE_PAST))
-    for look, minutes in (("a", 0.1), ("b", 1), ("a", 2)):
-        seen(story, look).look(to(story, minutes))
-    assert story.fires(to(story, 5)) == []
-    assert seen(story, "b").fires(to(story, 6)) == [], "nothing was pending at the time"
-
-
-def test_a_false_condition_at_the_time_consumes_the_change() -> None:
-    story = a_story(on_tcs(at=FIVE_PAST))
-    for look, minutes in (("a", 0.1), ("b", 1), ("F", 5)):
-        seen(story, look).look(to(story, minutes))
-    assert seen(story, "T").fires(to(story, 6)) == []
-
-
-def test_a_change_whose_time_is_missed_is_told_and_waits_for_the_next_one() -> None:
-    story = a_story(on_tcs(at=FIVE_PAST), settings=DecidingSettings(gap=9 * DAY))
-    seen(story, "a").look()
-    seen(story, "b").look(to(story, 1))
-    assert story.look(to(story, 11)).held == ["r: missed"]
-    assert story.fires(to(story, 5 + 1440)) == ["r"]
-
-
-def test_a_change_that_cannot_be_judged_at_the_time_is_judged_within_five_minutes() -> None:
-    story = a_story(on_tcs(at=FIVE_PAST))
-    seen(story, "a").look()
-    seen(story, "b").look(to(story, 1))
-    assert seen(story, "U").look(to(story, 5)).held == ["r: fact_unknown"]
-    assert seen(story, "T").fires(to(story, 6)) == ["r"]
 
 
 def test_nothing_is_read_for_a_rule_between_its_times() -> None:

@@ -191,15 +191,16 @@ steps:
 
 
 def test_the_clock_alone_brings_a_window_on() -> None:
-    passes(
-        a_bench("{id: r, when: \"ago(event.status, '6h') == 'cancelled' && event.status == 'active'\", do: [run]}"),
-        """given: {event: {id: e1, status: active}}
+    body = """given: {event: {id: e1, status: active}}
 steps:
   - {at: 1h, set: {event: {status: cancelled}}, expect: []}
   - {at: 2h, set: {event: {status: active}}, expect: []}
   - {at: 6h59m, expect: []}
   - {at: 7h, expect: [{rule: r, action: run}]}
-""",
+"""
+    passes(
+        a_bench("{id: r, when: \"ago(event.status, '6h') == 'cancelled' && event.status == 'active'\", do: [run]}"),
+        body,
     )
 
 
