@@ -386,13 +386,15 @@ def told(story: Story, looks: str, after: timedelta = INTERVAL) -> str:
     return fires
 
 
-def course(story: Story, looks: str, see: Callable[[Story, str], object] = seen) -> str:
-    """These looks again, each as it is named, with what it does: which rules fire, what comes to be held, plans that
-    are not simply planned, and writes that move. ``x a, xy b & a: skipped conflict``."""
+def course(story: Story, looks: str, see: Callable[[Story, str], object] = seen, after: timedelta = INTERVAL) -> str:
+    """These looks again, each as it is named (with a slash so many minutes after the one before), and what it does:
+    which rules fire, what comes to be held, plans that are not simply planned, and writes that move.
+    ``x a, xy/60 b & a: skipped conflict``."""
     told = []
     for name in (look.split()[0] for look in looks.split(", ")):
-        see(story, name)
-        done = story.look()
+        value, _, minutes = name.partition("/")
+        see(story, value)
+        done = story.look(timedelta(minutes=int(minutes)) if minutes else after)
         plans = [plan for plan in done.planned if len(plan.split()) > 2]
         told.append(f"{name} {' & '.join([*done.fired, *done.held, *plans, *done.moved])}".strip())
     return ", ".join(told)

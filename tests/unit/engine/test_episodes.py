@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.polls import E1, HOUR, INTERVAL, MINUTE, Story, a_rule, a_story, approved
+from tests.polls import E1, HOUR, INTERVAL, MINUTE, Story, a_rule, a_story, approved, course
 from worker.engine.views import DecidingSettings
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import State
@@ -15,43 +15,60 @@ CANCELLED = "event.status == 'cancelled'"
 GONE_QUIET = timedelta(hours=2)
 
 
-def seen(story: Story, truth: str) -> Story:
-    """One status that makes the condition true, false or unknown."""
-    return story.blind("event") if truth == "?" else story.event(status="cancelled" if truth == "T" else "active")
+def seen(story: Story, look: str) -> Story:
+    """The condition is true, false or unknown, or the target has ``drifted``; ``~`` before it: after two hours in which
+    nobody looked."""
+    if look.startswith("~"):
+        story.silence(GONE_QUIET)
+    if look.endswith("drifted"):
+        return story.event(client_campaign_status="RUNNING")
+    return story.blind("event") if look.endswith("?") else story.event(status=STATUSES[look[-1]])
+
+
+STATUSES = {"T": "cancelled", "F": "active"}
 
 
 @pytest.mark.parametrize(
-    ("looks", "fires", "reason"),
+    ("keys", "looks", "reason"),
     [
-        ("FT", "01", "false opens nothing; it opens at a definite true"),
-        ("?T", "01", "unknown opens nothing, and before the first true is no stretch of anything"),
-        ("TT", "10", "true at the first look opens an episode and fires; one episode fires once"),
-        ("T?T", "100", "unknown closes nothing, so the true after it is the same episode"),
-        ("TF?T", "1001", "unknown resets nothing: the episode is closed before as after"),
-        ("T??????T", "10000000", "however long it is unknown"),
-        ("TFTFT", "10101", "it closes at a definite false, and each stretch of true is an episode of its own"),
+        ({}, "F, T r", "false opens nothing; it opens at a definite true"),
+        ({}, "?, T r", "unknown opens nothing, and before the first true is no stretch of anything"),
+        ({}, "T r, T", "true at the first look opens an episode and fires; one episode fires once"),
+        ({}, "T r, ?, T", "unknown closes nothing, so the true after it is the same episode"),
+        ({}, "T r, F, ?, T r", "unknown resets nothing: the episode is closed before as after"),
+        ({}, "T r, ?, ?, ?, ?, ?, ?, T", "however long it is unknown"),
+        ({}, "T r, F, T r, F, T r", "it closes at a definite false, and each stretch of true is one of its own"),
+        (
+            {"cooldown": timedelta(minutes=30)},
+            "T r, F, T r: cooldown, T/10, T/10, T/10 r, T",
+            "held until the cooldown is over, and not lost",
+        ),
+        (
+            {"cooldown": timedelta(days=3)},
+            "T r, F, T r: cooldown, T/1440, T/1440, T/1440 r",
+            "a cooldown may be longer than a day",
+        ),
+        ({"per_event_per_day": 1}, "T r, F, T r: limit, T/60, T/1320, T/60 r, T", "over 24 rolling hours"),
+        (
+            {"per_event_per_day": 2},
+            "T r, F/60, T/60 r, F/60, T/60 r: limit, T/1140, T/60 r",
+            "until the oldest of the day is a day old",
+        ),
     ],
 )
-def test_an_episode_is_one_stretch_of_true_and_fires_once(looks: str, fires: str, reason: str) -> None:
-    story = a_story(a_rule("r", CANCELLED))
-    told = ""
-    for truth in looks:
-        seen(story, truth)
-        told += str(len(story.fires()))
-    assert told == fires, reason
-
-
-def test_a_write_not_yet_sent_is_skipped_when_its_episode_closes_and_not_when_it_is_unknown() -> None:
-    story = a_story(a_rule("r", CANCELLED), confirming=False)
-    seen(story, "T").look()
-    assert seen(story, "?").look().moved == [], "unknown closes nothing"
-    assert seen(story, "F").look().moved == ["r: skipped no_longer_holds"]
+@pytest.mark.parametrize("restarting", [False, True])
+def test_an_episode_is_one_stretch_of_true_and_fires_once(
+    keys: dict[str, Any], looks: str, reason: str, restarting: bool
+) -> None:
+    story = a_story(a_rule("r", CANCELLED, **keys), restarting=restarting)
+    assert course(story, looks, seen, MINUTE) == looks, reason
 
 
 @pytest.mark.parametrize(
     ("state", "proved", "ends", "reason"),
     [
-        ("waiting", False, True, "a write that waits is not sent"),
+        ("planned", False, True, "a write that is planned is not sent"),
+        ("waiting", False, True, "nor is one that waits"),
         ("unknown", False, False, "it may have taken effect: only reading settles it"),
         ("applied", False, False, "it has taken effect"),
         ("needs_human", False, False, "nobody knows, so nothing ends it"),
@@ -62,28 +79,26 @@ def test_what_a_closing_episode_ends(state: State, proved: bool, ends: bool, rea
     story = a_story(a_rule("r", CANCELLED), confirming=False)
     seen(story, "T").look()
     write = story.write("r")
-    story.writes[write.id] = replace(write, state=state, absent_proved=proved, attempt=0 if state == "waiting" else 1)
+    sent = state not in ("planned", "waiting")
+    story.writes[write.id] = replace(write, state=state, absent_proved=proved, attempt=int(sent))
+    assert seen(story, "?").look().moved == [], "unknown closes nothing"
     assert seen(story, "F").look().moved == (["r: skipped no_longer_holds"] if ends else []), reason
 
 
 @pytest.mark.parametrize(
-    ("looks", "fires", "reason"),
+    ("looks", "reason"),
     [
-        ("TTTT", "0001", "it counts from the first definite true look"),
-        ("TT?T", "0001", "unknown resets nothing, and the time goes on"),
-        ("TTT?T", "00001", "unknown fires nothing, even once the time is over"),
-        ("TTFTTTT", "0000001", "a definite false restarts it"),
-        ("?TTTT", "00001", "unknown starts nothing"),
+        ("T r: for, T, T, T r", "it counts from the first definite true look"),
+        ("T r: for, T, ? r: fact_unknown, T r", "unknown resets nothing, and the time goes on"),
+        ("T r: for, T, T, ? r: fact_unknown, T r", "unknown fires nothing, even once the time is over"),
+        ("T r: for, T, F, T r: for, T, T, T r", "a definite false restarts it"),
+        ("?, T r: for, T, T, T r", "unknown starts nothing"),
     ],
 )
 @pytest.mark.parametrize("restarting", [False, True])
-def test_for_counts_from_the_first_definite_true_look(looks: str, fires: str, reason: str, restarting: bool) -> None:
-    story = a_story(a_rule("r", CANCELLED, hold_for=timedelta(minutes=3)), restarting=restarting)
-    told = ""
-    for truth in looks:
-        seen(story, truth)
-        told += str(len(story.fires(MINUTE)))
-    assert told == fires, reason
+def test_for_counts_from_the_first_definite_true_look(looks: str, reason: str, restarting: bool) -> None:
+    story = a_story(a_rule("r", CANCELLED, hold_for=3 * MINUTE), restarting=restarting)
+    assert course(story, looks, seen, MINUTE) == looks, reason
 
 
 def test_a_silence_longer_than_the_gap_restarts_for_and_a_shorter_one_does_not() -> None:
@@ -96,12 +111,18 @@ def test_a_silence_longer_than_the_gap_restarts_for_and_a_shorter_one_does_not()
     assert story.look(MINUTE).planned == ["r: pause waiting gap"]
 
 
-def test_what_was_only_remembered_is_said_once_and_does_not_fire_later_in_its_episode() -> None:
-    story = a_story(a_rule("r", CANCELLED), settings=DecidingSettings(gap_then="reobserve"))
-    story.look()
-    seen(story, "T")
-    story.silence(GONE_QUIET)
-    assert [story.look().held for _ in range(3)] == [["r: gap"], [], []]
+@pytest.mark.parametrize(
+    ("repeat", "then", "looks", "episode", "reason"),
+    [
+        ("once", "ask", "F, ~?, T r & r: pause waiting gap", 1, "unknown is no look at it, so this one is the first"),
+        ("once", "reobserve", "F, ~T r: gap, T, T", 1, "what is only remembered is said once, and does not fire later"),
+        ("enforce", "reobserve", "T r, ~drifted r: gap, drifted/60", 1, "nor does drift, and no number is used up"),
+    ],
+)
+def test_the_first_look_after_a_silence(repeat: Any, then: Any, looks: str, episode: int, reason: str) -> None:  # noqa: ANN401 - words
+    story = a_story(a_rule("r", CANCELLED, repeat=repeat), settings=DecidingSettings(gap_then=then))
+    assert course(story, looks, seen) == looks, reason
+    assert story.memories[E1, RuleId("r")].episode == episode, reason
 
 
 @pytest.mark.parametrize("restarting", [False, True])
@@ -116,14 +137,6 @@ def test_a_new_ledger_rule_or_event_is_no_gap(restarting: bool) -> None:
     story.blind("event", event=EventId("e3")).look()
     story.event(EventId("e3"), status="cancelled")
     assert story.look().planned == ["old: pause"], "a new event whose facts could not be read at once is still new"
-
-
-def test_the_first_definite_look_is_the_first_after_a_silence() -> None:
-    story = a_story(a_rule("r", CANCELLED))
-    story.look()
-    story.silence(GONE_QUIET)
-    seen(story, "?").look()
-    assert seen(story, "T").look().planned == ["r: pause waiting gap"], "unknown was no look at it"
 
 
 def test_an_event_that_comes_back_is_as_after_a_gap_and_after_a_reset_it_is_called_so() -> None:
@@ -152,31 +165,6 @@ def test_after_a_restored_ledger_what_is_true_at_the_first_look_waits_known_or_n
     assert story.look().planned == ["r: pause"], "only the first look is one after the restored ledger"
 
 
-@pytest.mark.parametrize(
-    ("keys", "gaps_min", "fires", "reason"),
-    [
-        (
-            {"cooldown": timedelta(minutes=30)},
-            [10, 10, 10, 1],
-            "00010",
-            "held until the cooldown is over, and not lost",
-        ),
-        ({"cooldown": timedelta(days=3)}, [60 * 24, 60 * 24, 60 * 24], "0001", "a cooldown may be longer than a day"),
-        ({"per_event_per_day": 1}, [60, 60 * 22, 60, 1], "00010", "over 24 rolling hours"),
-    ],
-)
-def test_cooldown_and_limit_hold_and_do_not_lose(
-    keys: dict[str, Any], gaps_min: list[int], fires: str, reason: str
-) -> None:
-    story = a_story(a_rule("r", CANCELLED, **keys))
-    assert seen(story, "T").fires() == ["r"]
-    seen(story, "F").look()
-    told = str(len(seen(story, "T").fires()))
-    for gap in gaps_min:
-        told += str(len(story.fires(gap * MINUTE)))
-    assert told == fires + "0" * (len(told) - len(fires)), reason
-
-
 def test_a_held_firing_is_logged_when_its_reason_changes_and_names_until_when() -> None:
     story = a_story(a_rule("r", CANCELLED, hold_for=MINUTE, cooldown=timedelta(minutes=30)))
     seen(story, "T")
@@ -194,18 +182,6 @@ def test_cooldown_and_limit_count_from_what_was_sent() -> None:
     for _ in range(3):
         assert seen(story, "T").fires() == ["r"], "what was never sent holds nothing"
         seen(story, "F").look()
-
-
-def test_limit_holds_until_the_oldest_of_the_day_is_a_day_old() -> None:
-    story = a_story(a_rule("r", CANCELLED, per_event_per_day=2))
-    fired = 0
-    for truth in "TFTFT":
-        seen(story, truth)
-        fired += len(story.fires(HOUR))
-    assert fired == 2
-    assert story.records[-1].reason == "limit"
-    assert story.fires(timedelta(hours=19)) == []
-    assert story.fires(HOUR) == ["r"]
 
 
 # What `repeat` means beside `once`.
@@ -231,15 +207,8 @@ def test_enforce_opens_a_new_episode_when_the_target_has_drifted_no_sooner_than_
 def test_enforce_acts_only_on_what_it_sees() -> None:
     story = enforced().event(client_campaign_status="RUNNING").blind("event")
     assert story.fires(HOUR) == [], "neither the condition nor the target is known"
-    optimised = a_story(a_rule("r", CANCELLED, "optimisation OFF", repeat="enforce"))
-    assert seen(optimised, "T").fires() == ["r"]
-    optimised.put("event", {"status": "cancelled"})
-    assert optimised.fires(HOUR) == [], "the answer lacks the target's field, which is no drift"
-
-
-def test_an_event_without_campaigns_has_not_drifted() -> None:
-    story = enforced().event(client_campaign_status=None)
-    assert story.fires(HOUR) == [], "null: there is nothing to pause"
+    assert story.put("event", {"status": "cancelled"}).fires(HOUR) == [], "a field that is not there has not drifted"
+    assert story.event(client_campaign_status=None).fires(HOUR) == [], "null: there is nothing to pause"
 
 
 def test_enforce_waits_until_the_last_write_is_final() -> None:
@@ -271,25 +240,20 @@ def test_enforce_stops_after_a_bad_end_of_a_write_that_it_shared_and_not_of_any_
     assert story.fires(HOUR) == ["z"], "what it shares no more says nothing of a later firing of its own"
 
 
-@pytest.mark.parametrize("reason", ["conflict", "rule_edited"])
-def test_enforce_goes_on_after_a_write_that_nobody_said_no_to(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "looks"),
+    [("conflict", "T/60 r"), ("rule_edited", "T/60 r"), ("person", "T/60 r: drift, F, T r")],
+    ids=["another rule was stronger", "the rule was edited", "somebody said no, and its condition was false since"],
+)
+def test_enforce_goes_on_where_nobody_said_no_to_what_is_true_now(reason: str, looks: str) -> None:
     story = a_story(a_rule("r", CANCELLED, repeat="enforce"), confirming=False)
     seen(story, "T").look()
-    assert story.end(story.write("r"), "cancelled", reason).look(HOUR).planned == ["r: pause"]
-
-
-def test_enforce_goes_on_after_the_condition_was_false() -> None:
-    story = a_story(a_rule("r", CANCELLED, repeat="enforce"), confirming=False)
-    seen(story, "T").look()
-    story.end(story.write("r"), "cancelled").look(HOUR)
-    seen(story, "F").look()
-    assert seen(story, "T").fires() == ["r"]
+    assert course(story.end(story.write("r"), "cancelled", reason), looks, seen) == looks
 
 
 def test_enforce_keeps_to_the_limit() -> None:
-    story = enforced(per_event_per_day=1).event(client_campaign_status="RUNNING")
-    assert story.look(HOUR).held == ["r: limit"]
-    assert story.fires(timedelta(hours=23)) == ["r"]
+    looks = "drifted/60 r: limit, drifted/1380 r"
+    assert course(enforced(per_event_per_day=1), looks, seen) == looks
 
 
 def test_enforce_acts_on_its_status_field_where_one_of_two_writes_cannot_be_read_back() -> None:
@@ -299,32 +263,13 @@ def test_enforce_acts_on_its_status_field_where_one_of_two_writes_cannot_be_read
     assert story.event(frontend_status="DEFAULT").fires() == ["r"]
 
 
-def test_drift_that_is_first_seen_after_a_silence_waits_and_later_drift_does_not() -> None:
-    story = enforced().event(client_campaign_status="RUNNING").silence(GONE_QUIET)
-    assert story.look().planned == ["r: pause waiting gap"]
-    approved(story, story.write("r"))
-    story.look()
-    story.event(client_campaign_status="RUNNING")
-    assert story.look(HOUR).planned == ["r: pause"], "the wanted value was read in between"
-
-
-def test_a_rule_that_first_fired_after_a_silence_enforces_like_any_other_later() -> None:
+@pytest.mark.parametrize("looks", ["T r, ~drifted", "F, ~T"], ids=["drift was seen first", "it had not fired before"])
+def test_later_drift_does_not_wait_once_what_waited_after_a_silence_was_let_go(looks: str) -> None:
     story = a_story(a_rule("r", CANCELLED, repeat="enforce"))
-    story.look()
-    seen(story, "T")
-    assert story.silence(GONE_QUIET).look().planned == ["r: pause waiting gap"]
+    assert course(story, looks, seen) == f"{looks} r & r: pause waiting gap"
     approved(story, story.write("r"))
     story.look()
-    assert story.event(client_campaign_status="RUNNING").look(HOUR).planned == ["r: pause"]
-
-
-def test_drift_is_only_remembered_where_the_config_says_so() -> None:
-    story = a_story(a_rule("r", CANCELLED, repeat="enforce"), settings=DecidingSettings(gap_then="reobserve"))
-    seen(story, "T").look()
-    story.event(client_campaign_status="RUNNING")
-    assert story.silence(GONE_QUIET).look().held == ["r: gap"]
-    assert story.fires(HOUR) == []
-    assert story.memories[E1, RuleId("r")].episode == 1, "no number is used up by what did not fire"
+    assert course(story, "drifted/60 r", seen) == "drifted/60 r", "the wanted value was read in between"
 
 
 def test_an_enforcing_rule_whose_value_cannot_be_computed_leaves_the_target_alone() -> None:
