@@ -128,12 +128,6 @@ def test_a_whole_record_moves_with_its_own_effect() -> None:
     assert story.setup(hint="newer").fires() == ["r"]
 
 
-def test_the_actions_of_this_version_write_no_lists_so_a_list_is_never_their_doing() -> None:
-    story = unsent(on_tcs(ACTIVE, "boost"))
-    story.send(story.write("r"), "unknown")
-    assert seen(story, "c").fires() == ["r"]
-
-
 # Who keeps a shared write alive.
 
 
@@ -147,15 +141,10 @@ def shared() -> Story:
 
 
 def test_a_shared_write_lives_on_while_a_change_wants_it() -> None:
+    assert seen(shared(), "a").look().moved == [], "its owner wants it"
     story = shared()
-    story.look()
     assert story.event(city="there").look().moved == [], "the change still wants it"
     assert seen(story, "a").look().moved == ["owner: skipped no_longer_holds"], "now nobody does"
-
-
-def test_a_shared_write_lives_on_when_the_change_is_taken_back() -> None:
-    story = shared()
-    assert seen(story, "a").look().moved == [], "its owner wants it"
 
 
 def test_a_change_that_shares_a_write_wishes_until_that_is_final() -> None:

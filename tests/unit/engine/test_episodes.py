@@ -101,26 +101,23 @@ def test_for_counts_from_the_first_definite_true_look(looks: str, reason: str, r
     assert course(story, looks, seen, MINUTE) == looks, reason
 
 
-def test_a_silence_longer_than_the_gap_restarts_for_and_a_shorter_one_does_not() -> None:
-    stories = [a_story(a_rule("r", CANCELLED, hold_for=timedelta(minutes=40))) for _ in range(2)]
-    for story, length, fires in zip(stories, (50 * MINUTE, GONE_QUIET), (["r"], []), strict=True):
-        seen(story, "T").look()
-        assert story.silence(length).fires() == fires, f"after a silence of {length}"
-    story = stories[-1]
-    assert story.fires(timedelta(minutes=39)) == []
-    assert story.look(MINUTE).planned == ["r: pause waiting gap"]
-
-
 @pytest.mark.parametrize(
-    ("repeat", "then", "looks", "episode", "reason"),
+    ("keys", "then", "looks", "episode", "reason"),
     [
-        ("once", "ask", "F, ~?, T r & r: pause waiting gap", 1, "unknown is no look at it, so this one is the first"),
-        ("once", "reobserve", "F, ~T r: gap, T, T", 1, "what is only remembered is said once, and does not fire later"),
-        ("enforce", "reobserve", "T r, ~drifted r: gap, drifted/60", 1, "nor does drift, and no number is used up"),
+        ({"hold_for": 40 * MINUTE}, "ask", "T r: for, ~T, T/39, T/1 r & r: pause waiting gap", 1, "for begins anew"),
+        ({}, "ask", "F, ~?, T r & r: pause waiting gap", 1, "unknown is no look at it, so this one is the first"),
+        ({}, "reobserve", "F, ~T r: gap, T, T", 1, "what is only remembered is said once, and does not fire later"),
+        (
+            {"repeat": "enforce"},
+            "reobserve",
+            "T r, ~drifted r: gap, drifted/60",
+            1,
+            "nor does drift, and no number is used up",
+        ),
     ],
 )
-def test_the_first_look_after_a_silence(repeat: Any, then: Any, looks: str, episode: int, reason: str) -> None:  # noqa: ANN401 - words
-    story = a_story(a_rule("r", CANCELLED, repeat=repeat), settings=DecidingSettings(gap_then=then))
+def test_the_first_look_after_a_silence(keys: Any, then: Any, looks: str, episode: int, reason: str) -> None:  # noqa: ANN401
+    story = a_story(a_rule("r", CANCELLED, **keys), settings=DecidingSettings(gap_then=then))
     assert course(story, looks, seen) == looks, reason
     assert story.memories[E1, RuleId("r")].episode == episode, reason
 
