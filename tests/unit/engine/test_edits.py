@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.polls import E1, HOUR, PARTNER, START, TCS, Story, a_rule, a_set, a_story, tcs
+from tests.polls import E1, HOUR, TCS, Story, a_rule, a_set, a_story, tcs
 from worker.engine.planning import edits_of, in_one, reopened, reopened_after, reopened_by
 from worker.engine.views import DecidingSettings
-from worker.model.commits import RuleMemory
 from worker.model.facts import RuleId, WriteId
 from worker.model.rules import Rule
 from worker.model.writes import State
@@ -44,16 +43,17 @@ def none(*_: object) -> tuple[()]:
     return ()
 
 
-def test_a_condition_true_by_the_old_text_keeps_its_episode() -> None:
-    story = a_story(a_rule("r", X)).event(city="xy")
-    assert story.fires() == ["r"]
-    assert story.reload(a_rule("r", Y)).fires() == []
-
-
-def test_a_condition_true_only_by_the_new_text_is_a_first_look() -> None:
-    story = a_story(a_rule("r", X)).event(city="y")
-    assert story.fires() == []
-    assert story.reload(a_rule("r", Y)).look().planned == ["r: pause"]
+@pytest.mark.parametrize(
+    ("city", "before", "after", "reason"),
+    [
+        ("xy", ["r"], [], "true by the old text, it keeps its episode"),
+        ("y", [], ["r: pause"], "true only by the new one, it is a first look"),
+    ],
+)
+def test_an_edited_condition(city: str, before: list[str], after: list[str], reason: str) -> None:
+    story = a_story(a_rule("r", X)).event(city=city)
+    assert story.fires() == before
+    assert story.reload(a_rule("r", Y)).look().planned == after, reason
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,6 @@ def test_an_edit_of_all_its_rules_cancels_a_shared_write() -> None:
     assert story.states("a")[0] == "cancelled"
 
 
-def test_a_memory_without_a_firing_in_hand_opens_anew_and_nothing_else() -> None:
-    memory = RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r"), episode=4, open=True, fired=True, true_since=START)
-    assert reopened(memory) == replace(memory, open=False, fired=False)
-
-
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_rule_that_is_gone_or_disabled_leaves_a_write_that_it_only_shares(gone: bool) -> None:
     story = fired(a_rule("a", X), a_rule("b", X))
@@ -148,19 +143,16 @@ def changed_in_a_silence() -> Story:
     return story
 
 
-def test_an_edited_change_that_waited_waits_again() -> None:
+@pytest.mark.parametrize("let_go", [False, True], ids=["waiting", "let go, for it was another write"])
+def test_an_edited_change_that_waited_waits_again(let_go: bool) -> None:
     story = changed_in_a_silence()
+    if let_go:
+        waiting = story.write("r")
+        yes = move(waiting, "planned", at=story.now, reason="person", why="yes", approved=True)
+        story.writes[waiting.id] = yes.after
     assert story.reload(a_rule("r", X, "pause", **CHANGE)).look().planned == ["r: pause waiting gap"]
     story.reload(a_rule("r", X, "boost", **CHANGE))
     assert story.look().planned == ["r: boost waiting gap"], "and again after another edit"
-
-
-def test_what_a_person_let_go_before_the_edit_waits_again_for_it_is_another_write() -> None:
-    story = changed_in_a_silence()
-    waiting = story.write("r")
-    let_go = move(waiting, "planned", at=story.now, reason="person", why="yes", approved=True).after
-    story.writes[waiting.id] = let_go
-    assert story.reload(a_rule("r", X, "pause", **CHANGE)).look().planned == ["r: pause waiting gap"]
 
 
 def test_a_change_after_one_that_was_sent_waits_no_more() -> None:
@@ -265,14 +257,14 @@ def test_a_write_that_an_edit_and_the_decision_both_change_is_moved_once() -> No
 
 
 def test_an_edit_touches_no_episode_but_the_one_whose_write_it_ends() -> None:
-    story = fired(a_rule("r", X))
+    story, pair = fired(a_rule("r", X)), (E1, RuleId("r"))
     edits = list(edits_of(a_set(), story.writes.values(), story.memories, story.now))
-    for memory in (
-        replace(story.memories[E1, RuleId("r")], episode=7),
-        RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r")),
-    ):
-        assert reopened_by(edits, {(E1, RuleId("r")): memory}, none) == {}
-    assert reopened_by(edits, {}, none) == {}
+    before, (write,) = story.memories[pair], story.writes.values()
+    for memory in (replace(before, episode=7), replace(before, fired=False), None):
+        memories = {} if memory is None else {pair: memory}
+        assert reopened_after(write, "rule_edited", memories, none) == {}
+        assert reopened_by(edits, memories, none) == {}
+    assert reopened(replace(before, before_firing={})) == replace(before, open=False, fired=False)
 
 
 # Unknown writes that are let go: nothing came of the firing.
@@ -299,11 +291,3 @@ def test_a_change_whose_write_was_let_go(reason: str, planned: list[str], why: s
     story.send(story.write("r"), "unknown", effect=False).look()
     let_go_of(story, reason)
     assert story.look().planned == planned, why
-
-
-def test_what_is_let_go_touches_no_later_episode() -> None:
-    story = fired(a_rule("r", X))
-    write, pair = story.write("r"), (E1, RuleId("r"))
-    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], episode=2)}, none) == {}
-    assert reopened_after(write, "rule_edited", {pair: replace(story.memories[pair], fired=False)}, none) == {}
-    assert reopened_after(write, "rule_edited", {}, none) == {}
