@@ -157,9 +157,6 @@ steps: [{{at: 10m, states: [{{action: {action}, state: {end}}}]}}]
     passes(a_bench(rule(do)), body)
 
 
-AT = rule("[pause]", more=', at: "0 8 * * *", timezone: Europe/Berlin')
-
-
 def test_a_rule_with_at_is_looked_at_only_then() -> None:
     body = """
 given: {now: "2026-07-01T05:00:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
@@ -171,42 +168,8 @@ steps:
   - {at: 24h, expect: []}
   - {at: 25h, expect: [{rule: r, action: pause}]}
 """
-    done = passes(a_bench(AT), body)
+    done = passes(a_bench(rule("[pause]", more=', at: "0 8 * * *", timezone: Europe/Berlin')), body)
     assert done.polls < 200, "what lies between its times is jumped over"
-
-
-def test_what_a_time_asked_for_is_not_waited_for() -> None:
-    body = """
-given: {now: "2026-07-01T05:59:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
-answers: [{action: pause, answer: no_connection}]
-steps:
-  - {at: 1m, expect: [{rule: r, action: pause}], held: [{rule: r, reason: backoff}]}
-  - {at: 62s, set: {event: {status: active}}}
-  - {at: 3m, states: [{action: pause, state: skipped}]}
-"""
-    passes(a_bench(AT), body)
-
-
-def test_what_a_time_sent_is_settled_between_its_times() -> None:
-    body = """
-given: {now: "2026-07-01T05:59:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
-answers: [{action: pause, answer: 429, effect: none}]
-steps:
-  - {at: 1m, expect: [{rule: r, action: pause}], states: [{action: pause, state: unknown}]}
-  - {at: 10m, states: [{action: pause, state: confirmed}], sent: 2}
-"""
-    passes(a_bench(AT), body)
-
-
-def test_a_missed_time_is_seen_by_a_rule_test() -> None:
-    body = """
-given: {now: "2026-07-01T05:59:00Z", event: {status: cancelled, client_campaign_status: RUNNING}}
-steps:
-  - {at: 30s, unknown: [event]}
-  - {at: 60s, expect: [], held: []}
-  - {at: 10m, set: {event: {status: cancelled}}, expect: [], held: [{rule: r, reason: missed}]}
-"""
-    passes(a_bench(AT), body)
 
 
 def test_a_wait_begins_when_the_step_before_is_over_also_where_somebody_else_did_it() -> None:

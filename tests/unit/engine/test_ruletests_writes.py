@@ -9,6 +9,7 @@ from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, passes
 from worker.guards import Limits
 
 CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
+BOOSTS = "{id: r, when: \"event.status == 'x'\", do: [boost]}"
 MAKE = (
     "{id: make, when: \"event.status == 'x' && setup.state == 'NONE'\", "
     "do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]}"
@@ -17,13 +18,16 @@ MAKE = (
 
 SAID = {
     "is": "states: [{{action: pause, state: {}}}]",
-    "sent": "sent: {}",
+    "fires": "expect: [{{rule: pause, action: {}}}]",
     "held": "held: [{{rule: pause, reason: {}}}]",
+    "sent": "sent: {}",
     "status": "set: {{event: {{status: {}}}}}",
     "campaigns": "set: {{event: {{client_campaign_status: {}}}}}",
     "unread": "unknown: [{}]",
+    "approve": "approve: [{}]",
+    "reject": "reject: [{}]",
 }
-"""What a step says of the pause, by a word of its own."""
+"""What a step says of the pause and its event, by a word of its own."""
 
 
 def steps(story: str) -> str:
@@ -31,9 +35,49 @@ def steps(story: str) -> str:
     lines = []
     for step in story.split(", "):
         at, *words = step.split()
-        claims = [SAID[word].format(of) for word, of in zip(words[::2], words[1::2], strict=True)]
+        pairs = zip(words[::2], words[1::2], strict=True)
+        claims = [
+            SAID[word].partition("[")[0] + "[]" if of == "nothing" else SAID[word].format(of) for word, of in pairs
+        ]
         lines.append(f"{{{', '.join([f'at: {at}', *claims])}}}")
     return ", ".join(lines)
+
+
+FOR_10S, ASKS = PAUSE.replace("do:", "for: 10s, do:"), PAUSE.replace("do:", "mode: approve, do:")
+AT_ONE = PAUSE.replace("do:", 'at: "1 12 * * *", do:')
+
+
+@pytest.mark.parametrize(
+    ("rule", "story", "reason"),
+    [
+        (
+            FOR_10S,
+            "0s status active, 4s status cancelled held for, 14s fires nothing, 15s fires pause held nothing",
+            "what is set off the grid for less than an interval is seen all the same",
+        ),
+        (FOR_10S, "2m fires pause held for", "what came to be held since the step before can be asked for"),
+        (FOR_10S, "2m fires pause held nothing", "and so can that nothing is held now"),
+        (ASKS, "0s held mode sent 0, 1h approve pause is confirmed sent 1, 2h fires nothing", "a step approves"),
+        (ASKS, "0s held mode sent 0, 1h reject pause is cancelled sent 0, 2h fires nothing", "or rejects what waits"),
+        (
+            PAUSE,
+            "0s status active fires nothing, 5h unread event, 7h status cancelled fires pause is waiting",
+            "a long time without events is a gap",
+        ),
+        (
+            PAUSE,
+            "0s status active fires nothing, 5h sent 0, 7h status cancelled fires pause is confirmed",
+            "and quiet hours are none",
+        ),
+        (
+            AT_ONE,
+            "30s unread event, 60s fires nothing held nothing, 10m status cancelled fires nothing held missed",
+            "a missed time is seen",
+        ),
+    ],
+)
+def test_a_rule_decides_as_in_the_daemon(rule: str, story: str, reason: str) -> None:
+    assert passes(a_bench(rule), f"{CANCELLED}\nsteps: [{steps(story)}]"), reason
 
 
 @pytest.mark.parametrize(
@@ -75,6 +119,18 @@ def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str, reason: 
     assert passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{named}]\nsteps: [{steps(story)}]"), reason
 
 
+@pytest.mark.parametrize(
+    ("answer", "story", "reason"),
+    [
+        ("no_connection", "1m fires pause held backoff, 62s status active, 3m is skipped", "it is not waited for"),
+        ("429, effect: none", "1m fires pause is unknown, 10m is confirmed sent 2", "it is settled between its times"),
+    ],
+)
+def test_what_a_time_asked_for_lives_so_too(answer: str, story: str, reason: str) -> None:
+    body = f"{CANCELLED}\nanswers: [{{action: pause, answer: {answer}}}]\nsteps: [{steps(story)}]"
+    assert passes(a_bench(AT_ONE), body), reason
+
+
 def test_a_refusal_of_what_no_read_shows_is_for_a_person() -> None:
     body = f"""
 {CANCELLED}
@@ -97,36 +153,26 @@ steps:
 
 
 def test_a_sequence_goes_on_when_the_step_before_is_confirmed() -> None:
-    given = "given: {event: {status: x}}\n"
-    passes(
-        a_bench(MAKE),
-        given
-        + """
+    bench, given = a_bench(MAKE), "given: {event: {status: x}}\n"
+    done = """
 steps:
   - at: 0s
     expect: [{rule: make, action: create_draft, params: {total_budget: 500}}, {rule: make, action: boost}]
     states: [{action: create_draft, state: confirmed}, {action: boost, state: confirmed}]
   - {at: 10s, expect: []}
-""",
-    )
-    passes(
-        a_bench(MAKE),
-        given
-        + """
+"""
+    late = """
 answers: [{action: create_draft, answer: 429, effect: late 20s}]
 steps:
   - {at: 18s, held: [{rule: make, reason: sequence}], states: [{action: boost, state: planned}]}
   - {at: 21s, states: [{action: create_draft, state: confirmed}, {action: boost, state: confirmed}], sent: 2}
-""",
-    )
-    passes(
-        a_bench(MAKE),
-        given
-        + """
+"""
+    never = """
 answers: [{action: create_draft, answer: 422}]
 steps: [{at: 0s, states: [{action: create_draft, state: rejected}, {action: boost, state: skipped}]}]
-""",
-    )
+"""
+    for body in (done, late, never):
+        passes(bench, given + body)
 
 
 def test_an_absent_setup_proves_nothing_while_the_event_cannot_be_read() -> None:
@@ -137,10 +183,7 @@ steps:
   - {at: 14m, states: [{action: create_draft, state: unknown}], sent: 1}
   - {at: 16m, states: [{action: create_draft, state: needs_human}], sent: 1}
 """
-    passes(
-        a_bench("{id: make, when: \"setup.state == 'NONE'\", do: [{create_draft: {goal: ROAS, total_budget: 5}}]}"),
-        body,
-    )
+    passes(a_bench(MAKE.replace("event.status == 'x' && ", "").replace(", boost", "")), body)
 
 
 @pytest.mark.parametrize(
@@ -156,19 +199,14 @@ steps:
 def test_guards_object_to_what_the_test_says_and_not_to_what_it_leaves_open(
     given: str, state: str, reason: str
 ) -> None:
-    (
-        passes(
-            a_bench(BOOST),
-            f"""
+    body = f"""
 given: {{{given}, suggested_tcs: [{{tc: a, tc_run_id: 1}}]}}
 steps:
   - at: 3s
     set: {{suggested_tcs: [{{tc: b, tc_run_id: 1}}]}}
     states: [{{action: boost, state: {state}}}]
-""",
-        ),
-        reason,
-    )
+"""
+    assert passes(a_bench(BOOST), body), reason
 
 
 def test_a_fact_that_the_test_makes_unreadable_holds_the_write() -> None:
@@ -178,7 +216,7 @@ steps:
   - {at: 0s, unknown: [setup], held: [{rule: r, reason: target_unreadable}], states: [{action: boost, state: planned}]}
   - {at: 9s, set: {setup: {total_budget: 3}}, states: [{action: boost, state: confirmed}]}
 """
-    passes(a_bench("{id: r, when: \"event.status == 'x'\", do: [boost]}"), body)
+    passes(a_bench(BOOSTS), body)
 
 
 def test_a_write_held_for_longer_than_a_gap_asks_a_person() -> None:
@@ -189,12 +227,7 @@ steps:
   - {at: 1m6s, states: [{action: boost, state: planned}]}
   - {at: 1m9s, states: [{action: boost, state: waiting}], held: [{rule: r, reason: gap}]}
 """
-    passes(
-        a_bench(
-            "{id: r, when: \"event.status == 'x'\", do: [boost]}", limits=Limits(held_longer_than=timedelta(minutes=1))
-        ),
-        body,
-    )
+    passes(a_bench(BOOSTS, limits=Limits(held_longer_than=timedelta(minutes=1))), body)
 
 
 def test_brakes_are_on() -> None:
