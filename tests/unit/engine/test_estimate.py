@@ -13,6 +13,9 @@ from worker.rules.registry import BUILT_IN_REGISTRY, with_custom
 
 FREE = "{id: free, when: event.status == 'x', do: [pause]}"
 NARROW = "{id: narrow, when: event.status == 'x' && setup.state == 'DRAFT', do: [boost]}"
+OF_BUDGET = "{id: a, on_change: suggested_tcs, do: [boost], with: {budget: %d, goal: ROAS}}"
+LIST = 20 + 1
+"""One page every 3 s, and the partner's record once a minute."""
 WIDE = "{id: wide, when: setup.goal == 'ROAS', do: [pause]}"
 
 
@@ -33,35 +36,24 @@ def reckoned(*rules: str, events: int = 100, **changes: int) -> Estimate:
 @pytest.mark.parametrize(
     ("rules", "per_minute", "reason"),
     [
-        ([FREE], 20 + 1, "one page every 3 s, and the partner's record once a minute"),
-        ([FREE, NARROW], 20 + 1 + 2000, "a setup of each of 100 events, 20 times"),
-        ([NARROW, WIDE], 20 + 1 + 2000, "two rules share a read"),
+        ([FREE], LIST, "the event itself is in the list"),
+        ([FREE, NARROW], LIST + 2000, "a setup of each of 100 events, 20 times"),
+        ([NARROW, WIDE], LIST + 2000, "two rules share a read"),
         (["{id: a, when: partner.currency == 'EUR', do: [pause]}"], 20 + 20, "named, the record is read at every look"),
-        (["{id: a, when: tax > 5.0, do: [pause]}"], 20 + 1 + 20, "a fact of the config, of the whole partner"),
-        (["{id: a, when: fees > 5.0, do: [pause]}"], 20 + 1 + 0.5, "one that is asked every other minute"),
-        (["{id: a, when: clicks > 5.0, do: [pause]}"], 20 + 1 + 200, "one of each event, asked twice a minute"),
-        (["{id: a, when: spend > 5.0, do: [pause]}"], 20 + 1 + 2000, "a fact of the config, of each event"),
-        (
-            ["{id: a, on_change: suggested_tcs, do: [boost], with: {budget: 5, goal: ROAS}}"],
-            20 + 1 + 2000,
-            "with its parameters given, the list alone",
-        ),
-        (["{id: a, on_change: suggested_tcs, do: [boost]}"], 20 + 1 + 4000, "without, the defaults are read as well"),
-        (
-            [
-                "{id: a, on_change: suggested_tcs, do: [boost], with: {budget: 5, goal: ROAS}}",
-                "{id: b, on_change: suggested_tcs, do: [boost], with: {budget: 6, goal: ROAS}}",
-            ],
-            20 + 1 + 4000,
-            "other parameters, another resource",
-        ),
+        (["{id: a, when: tax > 5.0, do: [pause]}"], LIST + 20, "a fact of the config, of the whole partner"),
+        (["{id: a, when: fees > 5.0, do: [pause]}"], LIST + 0.5, "one that is asked every other minute"),
+        (["{id: a, when: clicks > 5.0, do: [pause]}"], LIST + 200, "one of each event, asked twice a minute"),
+        (["{id: a, when: spend > 5.0, do: [pause]}"], LIST + 2000, "a fact of the config, of each event"),
+        ([OF_BUDGET % 5], LIST + 2000, "with its parameters given, the list alone"),
+        (["{id: a, on_change: suggested_tcs, do: [boost]}"], LIST + 4000, "without, the defaults are read as well"),
+        ([OF_BUDGET % 5, OF_BUDGET.replace("a,", "b,") % 6], LIST + 4000, "other parameters, another resource"),
         (
             ["{id: a, when: event.status == 'x', do: [boost], repeat: enforce}"],
-            20 + 1 + 2000,
+            LIST + 2000,
             "enforcing reads its target",
         ),
-        ([WIDE.replace("do:", "enabled: false, do:")], 20 + 1, "a disabled rule reads nothing"),
-        ([], 20 + 1, "the list is read without any rule"),
+        ([WIDE.replace("do:", "enabled: false, do:")], LIST, "a disabled rule reads nothing"),
+        ([], LIST, "the list is read without any rule"),
     ],
 )
 def test_the_requests_of_a_rule_set_are_counted_as_the_daemon_reads(
@@ -115,8 +107,8 @@ def test_rules_with_at_read_only_at_their_times_and_are_told_of_where_the_time_i
     often = "{id: often, at: '*/5 * * * *', when: setup.state == 'DRAFT', do: [boost]}"
     steady = "{id: steady, at: '0 8 * * *', for: 1h, when: setup.state == 'DRAFT', do: [boost]}"
     once = "{id: once, at: '0 8 29 2 *', when: setup.state == 'DRAFT', do: [boost]}"
-    assert reckoned(daily).needed == 20 + 1
-    assert reckoned(steady).needed == 20 + 1 + 2000, "with for it is looked at all the while"
+    assert reckoned(daily).needed == LIST
+    assert reckoned(steady).needed == LIST + 2000, "with for it is looked at all the while"
     assert reckoned(daily).warnings == ()
     late = reckoned(often, daily, once, events=2000)
     assert [one[0] for one in late.late] == ["often"]
