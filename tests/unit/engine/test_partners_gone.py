@@ -16,21 +16,13 @@ def test_planned_writes_of_a_partner_that_is_gone_say_so_once() -> None:
     (held,) = held_while_gone([write], {OTHER}, NOW, WITHIN, {})
     assert (held.after.held_by, [one.reason for one in held.records]) == ("partner_gone", ["partner_gone"])
     assert held_while_gone([held.after], {OTHER}, NOW, WITHIN, {}) == (), "it says so already"
-
-
-def test_those_of_a_partner_that_is_watched_say_nothing() -> None:
-    assert held_while_gone([a_write()], {PARTNER}, NOW, WITHIN, {}) == ()
-
-
-def test_what_waits_for_a_person_or_is_settled_by_reading_is_held_by_that() -> None:
-    states: tuple[State, ...] = ("waiting", "sending", "applied", "unknown", "needs_human")
-    writes = [replace(a_write(state=state), id=WriteId(number)) for number, state in enumerate(states)]
-    assert held_while_gone(writes, set(), NOW, WITHIN, {}) == ()
+    assert held_while_gone([write], {PARTNER}, NOW, WITHIN, {}) == (), "this one is watched"
 
 
 def test_what_nobody_has_settled_for_long_is_put_before_a_person() -> None:
     states: tuple[State, ...] = ("waiting", "sending", "applied", "unknown", "needs_human")
     writes = [replace(a_write(state=state), id=WriteId(number)) for number, state in enumerate(states)]
+    assert held_while_gone(writes, set(), NOW, WITHIN, {}) == (), "it is held by a person, or by reading"
     moves = held_while_gone(writes, set(), NOW + WITHIN, WITHIN, {})
     assert [(one.before.state, one.after.state, one.after.reason) for one in moves] == [
         ("applied", "needs_human", "partner_gone"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.polls import E1, HOUR, MINUTE, PARTNER, START, a_rule
-from tests.unit.engine.ruletest_bench import a_bench, failing, passes
+from tests.unit.engine.ruletest_bench import a_bench, passes
 from worker.engine.derived import NAMED_MOST, PastAsked, derived
 from worker.engine.ports import ReadableLedger
 from worker.model.commits import KEPT, OF_PARTNER, SILENCE, History, Observed, PartnerMemory
@@ -176,20 +176,6 @@ def test_a_window_never_reads_past_its_record(changes: list[tuple[int, int | Non
 # Rules that ask for it, on the daemon's own cycle.
 
 
-def test_a_fall_in_small_steps_is_a_fall() -> None:
-    steps = "".join(
-        f"  - {{at: {day}d, set: {{event: {{predicted_sales_share: {0.5 - 0.05 * day}}}}}, expect: []}}\n"
-        for day in (1, 2)
-    )
-    bench = a_bench("{id: r, when: \"delta(event.predicted_sales_share, '3d') <= -0.15\", do: [pause]}")
-    test = f"""given: {{event: {{id: e1, predicted_sales_share: 0.5}}}}
-steps:
-  - {{at: 0s, expect: []}}
-{steps}  - {{at: 3d, set: {{event: {{predicted_sales_share: 0.35}}}}, expect: [{{rule: r, action: pause}}]}}
-"""
-    passes(bench, test)
-
-
 def test_the_clock_alone_brings_a_window_on() -> None:
     body = """given: {event: {id: e1, status: active}}
 steps:
@@ -204,29 +190,19 @@ steps:
     )
 
 
-def test_unknown_says_from_when_on_it_can_be_known() -> None:
-    words = failing(
-        a_bench("{id: r, when: \"ago(event.capacity, '1d') == 5.0\", do: [pause]}"),
-        "given: {event: {id: e1, capacity: 5}}\nsteps:\n  - {at: 1h, expect: [{rule: r, action: pause}]}\n",
-    )
-    assert any("ago(event.capacity, '1d') is unknown: its record begins at 2026-01-01" in one for one in words), words
-
-
 def test_while_a_fact_is_not_read_nothing_is_known_of_it() -> None:
     when = "event.city == 'Ulm' && delta(statistics.tickets, '1h') == 0.0"
-    passes(
-        a_bench(f'{{id: r, when: "{when}", do: [pause]}}'),
-        """given: {event: {id: e1, city: Ulm}, statistics: {tickets: 5}}
+    body = """given: {event: {id: e1, city: Ulm}, statistics: {tickets: 5}}
 steps:
   - {at: 0s, expect: []}
   - {at: 10m, set: {event: {city: Oslo}}, expect: []}
   - {at: 30m, set: {statistics: {tickets: 9}}}
   - {at: 50m, set: {event: {city: Ulm}}, expect: []}
-  - {at: 1h5m, expect: []}
+  - {at: 1h5m}
   - {at: 1h20m, expect: []}
   - {at: 1h50m, expect: [{rule: r, action: pause}]}
-""".replace("{at: 1h5m, expect: []}", "{at: 1h5m}"),
-    )
+"""
+    passes(a_bench(f'{{id: r, when: "{when}", do: [pause]}}'), body)
 
 
 def test_a_condition_knows_its_windows() -> None:
