@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from tests.calling import settle_in
 from tests.virtual import EPOCH
@@ -51,8 +54,6 @@ RULES = f"""{PAUSE}
 ENDS = timedelta(seconds=60)
 """How long the story lasts."""
 PASSWORD = "correct horse battery"
-ANN = Keys(users={"ann": Key(secret=digest(PASSWORD), may=frozenset({"view", "approve", "operate"}))})
-"""A page on which Ann may do everything."""
 
 
 def play(folder: Path) -> None:
@@ -117,6 +118,28 @@ class Scene:
     ledger: LedgerBrowser
     clock: FixedClock
     rules: RuleSet
+
+    def get(self, path: str = "/", **more: Any) -> httpx.Response:  # noqa: ANN401 - httpx' own options
+        """What Ann's browser is answered; ``more``: where it asks otherwise."""
+        return httpx.get(self.address + path, **{"auth": ("ann", PASSWORD), "trust_env": False, **more})
+
+    def browser(self, **more: Any) -> httpx.Client:  # noqa: ANN401 - as above
+        """Ann's browser; ``more``: where it is another one."""
+        return httpx.Client(**{"base_url": self.address, "auth": ("ann", PASSWORD), "trust_env": False, **more})
+
+
+def token_of(browser: httpx.Client, path: str = "/write?id=2") -> str:
+    """The token of the forms that the page gives to this browser."""
+    return browser.get(path).text.split('name="token" value="')[1].split('"')[0]
+
+
+def key(secret: str = PASSWORD, may: str = "view", up_to: float | None = None) -> Key:
+    """Somebody with this secret, who may do this."""
+    return Key(secret=digest(secret), may=frozenset(may.split()), up_to=up_to)
+
+
+ANN = Keys(users={"ann": key(may="view approve operate")})
+"""A page on which Ann may do everything."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.calling import call
-from tests.web.scene import ANN, PASSWORD, Scene, copied, left_by, scene
+from tests.web.scene import ANN, PASSWORD, Scene, copied, key, left_by, scene, token_of
 from tests.worlds import Town, draft, happening, world
 from worker.cli.common import ledger_url
 from worker.ledger.lock import SenderLock
@@ -18,7 +18,7 @@ from worker.ledger.places import place_of
 from worker.ledger.reading import open_reading
 from worker.messages import Notice, Outbox, Subscriber
 from worker.model.commits import LogFilter
-from worker.web.door import Key, Keys, digest
+from worker.web.door import Keys
 
 RULES = """
 rules:
@@ -71,8 +71,11 @@ def text(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
 
 
-def page(found: Scene, path: str) -> str:
-    return httpx.get(found.address + path, auth=("ann", PASSWORD), trust_env=False).text
+def approved(found: Scene, **form: str | list[str]) -> str:
+    """What Ann reads when she has approved so."""
+    with found.browser(follow_redirects=True) as ann:
+        filled = {**form, "what": "approve", "because": "go", "token": token_of(ann, "/")}
+        return text(ann.post("/act", data=filled).text)
 
 
 PATHS = ("/", "/writes", "/writes?state=waiting", "/event?event=e1", "/write?id=1")
@@ -80,7 +83,7 @@ PATHS = ("/", "/writes", "/writes?state=waiting", "/event?event=e1", "/write?id=
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_view_says_what_a_boost_publishes_and_spends(waits: Scene, path: str) -> None:
-    shown = text(page(waits, path))
+    shown = text(waits.get(path).text)
     assert f"boost {FIRST} spends 500 EUR" in shown or f"Does {FIRST}" in shown
     assert "spends 500 EUR" in shown
     assert "()" not in shown
@@ -88,7 +91,7 @@ def test_every_view_says_what_a_boost_publishes_and_spends(waits: Scene, path: s
 
 @pytest.mark.parametrize("path", [*PATHS, "/write?id=2", "/write?id=3", "/event?event=e3"])
 def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: str) -> None:
-    forms = re.findall(r"<form.*?</form>", page(waits, path), flags=re.DOTALL)
+    forms = re.findall(r"<form.*?</form>", waits.get(path).text, flags=re.DOTALL)
     approving = [form for form in forms if 'value="approve"' in form]
     assert approving, "something is asked here"
     for form in approving:
@@ -99,24 +102,20 @@ def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: 
 
 
 def test_what_is_approved_stands_field_by_field_beside_the_yes(waits: Scene) -> None:
-    forms = re.findall(r"<form.*?</form>", page(waits, "/"), flags=re.DOTALL)
+    forms = re.findall(r"<form.*?</form>", waits.get("/").text, flags=re.DOTALL)
     (asked,) = (text(form) for form in forms if 'name="id" value="1"' in form and 'value="approve"' in form)
     assert "state DRAFT → PUBLISHED" in asked
     assert "total_budget 500 as it is" in asked
 
 
 def test_all_of_a_rule_together_are_approved_beside_their_sum(waits: Scene) -> None:
-    shown = text(page(waits, "/"))
+    shown = text(waits.get("/").text)
     assert "All 2 together spend: 750.5 EUR in all" in shown
     assert NO_AMOUNT in shown, "of the run nobody knows"
 
 
 def test_the_answer_to_an_approval_says_what_was_approved(waits: Scene) -> None:
-    with httpx.Client(base_url=waits.address, auth=("ann", PASSWORD), trust_env=False, follow_redirects=True) as client:
-        found = re.search(r'name="token" value="([^"]+)"', client.get("/").text)
-        assert found is not None
-        form = {"what": "approve", "id": "1", "because": "go", "token": found[1], "back": "/"}
-        shown = text(client.post("/act", data=form).text)
+    shown = approved(waits, id="1", back="/")
     assert f"write 1: waiting → planned: boost {FIRST.replace('->', '→')}; spends 500 EUR" in shown
 
 
@@ -128,26 +127,21 @@ def test_what_is_approved_is_the_amount_that_stood_on_the_page(
     waits: Scene, of: str, shown: dict[int, int], then: dict[int, float]
 ) -> None:
     """The draft of a boost may be raised while the page lies open: then it asks again before it is sent."""
-    forms = re.findall(r"<form.*?</form>", page(waits, "/"), flags=re.DOTALL)
+    forms = re.findall(r"<form.*?</form>", waits.get("/").text, flags=re.DOTALL)
     form = next(one for one in forms if f'name="{of}" value=' in one and 'value="approve"' in one)
     filled: dict[str, list[str]] = {}
     for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form):
         filled.setdefault(name, []).append(value)
     assert filled["shown"] == [f"{number}:{cents}" for number, cents in shown.items()]
     filled["shown"][0] = "1:40000"  # the draft was at 400 when the page was opened
-    with httpx.Client(base_url=waits.address, auth=("ann", PASSWORD), trust_env=False, follow_redirects=True) as client:
-        token = re.findall(r'name="token" value="([^"]+)"', client.get("/").text)
-        client.post("/act", data={**filled, "token": token, "what": "approve", "because": "go"}).raise_for_status()
+    approved(waits, **filled)
     said = [one for one in waits.ledger.log(LogFilter()) if one["kind"] == "approved"]
     assert {one["write"]: one["facts"] for one in said} == {one: {"amount": amount} for one, amount in then.items()}
 
 
 @pytest.mark.parametrize("wrong", ["1:", "1:nan", "x:500"])
 def test_an_amount_that_is_none_decides_nothing(waits: Scene, wrong: str) -> None:
-    with httpx.Client(base_url=waits.address, auth=("ann", PASSWORD), trust_env=False, follow_redirects=True) as client:
-        token = re.findall(r'name="token" value="([^"]+)"', client.get("/").text)
-        form = {"what": "approve", "id": "1", "shown": wrong, "token": token}
-        assert "reload" in text(client.post("/act", data=form).text)
+    assert "reload" in approved(waits, id="1", shown=wrong)
     assert {one.state for one in waits.ledger.writes()} == {"waiting"}
 
 
@@ -167,8 +161,7 @@ def test_an_amount_that_is_none_decides_nothing(waits: Scene, wrong: str) -> Non
 def test_somebody_approves_up_to_an_amount_and_nothing_of_what_goes_beyond(
     waits: Scene, up_to: float | None, numbers: list[str], status: int
 ) -> None:
-    ben = Key(secret=digest(PASSWORD), may=frozenset({"view", "approve"}), up_to=up_to)
-    with scene(waits.folder, keys=Keys(tokens={"ben": ben})) as found:
+    with scene(waits.folder, keys=Keys(tokens={"ben": key(may="view approve", up_to=up_to)})) as found:
         form = {"what": "approve", "id": numbers, "because": "go"}
         headers = {"Authorization": f"Bearer {PASSWORD}"}
         answer = httpx.post(f"{found.address}/act", data=form, headers=headers, trust_env=False)

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Connection, event
 
 from tests.builders import NOW, a_write
+from tests.calling import settle_in
 from tests.crowded import crowded, last_moment
 from tests.unit.ledger.examples import in_memory_ledger, open_ledger
-from tests.web.scene import PASSWORD, FixedClock, Scene, scene
-from tests.worlds import PARTNER, Town, draft, town, world
+from tests.web.scene import FixedClock, Scene, left_by, scene
+from tests.worlds import PARTNER, Town, draft, world
 from worker.cli.common import ledger_url
 from worker.cli.run import Pulse
 from worker.engine.ports import CycleReport
@@ -36,13 +36,9 @@ from worker.web.app import WAITING_MAX, PageServer, TooBusy, Turns, listening
 from worker.web.metrics import METRICS, PREFIX, Meter
 
 
-def get(scene: Scene, path: str) -> httpx.Response:
-    return httpx.get(scene.address + path, auth=("ann", PASSWORD), trust_env=False)
-
-
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_the_log_is_exported_with_its_head_and_can_be_verified(shown: Scene, form: str) -> None:
-    answer = get(shown, f"/log.{form}")
+    answer = shown.get(f"/log.{form}")
     head = Head.parse(answer.headers["x-chain-head"])
     assert f"{head.seq}-{head.hash[:12]}.{form}" in answer.headers["content-disposition"]
     assert head.seq == shown.ledger.last_seq()
@@ -58,31 +54,36 @@ def test_an_export_ends_with_its_head_while_the_log_goes_on(own: Scene, monkeypa
         return log(wanted)
 
     monkeypatch.setattr(own.ledger, "log", later)
-    answer = get(own, "/log.jsonl")
+    answer = own.get("/log.jsonl")
     head = Head.parse(answer.headers["x-chain-head"])
     assert verified(read_export(answer.text.splitlines(keepends=True)), [head]) == ({"": head}, None)
 
 
-def test_in_a_fleet_an_export_says_how_each_chain_ends(own: Scene) -> None:
+def chain_of_a_partner(own: Scene) -> None:
+    """As in a fleet, the partner has a chain of its own."""
     with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
         ledger.execute("UPDATE partners SET seq = 5, hash = ? WHERE partner = ?", ("ab" * 32, PARTNER))
-    heads = get(own, "/log.jsonl").headers["x-chain-head"].split(", ")
+
+
+def test_in_a_fleet_an_export_says_how_each_chain_ends(own: Scene) -> None:
+    chain_of_a_partner(own)
+    heads = own.get("/log.jsonl").headers["x-chain-head"].split(", ")
     assert heads == [str(own.ledger.head()), f"{PARTNER}:5:{'ab' * 6}"]
     with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
         many = [(f"partner-id-{number:032}", 1, "cd" * 32) for number in range(100)]
         ledger.executemany("INSERT INTO partners (partner, seq, hash, body) VALUES (?, ?, ?, '{}')", many)
-    assert get(own, "/log.jsonl").headers["x-chain-head"] == str(own.ledger.head()), "a proxy would refuse all of them"
-    heads = get(own, f"/log.jsonl?partner={PARTNER}").headers["x-chain-head"].split(", ")
+    assert own.get("/log.jsonl").headers["x-chain-head"] == str(own.ledger.head()), "a proxy would refuse all of them"
+    heads = own.get(f"/log.jsonl?partner={PARTNER}").headers["x-chain-head"].split(", ")
     assert heads == [str(own.ledger.head()), f"{PARTNER}:5:{'ab' * 6}"]
 
 
 def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:
-    records = list(read_export(get(shown, "/log.jsonl?event=winter-gala").text.splitlines(keepends=True)))
+    records = list(read_export(shown.get("/log.jsonl?event=winter-gala").text.splitlines(keepends=True)))
     assert {record["event"] for record in records} == {"winter-gala"}
-    records = list(read_export(get(shown, "/log.jsonl?kind=fired&before=3").text.splitlines(keepends=True)))
+    records = list(read_export(shown.get("/log.jsonl?kind=fired&before=3").text.splitlines(keepends=True)))
     assert {record["kind"] for record in records} == {"fired"}, "the whole of it, and not a page"
     assert max(cast(int, record["seq"]) for record in records) > 3
-    assert get(shown, "/log.csv?since=noon").status_code == 400
+    assert shown.get("/log.csv?since=noon").status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -104,23 +105,23 @@ def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:
     ],
 )
 def test_every_address_has_an_answer(shown: Scene, path: str, status: int) -> None:
-    assert get(shown, path).status_code == status
+    assert shown.get(path).status_code == status
 
 
 def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: Scene) -> None:
-    def shown() -> tuple[bool, bool]:
-        said = "are not what is in force" not in get(own, "/rules").text
-        return said, "do: [boost]" in get(own, "/rule?rule=boost-drafts").text
+    def stands() -> tuple[bool, bool]:
+        said = "are not what is in force" not in own.get("/rules").text
+        return said, "do: [boost]" in own.get("/rule?rule=boost-drafts").text
 
-    assert shown() == (True, True)
+    assert stands() == (True, True)
     assert re.search(
-        r"<dd>rules/rules\.yaml:\d+</dd>\s*<dt>Mode</dt><dd>live</dd>", get(own, "/rule?rule=boost-drafts").text
+        r"<dd>rules/rules\.yaml:\d+</dd>\s*<dt>Mode</dt><dd>live</dd>", own.get("/rule?rule=boost-drafts").text
     )
     file = own.folder / "rules" / "rules.yaml"
     file.write_text(file.read_text("utf-8").replace("do: [boost]", "do: [run]"), "utf-8")
-    assert shown() == (False, False)
+    assert stands() == (False, False)
     file.unlink()
-    assert shown() == (False, False)
+    assert stands() == (False, False)
 
 
 WATCHING = """
@@ -134,19 +135,14 @@ rules:
 
 
 def test_a_rule_that_watches_a_change_is_not_said_to_be_false(tmp_path: Path) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "rules.yaml").write_text(WATCHING, "utf-8")
-    (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", "utf-8")
-    with town(tmp_path, world(draft("e1")), WATCHING) as (_, play):
+    async def story(here: Town) -> None:
+        await here.run(15)
+        here.suggest("e1", 2)
+        await here.until(lambda: here.states() == ["confirmed"], "boosted")
 
-        async def script(here: Town) -> None:
-            await here.run(15)
-            here.suggest("e1", 2)
-            await here.until(lambda: here.states() == ["confirmed"], "boosted")
-
-        play(script)
+    left_by(tmp_path, world(draft("e1")), WATCHING, story)
     with scene(tmp_path) as shown:
-        text = get(shown, "/rule?rule=boost-on-new").text
+        text = shown.get("/rule?rule=boost-on-new").text
 
     assert ">no change waits<" in text
     assert "false at" not in text
@@ -154,14 +150,13 @@ def test_a_rule_that_watches_a_change_is_not_said_to_be_false(tmp_path: Path) ->
 
 
 def test_how_far_a_first_list_is_stands_on_the_page(tmp_path: Path) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", "utf-8")
+    settle_in(tmp_path)
     partner: Json = {"last_ok_at": None, "last_error": None, "first_list": [40, 200]}
     body: dict[str, Json] = {"cycle_ms": None, "partners": {"partner-id-acme": partner}}
     with open_ledger(tmp_path) as ledger:
         ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body=body))
     with scene(tmp_path) as shown:
-        text = get(shown, "/").text
+        text = shown.get("/").text
 
     assert "40 of 200 pages of the first list" in text
     assert '<progress value="40" max="200"' in text
@@ -170,17 +165,17 @@ def test_how_far_a_first_list_is_stands_on_the_page(tmp_path: Path) -> None:
 
 
 def test_a_ledger_that_could_not_be_started_on_again_is_said_to_be_one(own: Scene) -> None:
-    assert "is not one to go on with" not in get(own, "/").text
+    assert "is not one to go on with" not in own.get("/").text
     place_of(ledger_url(own.config)).mark.unlink()
 
-    text = get(own, "/").text
+    text = own.get("/").text
 
     assert "The ledger as it lies there now is not one to go on with." in text
     assert "worker.db.mark is missing; `campaign-worker run` will refuse it: " in text
 
 
 def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: Scene) -> None:
-    text = get(shown, "/event?event=summer-night").text
+    text = shown.get("/event?event=summer-night").text
     assert "Summer Night, partner-id-one" in text
     facts = text[text.index("Facts, as they were read last") : text.index("History")]
     assert re.search(r"<dt>client_campaign_status</dt><dd>PAUSED</dd>", facts)
@@ -190,7 +185,7 @@ def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: S
     inner = '<li class="deep1"><span class="pill quiet">false</span> <code>event.status == &#39;archived&#39;</code>'
     assert inner in whys
     assert 'last <span class="pill busy">fired</span>' in whys
-    found = get(shown, "/events?text=mer+Nig").text
+    found = shown.get("/events?text=mer+Nig").text
     assert "summer-night" in found
     assert "Summer Night" in found, "a title is found as well, and shown"
 
@@ -205,13 +200,11 @@ def figures(text: str) -> dict[str, float]:
 
 
 def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
-    text = get(shown, "/metrics").text
+    text = shown.get("/metrics").text
     found = figures(text)
-    assert found["writes[('state', 'needs_human')]"] == 1
-    assert found["writes[('state', 'waiting')]"] == 3
-    assert found["writes[('state', 'rejected')]"] == 0
-    assert found["oldest_needs_human_seconds[]"] > 0
-    assert found["oldest_unknown_seconds[]"] == 0
+    states = {state: found[f"writes[('state', '{state}')]"] for state in ("needs_human", "waiting", "rejected")}
+    assert states == {"needs_human": 1, "waiting": 3, "rejected": 0}
+    assert found["oldest_needs_human_seconds[]"] > found["oldest_unknown_seconds[]"] == 0
     head = shown.ledger.head()
     assert found["log_records[('chain', '')]"] == head.seq
     log_head = int(found["log_head[('chain', '')]"])
@@ -226,9 +219,8 @@ def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
 
 
 def test_in_a_fleet_the_end_of_each_chain_is_measured(own: Scene) -> None:
-    with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
-        ledger.execute("UPDATE partners SET seq = 5, hash = ? WHERE partner = ?", ("ab" * 32, PARTNER))
-    found = figures(get(own, "/metrics").text)
+    chain_of_a_partner(own)
+    found = figures(own.get("/metrics").text)
     assert found[f"log_records[('chain', '{PARTNER}')]"] == 5
     assert found[f"log_head[('chain', '{PARTNER}')]"] == int("ab" * 6 + "a", 16)
 
@@ -279,7 +271,7 @@ def test_a_commit_that_failed_is_counted_and_still_fails() -> None:
 
 
 def test_every_figure_of_the_table_is_measured(shown: Scene) -> None:
-    text = get(shown, "/metrics").text
+    text = shown.get("/metrics").text
     missing = [name for name in METRICS if f"# HELP {PREFIX}{name.removesuffix('_total')}" not in text]
     assert missing == []
 
@@ -307,8 +299,7 @@ EVERY_PAGE = (
 def steps(folder: Path, records: int) -> dict[str, int]:
     """How many of its own steps SQLite takes for each page, over a ledger of so many records: what no load disturbs."""
     folder.mkdir()
-    (folder / "config.yaml").write_text("{}\n", "utf-8")
-    (folder / "rules").mkdir()
+    settle_in(folder)
     crowded(folder, records=records).close()
     taken = [0]
 
@@ -320,10 +311,7 @@ def steps(folder: Path, records: int) -> dict[str, int]:
         raw.set_progress_handler(tick, 10)
 
     found = {}
-    with (
-        scene(folder, clock=FixedClock(last_moment(records))) as page,
-        httpx.Client(base_url=page.address, trust_env=False) as client,
-    ):
+    with scene(folder, clock=FixedClock(last_moment(records))) as page, page.browser() as client:
         event.listen(page.ledger._store.engine, "before_cursor_execute", counting)
         for path in EVERY_PAGE:
             taken[0] = 0
@@ -391,7 +379,7 @@ def test_a_port_that_is_taken_is_said_at_once() -> None:
 
 def test_no_answer_of_a_kept_connection_waits_until_its_head_has_been_acknowledged(shown: Scene) -> None:
     took = []
-    with httpx.Client(base_url=shown.address, auth=("ann", PASSWORD), trust_env=False) as client:
+    with shown.browser() as client:
         for _ in range(30):
             began = time.perf_counter()
             client.get("/metrics")

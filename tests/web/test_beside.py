@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.calling import settle_in
 from tests.crowded import crowded, last_moment
 from tests.web.scene import FixedClock, scene
 from tests.worlds import PAUSE, Town, happening, town, world
@@ -45,16 +46,13 @@ def test_a_page_that_stands_still_in_mid_read_holds_up_no_look_and_no_write(tmp_
             read_on.set()
             assert asked.result(SOON_S) == "read"
 
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "rules.yaml").write_text(PAUSE, encoding="utf-8")
-    (tmp_path / "config.yaml").write_text("web: {listen: 127.0.0.1:0}\n", encoding="utf-8")
+    settle_in(tmp_path, rules=PAUSE)
     with town(tmp_path, world(happening("e1")), PAUSE) as (_, go):
         go(story)
 
 
 def test_a_long_history_is_drawn_and_its_newest_records_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "config.yaml").write_text("{}\n", encoding="utf-8")
+    settle_in(tmp_path)
     crowded(tmp_path, records=900, events=1, waiting=3).close()
     with scene(tmp_path, clock=FixedClock(last_moment(900))) as page:
         text = said(f"{page.address}/event?event=event-0&partner=partner-id-north")

@@ -11,27 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.web.hostile import Answered, Head, Request, asked, basic, requests, signed
-from tests.web.scene import PASSWORD, Scene, copied, scene
+from tests.web.scene import ANN as ALLOWED
+from tests.web.scene import PASSWORD, Scene, copied, key, scene, token_of
 from worker.model.commits import LogFilter
-from worker.web.door import FORM_COOKIE, Key, Keys, digest
+from worker.web.door import FORM_COOKIE, Keys
 
 FEW, MANY = 300, 10_000
 """Requests of each of the two kinds, with every test run and by `make prove`."""
 TOKEN = "a token of some length"
-SECRET = digest(PASSWORD)
-KEYS = Keys(
-    users={
-        "ann": Key(secret=SECRET, may=frozenset({"view", "approve", "operate"})),
-        "vic": Key(secret=SECRET),
-        "opal": Key(secret=SECRET, may=frozenset({"operate"})),
-    },
-    tokens={"monitor": Key(secret=digest(TOKEN))},
-)
+KEYS = Keys(users={**ALLOWED.users, "vic": key(), "opal": key(may="operate")}, tokens={"monitor": key(TOKEN)})
 ANN = basic("ann", PASSWORD)
 WITHOUT_RIGHT: tuple[tuple[Head, ...], ...] = (
     (),
@@ -44,6 +36,7 @@ WITHOUT_RIGHT: tuple[tuple[Head, ...], ...] = (
     (ANN, (b"Cookie", b"campaign_worker_form=not so secret 1")),
 )
 """Nobody, and those who may not decide, or whose form does not come from the page."""
+COUNTED = pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=[pytest.mark.prove, pytest.mark.timeout(0)])])
 PURPOSEFUL = ("/healthz", "/readyz")
 """Where 503 is the answer to the question."""
 
@@ -74,9 +67,9 @@ def hostile(story: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 def form_of(page: Scene) -> tuple[str, str]:
     """The cookie and the token that the page gives to Ann's browser."""
-    with httpx.Client(base_url=page.address, auth=("ann", PASSWORD), trust_env=False) as browser:
-        text = browser.get("/write?id=2").text
-        return browser.cookies[FORM_COOKIE], text.split('name="token" value="')[1].split('"')[0]
+    with page.browser() as browser:
+        token = token_of(browser)
+        return browser.cookies[FORM_COOKIE], token
 
 
 def fuzzed(count: int, judge: Callable[[Request], None]) -> None:
@@ -105,7 +98,7 @@ def answered(page: Scene, request: Request) -> Answered:
     return answer
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=[pytest.mark.prove, pytest.mark.timeout(0)])])
+@COUNTED
 def test_a_stranger_is_always_answered_and_decides_nothing(hostile: Scene, count: int) -> None:
     before, seen = hostile.ledger.head(), Counter[int | None]()
     others = iter(range(count * 10))
@@ -120,7 +113,7 @@ def test_a_stranger_is_always_answered_and_decides_nothing(hostile: Scene, count
     assert {200, 401, 403, 404} <= set(seen), f"the draw did not come far enough: {seen}"
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=[pytest.mark.prove, pytest.mark.timeout(0)])])
+@COUNTED
 def test_whatever_an_operators_browser_sends_is_answered_and_decided_in_that_name_only(
     hostile: Scene, count: int
 ) -> None:

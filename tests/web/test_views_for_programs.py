@@ -24,7 +24,7 @@ ARGUMENTS = {"/write": "?id=2", "/event": "?event=summer-night", "/rule": "?rule
 
 
 def data(page: Scene, path: str) -> Any:  # noqa: ANN401 - JSON
-    answer = httpx.get(page.address + path, auth=("ann", PASSWORD), trust_env=False)
+    answer = page.get(path)
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
     return json.loads(answer.text)
@@ -57,11 +57,8 @@ def test_events_are_listed_with_what_they_are_now(shown: Scene) -> None:
     assert len(found) == 7
     night = found["summer-night"]
     record = night["seen"]["fact"]["value"]
-    assert (record["title"], record["status"], record["client_campaign_status"]) == (
-        "Summer Night",
-        "cancelled",
-        "PAUSED",
-    )
+    shown_of_it = [record[name] for name in ("title", "status", "client_campaign_status")]
+    assert shown_of_it == ["Summer Night", "cancelled", "PAUSED"]
     assert (night["true"], night["writes"], night["gone_since"]) == (["pause-cancelled"], {}, None)
     assert found["needs-you"]["writes"] == {"needs_human": 1}
     assert found[HOSTILE_ID]["seen"]["fact"]["value"]["title"] == HOSTILE_TITLE
@@ -113,15 +110,12 @@ def test_rules_are_listed_with_how_they_stand(shown: Scene) -> None:
 def test_charts_are_of_the_days_that_are_asked_for(shown: Scene) -> None:
     assert data(shown, "/charts.json")["days"] == 30
     assert [one["day"] for one in data(shown, "/charts.json?days=7")["writes_a_day"]] == ["2026-03-01"] * 3
-    assert (
-        "2026-02-28"
-        in httpx.get(shown.address + "/charts?days=7&until=2026-02-28", trust_env=False, auth=("ann", PASSWORD)).text
-    )
+    assert "2026-02-28" in shown.get("/charts?days=7&until=2026-02-28").text
     assert data(shown, "/charts.json?days=8&until=2027-13-01") == data(shown, "/charts.json")
     before = data(shown, "/charts.json?days=7&until=2026-02-28")
     assert (before["writes_a_day"], before["time_to_confirmed"]) == ([], [])
     for long_ago in ("until=0001-01-01", "until=0001-01-20&days=365"):
-        assert httpx.get(f"{shown.address}/charts?{long_ago}", trust_env=False).status_code == 200
+        assert shown.get(f"/charts?{long_ago}").status_code == 200
 
 
 class Ticking(FixedClock):
@@ -190,9 +184,8 @@ def test_the_ledger_is_asked_once_however_many_watch() -> None:
 
 
 def test_who_watches_hears_of_a_decision_and_a_stranger_of_nothing(own: Scene) -> None:
-    assert httpx.get(own.address + "/news", trust_env=False).status_code == 401
-    own_client = httpx.Client(base_url=own.address, auth=("ann", PASSWORD), trust_env=False)
-    with own_client as ann, ann.stream("GET", "/news") as stream:
+    assert own.get("/news", auth=None).status_code == 401
+    with own.browser() as ann, ann.stream("GET", "/news") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         words = (line.removeprefix("data: ") for line in stream.iter_lines() if line.startswith("data: "))
         first = int(next(words).split()[0])
@@ -202,7 +195,7 @@ def test_who_watches_hears_of_a_decision_and_a_stranger_of_nothing(own: Scene) -
 
 def test_more_than_enough_watchers_are_turned_away(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.web.app.STREAMS_MAX", 0)
-    answer = httpx.get(own.address + "/news", auth=("ann", PASSWORD), trust_env=False)
+    answer = own.get("/news")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 
 
@@ -235,6 +228,15 @@ tests:
 """
 
 
+@pytest.fixture
+def rule_tests(own: Scene) -> Path:
+    """The folder of the tests, with two of them."""
+    tests = own.folder / "rules" / "tests"
+    tests.mkdir()
+    (tests / "t.yaml").write_text(TESTS, "utf-8")
+    return tests
+
+
 def await_run() -> None:
     for thread in threading.enumerate():
         if thread.name == "rule tests":
@@ -248,19 +250,14 @@ def settled(run: RuleTestRun) -> SeenByTests:
     return run("h")
 
 
-def test_a_link_to_nothing_beside_the_rule_tests_harms_no_page(own: Scene) -> None:
-    tests = own.folder / "rules" / "tests"
-    tests.mkdir()
-    (tests / "t.yaml").write_text(TESTS, "utf-8")
-    (tests / "gone.yaml").symlink_to(tests / "nothing.yaml")
+def test_a_link_to_nothing_beside_the_rule_tests_harms_no_page(own: Scene, rule_tests: Path) -> None:
+    (rule_tests / "gone.yaml").symlink_to(rule_tests / "nothing.yaml")
     with closing(RuleTestRun(own.config)) as run:
         assert run("h").state == "running"
 
 
+@pytest.mark.usefixtures("rule_tests")
 def test_rule_tests_that_were_ended_are_run_again_when_somebody_looks(own: Scene) -> None:
-    tests = own.folder / "rules" / "tests"
-    tests.mkdir()
-    (tests / "t.yaml").write_text(TESTS, "utf-8")
     with closing(RuleTestRun(own.config)) as run:
         command, run._command = run._command, ["sh", "-c", "kill -9 $$"]
         run("h")  # it may have ended before anybody looks
@@ -273,21 +270,15 @@ def test_rule_tests_that_were_ended_are_run_again_when_somebody_looks(own: Scene
         assert run("h").state == "done"
 
 
-def test_what_the_rule_tests_say_stands_beside_each_rule(own: Scene) -> None:
-    tests = own.folder / "rules" / "tests"
-    tests.mkdir()
+def test_what_the_rule_tests_say_stands_beside_each_rule(own: Scene, rule_tests: Path) -> None:
     with closing(RuleTestRun(own.config)) as run:
-        (tests / "t.yaml").write_text(TESTS, "utf-8")
         found = settled(run)
-        assert (found.state, dict(found.passed), dict(found.failed)) == (
-            "done",
-            {"pause-cancelled": 1},
-            {"pause-cancelled": 1},
-        )
-        (tests / "t.yaml").write_text("tests: [nonsense]", "utf-8")
+        assert found.state == "done"
+        assert dict(found.passed) == dict(found.failed) == {"pause-cancelled": 1}
+        (rule_tests / "t.yaml").write_text("tests: [nonsense]", "utf-8")
         assert settled(run).state == "failed"
         with scene(own.folder, keys=ANN, tested=lambda _rules: found) as page:
-            text = httpx.get(page.address + "/rules", auth=("ann", PASSWORD), trust_env=False).text
+            text = page.get("/rules").text
             assert "1 of 2 fail" in text
             assert "no test sees it fire" in text
             assert data(page, "/rules.json")["tests"]["failed"] == {"pause-cancelled": 1}

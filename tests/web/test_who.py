@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from html import unescape
 
-import httpx
 import pytest
 
 from tests.web.scene import Scene, left_by, scene
@@ -46,7 +45,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 def text(found: Scene, path: str) -> str:
     """A page as it is read, one line for each piece."""
-    page = httpx.get(found.address + path, trust_env=False).text
+    page = found.get(path).text
     words = unescape(re.sub(r"<(?!/?(a|strong|span)\b)[^>]*>", "\n", page))
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"<[^>]*>", "", words))
 
@@ -77,5 +76,5 @@ def test_the_two_calls_of_a_frontend_status_are_told_apart(told: Scene) -> None:
 def test_an_undo_is_named_where_a_rule_would_be(told: Scene) -> None:
     assert "\nfrontend_status of e1, an undo: " in text(told, "/write?id=4")
     assert "\nan undo\n" in text(told, "/writes?event=e1")
-    pages = [httpx.get(told.address + path, trust_env=False).text for path in ("/", "/writes", "/write?id=4")]
+    pages = [told.get(path).text for path in ("/", "/writes", "/write?id=4")]
     assert [page for page in pages if '"/rule"' in page] == [], "no link to a rule without a name"
