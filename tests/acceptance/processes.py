@@ -7,6 +7,7 @@ books. Waiting is always for something, with a limit, and never for a length of 
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import httpx
 
 from tests.calling import call
 from tests.worlds import PAUSE
+from worker.cli.run import SOCKET_ENV
 
 WORKER = (sys.executable, "-m", "worker")
 FIRST, SECOND = "partner-id-aurora-live", "partner-id-harbour-hall"
@@ -129,6 +131,30 @@ def sandbox(
             process.stderr.close()
 
 
+@contextmanager
+def supervised(folder: Path, where: "Home") -> Iterator[list[tuple[str, float]]]:
+    """A socket in the place of systemd's, and what the daemons of this home told it so far, each with its moment."""
+    heard: list[tuple[str, float]] = []
+    over = threading.Event()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind(str(folder / "notify"))
+        line.settimeout(CHECK_EVERY_S)
+        where.environment[SOCKET_ENV] = str(folder / "notify")
+
+        def listen() -> None:
+            while not over.is_set():
+                with suppress(TimeoutError):
+                    heard.extend((word, time.monotonic()) for word in line.recv(4096).decode().splitlines())
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        try:
+            yield heard
+        finally:
+            over.set()
+            listening.join()
+
+
 @dataclass(slots=True)
 class Home:
     """A folder with a config, rules and a ledger, as an operator has one."""
@@ -161,7 +187,7 @@ class Home:
         command = [*WORKER, "--config", str(self.config), *arguments]
         if arguments[0] == "run":
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=limit_s, env=self._environment(), check=False
+                command, capture_output=True, text=True, timeout=limit_s, env=self.environ(), check=False
             )
         else:
             told = call(*arguments, config=self.config)
@@ -203,7 +229,7 @@ class Home:
     @contextmanager
     def started(self, *command: str) -> Iterator["Worker"]:
         """A process of the daemon's, however it is started."""
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self._environment())
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self.environ())
         running = Worker(process=process)
         reader = threading.Thread(target=running.listen)
         reader.start()
@@ -222,13 +248,10 @@ class Home:
             if process.stderr is not None:
                 process.stderr.close()
 
-    def _environment(self) -> dict[str, str]:
-        return {
-            **os.environ,
-            "CAMPAIGN_WORKER_USERNAME": "sandbox",
-            "CAMPAIGN_WORKER_PASSWORD": "sandbox",
-            **self.environment,
-        }
+    def environ(self) -> dict[str, str]:
+        """The variables of its processes."""
+        secret = {"CAMPAIGN_WORKER_USERNAME": "sandbox", "CAMPAIGN_WORKER_PASSWORD": "sandbox"}
+        return {**os.environ, **secret, **self.environment}
 
 
 @dataclass(slots=True)
@@ -256,6 +279,11 @@ class Worker:
         """SIGTERM, and the exit code."""
         self.process.terminate()
         return self.process.wait(timeout=40)
+
+
+def room(running: Worker, most: int) -> None:
+    """The worker's files may grow to so many bytes: as on a disk that is full, or has room again."""
+    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def home(folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), *, timeout: str = "3s", **safety: Any) -> Home:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import BOOST, Home, Sandbox, home, sandbox, until, watched
+from tests.acceptance.processes import BOOST, Home, home, room, sandbox, until, watched
 from tests.worlds import PAUSE
 
 pytestmark = pytest.mark.timeout(180)
@@ -72,35 +72,32 @@ def test_a_rule_file_broken_while_running_leaves_the_last_good_set_in_force(
 
 def test_a_full_disk_sends_nothing_and_the_worker_goes_on_when_there_is_room(tmp_path: Path) -> None:
     with watched(tmp_path) as (box, where, running):
-        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        room(running, 1)
         box.cancel("e3")
         until(lambda: "ledger" in running.errors and "cannot be used" in running.errors, "the trouble is said")
         requests = len(box.get("requests"))
         until(lambda: len(box.get("requests")) > requests + 4, "it goes on looking")
         assert box.get("books")["writes_sent"] == 0, "no ledger, no write"
-        everything = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, everything)
+        room(running, resource.RLIM_INFINITY)
         where.comes_to("confirmed")
         assert running.stop() == 0
         assert len(box.effects()) == 1
         assert "the chain holds" in where.call("log", "--verify").stdout
 
 
-def test_a_missing_credential_exits_2_and_names_the_variable(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box:
-        where = home(tmp_path, box)
-        where.environment["CAMPAIGN_WORKER_PASSWORD"] = ""
-        assert "CAMPAIGN_WORKER_PASSWORD" in where.call("run", check=2).stderr
-
-
 @pytest.mark.parametrize(
-    ("password", "words"), [("wrong", "refused"), ("sandbox", "the account belongs to no partner")]
+    ("password", "words", "code"),
+    [
+        ("", "CAMPAIGN_WORKER_PASSWORD", 2),
+        ("wrong", "refused", 3),
+        ("sandbox", "the account belongs to no partner", 3),
+    ],
 )
-def test_an_account_that_cannot_work_exits_3_at_the_start(tmp_path: Path, password: str, words: str) -> None:
+def test_an_account_that_cannot_work_ends_it_at_the_start(tmp_path: Path, password: str, words: str, code: int) -> None:
     with sandbox(tmp_path, "--set", "users=[{username: sandbox, password: sandbox, partners: []}]") as box:
         where = home(tmp_path, box)
         where.environment["CAMPAIGN_WORKER_PASSWORD"] = password
-        assert words in where.call("run", check=3).stderr
+        assert words in where.call("run", check=code).stderr
         assert where.writes() == []
 
 
@@ -114,32 +111,21 @@ def test_a_service_that_cannot_be_reached_is_tried_on_and_status_says_so(tmp_pat
         assert running.stop() == 0
 
 
-FRONTEND = """
-rules:
-  - id: hide-archived
-    when: event.status == 'archived'
-    do: [{frontend_status: HIDDEN}]
-"""
-
-
-def archived_with_a_lost_second_answer(box: Sandbox, where: Home) -> None:
-    box.fault("answer_after", "PUT", "/last_updated_on_fe/", params={"status": 500})
-    box.set("e3", status="archived")
-    where.comes_to("confirmed", "needs_human")
+FRONTEND = "rules: [{id: hide-archived, when: event.status == 'archived', do: [{frontend_status: HIDDEN}]}]"
 
 
 @pytest.mark.parametrize(("verdict", "sent"), [("--applied", 2), ("--not-applied", 3)])
 def test_a_person_settles_what_no_read_can_show(tmp_path: Path, verdict: str, sent: int) -> None:
     with watched(tmp_path, FRONTEND) as (box, where, running):
-        archived_with_a_lost_second_answer(box, where)
-        unknown = where.call("resolve", "2", "99", verdict, "--because", "looked", check=1)
-        assert "99" in unknown.stderr
-        assert where.writes()[1]["state"] == "needs_human", "all of the given writes, or none"
+        box.fault("answer_after", "PUT", "/last_updated_on_fe/", params={"status": 500})
+        box.set("e3", status="archived")
+        where.comes_to("confirmed", "needs_human")
+        assert "99" in where.call("resolve", "2", "99", verdict, "--because", "looked", check=1).stderr
+        assert where.states[1] == "needs_human", "all of the given writes, or none"
         where.call("resolve", "2", verdict, "--because", "looked at the page")
         where.comes_to("confirmed", "confirmed")
         where.call("resolve", "2", verdict, "--because", "again", check=1)
         assert running.stop() == 0
         assert box.get("books")["writes_sent"] == sent
-        resolved = [one for one in where.log("--write", "2") if one["kind"] == "resolved"]
-        assert len(resolved) == 1
-        assert resolved[0]["by"] not in (None, "worker")
+        (resolved,) = (one for one in where.log("--write", "2") if one["kind"] == "resolved")
+        assert resolved["by"] not in (None, "worker")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import WORKER, until
+from tests.calling import settle_in
 from worker.cli.signals import stopping
 
 HEAVY = frozenset({"apscheduler", "httpx", "jmespath", "pydantic", "re2", "sqlalchemy", "starlette", "uvicorn"})
@@ -45,8 +46,7 @@ def test_what_needs_nothing_loads_nothing(tmp_path: Path, option: str) -> None:
 def test_a_command_that_asks_nothing_of_the_service_loads_no_client_and_no_server(
     tmp_path: Path, command: str, needs: set[str]
 ) -> None:
-    (tmp_path / "config.yaml").write_text("", "utf-8")
-    (tmp_path / "rules").mkdir()
+    settle_in(tmp_path)
 
     loaded = loaded_by(tmp_path, command)
 
@@ -57,8 +57,7 @@ def test_a_command_that_asks_nothing_of_the_service_loads_no_client_and_no_serve
 def test_a_stream_that_the_shell_closed_is_no_error_and_nothing_else_gets_its_number(
     tmp_path: Path, closed: str
 ) -> None:
-    (tmp_path / "config.yaml").write_text("", "utf-8")
-    (tmp_path / "rules").mkdir()
+    settle_in(tmp_path)
 
     def called(*arguments: str) -> "subprocess.CompletedProcess[str]":
         line = ["sh", "-c", f'"$0" "$@" {closed}', *WORKER, *arguments]
@@ -87,8 +86,7 @@ def heard() -> None:
 def test_an_interrupt_while_everything_is_loaded_ends_it_without_a_word(
     tmp_path: Path, command: str, number: signal.Signals
 ) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "config.yaml").write_text("", "utf-8")
+    settle_in(tmp_path)
     process = subprocess.Popen(
         [*WORKER, command],
         cwd=tmp_path,
@@ -125,8 +123,7 @@ def test_an_interrupt_in_the_middle_of_the_demo_ends_it_in_one_line(tmp_path: Pa
 
 
 def test_a_terminal_that_is_closed_stops_the_daemon_as_sigterm_does(tmp_path: Path) -> None:
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "config.yaml").write_text("", "utf-8")
+    settle_in(tmp_path)
     lines = tmp_path / "stderr"
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever tests under nohup ignores it, and so would a child
     with lines.open("w") as told:

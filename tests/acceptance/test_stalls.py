@@ -2,21 +2,16 @@
 
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.acceptance.processes import WORKER, Home, free_port, home, sandbox, until, watched
-from worker.cli.run import SOCKET_ENV
+from tests.acceptance.processes import WORKER, free_port, home, sandbox, supervised, until, watched
 
 pytestmark = pytest.mark.timeout(180)
 PUT = ("PUT", "/client_campaign_status$")
@@ -26,39 +21,12 @@ STOOD_S = 3.0
 STOPS_WITHIN_S = 10.0
 
 
-@contextmanager
-def beats(folder: Path, where: Home) -> Iterator[list[float]]:
-    """When the daemon's loop has moved, as its service manager hears it."""
-    heard: list[float] = []
-    over = threading.Event()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
-        line.bind(str(folder / "notify"))
-        line.settimeout(0.2)
-        where.environment[SOCKET_ENV] = str(folder / "notify")
-
-        def listen() -> None:
-            while not over.is_set():
-                try:
-                    if b"WATCHDOG=1" in line.recv(4096):
-                        heard.append(time.monotonic())
-                except TimeoutError:
-                    continue
-
-        listening = threading.Thread(target=listen)
-        listening.start()
-        try:
-            yield heard
-        finally:
-            over.set()
-            listening.join()
-
-
 def test_a_tool_that_holds_the_ledger_stops_no_loop_and_turns_no_answer_into_a_time_out(tmp_path: Path) -> None:
     with sandbox(tmp_path) as box:
         where = home(tmp_path, box, timeout="6s")
         port = free_port()
         where.told(f"web: {{listen: 127.0.0.1:{port}}}")
-        with beats(tmp_path, where) as heard, where.worker() as running:
+        with supervised(tmp_path, where) as heard, where.worker() as running:
             where.watches()
             box.fault("slow", *PUT, params={"delay_s": 2.5})
             box.cancel("e3")
@@ -73,7 +41,7 @@ def test_a_tool_that_holds_the_ledger_stops_no_loop_and_turns_no_answer_into_a_t
             assert len(box.get("requests")) >= lists + 3, "it goes on polling"
             tool.execute("ROLLBACK")
             tool.close()
-            during = [at for at in heard if began <= at <= began + HELD_S]
+            during = [at for word, at in heard if word == "WATCHDOG=1" and began <= at <= began + HELD_S]
             stood = max(then - at for at, then in pairwise(during))
             assert stood < STOOD_S, running.errors
             where.comes_to("confirmed")
@@ -106,12 +74,7 @@ def test_a_log_that_nobody_reads_keeps_no_cancelled_event_running_and_no_worker_
         except BlockingIOError:
             os.set_blocking(writes, True)
         command = [*WORKER, "--config", str(where.config), "run", *verbose]
-        environment = {
-            **os.environ,
-            "CAMPAIGN_WORKER_USERNAME": "sandbox",
-            "CAMPAIGN_WORKER_PASSWORD": "sandbox",
-        }
-        process = subprocess.Popen(command, stdout=writes, stderr=writes, env=environment)
+        process = subprocess.Popen(command, stdout=writes, stderr=writes, env=where.environ())
         try:
             where.watches()
             box.cancel("e3")

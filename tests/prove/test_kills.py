@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.processes import BOOST, Home, Sandbox, Worker, home, sandbox, until
+from tests.acceptance.processes import BOOST, Home, Sandbox, Worker, home, room, sandbox, until
 from tests.prove.proofs import say
 from tests.worlds import PAUSE
 
@@ -81,11 +81,6 @@ def wait_for_the_write(box: Sandbox, event: str) -> None:
 
     with suppress(AssertionError):  # one whose firing is held longer than that is killed all the same
         until(there, "the write comes", limit_s=30.0)
-
-
-def room(running: Worker, most: int) -> None:
-    """The worker's files may grow to so many bytes: as on a disk that is full, or has room again."""
-    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def disturb(running: Worker, chance: Random, box: Sandbox, event: str) -> str:

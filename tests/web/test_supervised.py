@@ -2,10 +2,7 @@
 
 import re
 import shutil
-import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,33 +10,11 @@ import httpx
 import pytest
 import yaml
 
-from tests.acceptance.processes import free_port, home, sandbox, until
+from tests.acceptance.processes import free_port, home, sandbox, supervised, until
 from worker.cli.run import SOCKET_ENV, tell_supervisor
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
 UNIT: Final = DEPLOY / "systemd" / "campaign-worker.service"
-
-
-@contextmanager
-def manager(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """A socket in the place of systemd's, and what it was told so far."""
-    path = folder / "notify"
-    heard: list[str] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
-        line.bind(str(path))
-        line.setblocking(False)
-
-        class Heard(list[str]):
-            """Takes what has come whenever it is looked at."""
-
-            def __contains__(self, word: object) -> bool:
-                try:
-                    while True:
-                        heard.extend(line.recv(4096).decode().splitlines())
-                except BlockingIOError:
-                    return word in heard
-
-        yield str(path), Heard()
 
 
 def test_without_a_manager_or_with_one_that_is_gone_nothing_happens(tmp_path: Path) -> None:
@@ -49,14 +24,12 @@ def test_without_a_manager_or_with_one_that_is_gone_nothing_happens(tmp_path: Pa
 
 
 def test_a_real_daemon_tells_its_manager_and_serves_its_page(tmp_path: Path) -> None:
-    with sandbox(tmp_path) as box, manager(tmp_path) as (path, heard):
-        place = home(tmp_path, box)
+    with sandbox(tmp_path) as box, supervised(tmp_path, place := home(tmp_path, box)) as heard:
         port = free_port()
         place.told(f"web: {{listen: 127.0.0.1:{port}}}")
-        place.environment[SOCKET_ENV] = path
         with place.worker() as worker:
-            until(lambda: "READY=1" in heard, "the manager is told that it is ready")
-            until(lambda: "WATCHDOG=1" in heard, "the loop beats")
+            until(lambda: "READY=1" in dict(heard), "the manager is told that it is ready")
+            until(lambda: "WATCHDOG=1" in dict(heard), "the loop beats")
             address = f"http://127.0.0.1:{port}"
             until(lambda: httpx.get(f"{address}/readyz", trust_env=False).is_success, "a complete look")
             assert httpx.get(f"{address}/healthz", trust_env=False).text == "alive\n"
@@ -65,7 +38,7 @@ def test_a_real_daemon_tells_its_manager_and_serves_its_page(tmp_path: Path) -> 
             assert re.search(r'requests_total\{kind="read",partner="[^"]+",status="200"\} [1-9]', figures)
             assert re.search(r"ledger_commit_seconds_count [1-9]", figures)
             assert worker.stop() == 0
-        assert "STOPPING=1" in heard
+        until(lambda: "STOPPING=1" in dict(heard), "and that it ends")
 
 
 def settings() -> dict[str, str]:
