@@ -16,7 +16,7 @@ from tests.unit.ledger.examples import ACME, NOW, after, become, key, memory, pl
 from worker.ledger.ownership import Membership
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.ledger.tables import metadata, replicas, revision_table
+from worker.ledger.tables import metadata, revision_table
 from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotSafe, SendingUnmarked
 from worker.model.facts import Json
@@ -32,6 +32,10 @@ def replica(url: str, folder: Path) -> Iterator[SqlLedger]:
 def send(ledger: SqlLedger, number: int = 1) -> None:
     (write,) = planned(ledger, plan(key(number)))
     become(ledger, sent(ledger, write, after(number)), "applied", after(number))
+
+
+def another_runs(ledger: SqlLedger) -> None:
+    Membership(ledger._store).beat("running")
 
 
 def put_back(url: str, ledger: SqlLedger) -> None:
@@ -211,10 +215,7 @@ def test_without_a_mark_a_replica_joins_beside_another_or_where_nothing_was_sent
         for _ in range(2):  # a refused one keeps nothing that would let it in
             with pytest.raises(NotSafe, match="no other replica runs"), replica(url, tmp_path / "new"):
                 pass
-        with ledger._store.writing() as connection:
-            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-            row = {"id": "a", "host": "h", "pid": 1, "version": "1", "state": "live", "since": now, "beat": now}
-            connection.execute(insert(replicas).values(row))
+        another_runs(ledger)
         with replica(url, tmp_path / "new") as joined:
             send(joined, 2)
 
@@ -237,10 +238,7 @@ def test_a_mark_that_cannot_be_read_is_no_mark(url: str, tmp_path: Path) -> None
 def test_an_upgrade_waits_for_the_last_replica(url: str, tmp_path: Path, config: Path) -> None:
     with replica(url, tmp_path / "first") as ledger:
         assert "nothing to do" in call("ledger", "upgrade", config=config).err
-        with ledger._store.writing() as connection:
-            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-            row = {"id": "a", "host": "h", "pid": 1, "version": "1", "state": "live", "since": now, "beat": now}
-            connection.execute(insert(replicas).values(row))
+        another_runs(ledger)
         done = call("ledger", "upgrade", config=config)
     assert (done.code, "1 replicas run on" in done.err) == (3, True)
     with open_reading(url) as reader:

@@ -1,6 +1,6 @@
 """Whose a partner is, on a real server: whatever the order of statements, one owner, and nothing stored by another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -10,19 +10,7 @@ from sqlalchemy import update
 
 from tests.contract.interleaving import Side, in_every_order
 from tests.contract.postgres import Server
-from tests.unit.ledger.examples import (
-    ACME,
-    NOW,
-    after,
-    fired,
-    key,
-    kinds,
-    moved,
-    no_brake,
-    plan,
-    planned,
-    to_sending,
-)
+from tests.unit.ledger.examples import ACME, NOW, after, fired, key, kinds, moved, no_brake, plan, planned, to_sending
 from worker.ledger.log import verified
 from worker.ledger.ownership import Membership
 from worker.ledger.reading import open_reading
@@ -38,9 +26,20 @@ _numbers = count(1)
 HALTED = Hold(reason="halt", why="a look first")
 
 
+_open: list[SqlLedger] = []
+
+
+@pytest.fixture(autouse=True)
+def all_are_closed() -> Iterator[None]:
+    yield
+    while _open:
+        _open.pop().close()
+
+
 def joined(url: str) -> tuple[SqlLedger, Membership]:
     """A replica that runs."""
     ledger = SqlLedger.open(url, clock_now=lambda: NOW)
+    _open.append(ledger)
     membership = ledger.join()
     membership.beat("running")
     return ledger, membership
@@ -99,8 +98,6 @@ def test_a_partner_has_one_owner_until_it_is_given_back(url: str) -> None:
         ("planned", first.replica),
         ("planned", second.replica),
     ]
-    one.close()
-    other.close()
 
 
 def test_a_pace_that_was_stored_by_a_clock_that_was_ahead_counts_from_now(url: str) -> None:
@@ -112,7 +109,6 @@ def test_a_pace_that_was_stored_by_a_clock_that_was_ahead_counts_from_now(url: s
     taken = membership.take(ACME, membership.beat("running").owners[ACME])
     assert taken is not None
     assert taken.ago == timedelta(0)
-    ledger.close()
 
 
 def test_all_that_run_are_seen_and_who_of_them_says_the_same(url: str) -> None:
@@ -124,8 +120,6 @@ def test_all_that_run_are_seen_and_who_of_them_says_the_same(url: str) -> None:
     assert (found.alive, found.alike) == (set(ids), set(ids[:2]))
     assert members[2].beat("stopping b").alike == set()
     assert sorted(one.state for one in ledgers[0].replicas()) == ["running", "running", "stopping"]
-    for ledger in ledgers:
-        ledger.close()
 
 
 def test_who_was_not_heard_of_goes_on_as_another_that_owns_nothing(url: str) -> None:
@@ -143,7 +137,6 @@ def test_who_was_not_heard_of_goes_on_as_another_that_owns_nothing(url: str) -> 
     assert taken is not None
     assert not taken.goodbye, "nobody knows what it asked"
     planned(ledger)
-    ledger.close()
 
 
 def test_nobody_new_has_a_record_before_it_is_known_who_was_watched_already(url: str) -> None:
@@ -159,8 +152,6 @@ def test_nobody_new_has_a_record_before_it_is_known_who_was_watched_already(url:
     assert one.identify(ACME, "1", both, NOW) == ACME
     assert other.identify(second_name, "1", both, NOW) == ACME
     assert other.identify(second_name, "2", both, NOW) == second_name
-    one.close()
-    other.close()
 
 
 def test_a_partner_that_the_service_renamed_is_gone_on_with_and_what_is_true_then_waits(url: str) -> None:
@@ -185,8 +176,6 @@ def test_a_partner_that_the_service_renamed_is_gone_on_with_and_what_is_true_the
     assert one.identified() == {renamed}
     assert {name: owner.known for name, owner in first.beat("running").owners.items()} == {ACME: False, renamed: True}
     assert one.identify(ACME, "1", [ACME], NOW) == renamed, "should it come back, it is the one that is held"
-    one.close()
-    other.close()
 
 
 def test_of_two_that_take_a_partner_over_one_has_it(url: str, postgres: Server) -> None:
@@ -267,8 +256,6 @@ def test_what_the_replica_of_before_has_to_say_is_evidence(url: str) -> None:
     *_, last = other.log(LogFilter())
     assert (last["kind"], last["replica"]) == ("evidence", first.replica)
     assert verified(other.log(LogFilter()))[1] is None
-    one.close()
-    other.close()
 
 
 def test_in_no_order_is_anything_sent_against_a_halt_that_has_returned(url: str, postgres: Server) -> None:
@@ -302,4 +289,3 @@ def test_one_target_has_one_attempt_whatever_the_guards_saw(url: str, stops: boo
     send(ledger, one)
     with pytest.raises(StateConflict, match="another attempt"):
         send(ledger, other)
-    ledger.close()
