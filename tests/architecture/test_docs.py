@@ -41,17 +41,7 @@ PAGES: Final = pages()
 BY_HAND: Final = tuple(page for page in PAGES if page.path != FILE)
 OPERATING: Final = ROOT / "docs" / "operating.md"
 NEEDS_HUMAN: Final = frozenset(
-    {
-        "ask",
-        "attempts",
-        "no_evidence",
-        "no_readback",
-        "other_value",
-        "restored",
-        "task_failed",
-        "third_value",
-        "toggle",
-    }
+    ["ask", "attempts", "no_evidence", "no_readback", "other_value", "restored", "task_failed", "third_value", "toggle"]
 )
 WAITING: Final = frozenset({"gap", "mode", "reset", "restored", "surge"})
 OWN_WORDS: Final = frozenset({"docs/sandbox.md"})

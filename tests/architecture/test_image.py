@@ -115,10 +115,14 @@ def test_make_pin_writes_the_digest_that_it_was_told_and_the_next_one(tmp_path: 
     assert pinned("exit 1") == (2, ["ARG BASE=python:3.11-slim@sha256:" + "b" * 64]), "left as it is"
 
 
+def would_be_made(*targets: str) -> str:
+    call = ["make", "--dry-run", "--always-make", *targets]
+    return subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def test_an_install_says_only_what_fails() -> None:
     """Twice quiet: pip's warnings of where an index lies are a hundred lines before the first word of the demo."""
-    call = ["make", "--dry-run", "--always-make", "demo", "test", "audit"]
-    made = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    made = would_be_made("demo", "test", "audit")
     installs = [line for line in made.splitlines() if " install " in line and "-m pip" in line]
 
     assert len(installs) >= 3, made
@@ -126,11 +130,9 @@ def test_an_install_says_only_what_fails() -> None:
 
 
 def test_every_lock_is_audited_and_names_each_file_by_its_hash() -> None:
-    made = subprocess.run(
-        ["make", "--dry-run", "--always-make", "audit"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    made = would_be_made("audit")
     for lock in ("requirements.lock", "requirements-dev.lock", "requirements-build.lock", "requirements-audit.lock"):
-        assert f"-r {lock}" in made.stdout
+        assert f"-r {lock}" in made
         wanted = re.findall(r"^[a-z].*", (ROOT / lock).read_text("utf-8"), re.MULTILINE)
         assert wanted
         assert [line for line in wanted if not re.fullmatch(r"[a-z0-9._-]+(\[.*\])?==.*\\", line)] == []

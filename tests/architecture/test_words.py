@@ -109,14 +109,8 @@ def test_the_counting_sees_what_it_should() -> None:
 def test_whoever_searches_for_a_standard_term_finds_it() -> None:
     text = "\n".join((ROOT / page).read_text("utf-8") for page in PAGES).lower()
     terms = (
-        "reconcil",
-        "idempoten",
-        "at most once",
-        "rate limit",
-        "fault injection",
-        "ambiguous",
-        "external change",
-        "observability",
+        *("reconcil", "idempoten", "at most once", "rate limit"),
+        *("fault injection", "ambiguous", "external change", "observability"),
     )
 
     assert [term for term in terms if term not in text] == []
