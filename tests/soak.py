@@ -13,7 +13,6 @@ which `make docs` draws docs/soak.svg. Linux only.
 import argparse
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.processes import WORKER, Home, Sandbox, free_port, home, sandbox
+from tests.acceptance.processes import WORKER, Home, Sandbox, free_port, home, room, sandbox
 from tests.reference.pages import ROOT
 from tests.reference.soak import MEASURES, RECORDED, verdict
 
@@ -46,13 +45,8 @@ RULES = """rules:
   - {id: boost-new, on_change: {fact: suggested_tcs, by: [tc]}, when: setup.state == 'DRAFT', do: [boost]}
 """
 DRAFT = {"goal": "ROAS", "total_budget": 300, "state": "DRAFT"}
-GENTLE = {
-    "settle": "8s",
-    "surge": "{events: 10000, within: 10m}",
-    "writes_per_hour": "10000",
-    "max_attempts": "3",
-    "evidence_within": "60s",
-}
+SURGE = "{events: 10000, within: 10m}"
+GENTLE = {"settle": "8s", "surge": SURGE, "writes_per_hour": 10000, "max_attempts": 3, "evidence_within": "60s"}
 SPOILED_WRITES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("answer_before", {"status": 429}),
     ("answer_after", {"status": 429, "retry_after": 3}),
@@ -158,13 +152,10 @@ class House:
             self._cause(self.chance.choice(idle), now)
 
     def _start(self, now: float) -> None:
-        self._began, self.process = now, self._popen()
-        self.counts["starts"] += 1
-
-    def _popen(self) -> "subprocess.Popen[bytes]":
+        self._began = now
         command = [*WORKER, "--config", str(self.where.config), "run"]
-        secret = {"CAMPAIGN_WORKER_USERNAME": "sandbox", "CAMPAIGN_WORKER_PASSWORD": "sandbox"}
-        return subprocess.Popen(command, stdout=self._log, stderr=self._log, env={**os.environ, **secret})
+        self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=self.where.environ())
+        self.counts["starts"] += 1
 
     def _befall(self, now: float) -> None:
         assert self.process is not None
@@ -177,7 +168,7 @@ class House:
         elif what == "ended":
             running.terminate()
         elif what == "full disk":
-            resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            room(running, 1)
             self._over.append((now + self.chance.uniform(1.0, 6.0), "full disk"))
         else:
             running.send_signal(signal.SIGSTOP)
@@ -187,8 +178,7 @@ class House:
         assert self.process is not None
         with suppress(ProcessLookupError):
             if what == "full disk":
-                whole = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-                resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, whole)
+                room(self.process)
             elif what == "frozen":
                 self.process.send_signal(signal.SIGCONT)
             else:
@@ -274,9 +264,8 @@ class House:
             elif one["state"] == "needs_human" and now - self.asked.setdefault(one["id"], now) > EVERY_S:
                 del self.asked[one["id"]]
                 self.counts["resolved by an operator"] += 1
-                self.where.call(
-                    "resolve", str(one["id"]), "--applied" if done else "--not-applied", "--because", "the books say so"
-                )
+                verdict = "--applied" if done else "--not-applied"
+                self.where.call("resolve", str(one["id"]), verdict, "--because", "the books say so")
 
     @property
     def open(self) -> list[str]:
@@ -355,13 +344,12 @@ class Soak:
                 with self._going_on():
                     for house in self._houses:
                         house.step(now, more=now < ends)
-                if reads_at < now < ends:
-                    reads_at = now + self._chance.uniform(10.0, 40.0)
-                    with self._going_on():
+                with self._going_on():
+                    if reads_at < now < ends:
+                        reads_at = now + self._chance.uniform(10.0, 40.0)
                         self._chance.choice(self._houses).spoil_reads()
-                if storm_at < now < ends:
-                    storm_at = now + self._chance.uniform(180.0, 420.0)
-                    with self._going_on():
+                    if storm_at < now < ends:
+                        storm_at = now + self._chance.uniform(180.0, 420.0)
                         self._chance.choice(self._houses).storm()
                 if now - self._measured_at >= EVERY_S:
                     with self._going_on():
@@ -457,10 +445,8 @@ def summed(samples: Path) -> dict[str, Any]:
     """What the samples show: what befell each worker, what the books say, and a row for each two minutes."""
     head, *lines = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
     houses: dict[str, Any] = lines[-1]["houses"]
-    changes, waiting = (
-        sum(one["counts"]["changes"] for one in houses.values()),
-        sum(one["open"] for one in houses.values()),
-    )
+    changes = sum(one["counts"]["changes"] for one in houses.values())
+    waiting = sum(one["open"] for one in houses.values())
     effects, repeated = lines[-1]["effects"], lines[-1]["repeated"]
     return {
         **head,

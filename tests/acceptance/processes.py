@@ -281,9 +281,9 @@ class Worker:
         return self.process.wait(timeout=40)
 
 
-def room(running: Worker, most: int) -> None:
+def room(process: "subprocess.Popen[Any]", most: int = resource.RLIM_INFINITY) -> None:
     """The worker's files may grow to so many bytes: as on a disk that is full, or has room again."""
-    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def home(folder: Path, box: Sandbox, rules: Sequence[str] = (PAUSE,), *, timeout: str = "3s", **safety: Any) -> Home:

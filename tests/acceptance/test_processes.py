@@ -4,7 +4,6 @@ Everything is judged from outside: exit codes, the commands' own output, the san
 """
 
 import json
-import resource
 from pathlib import Path
 
 import pytest
@@ -72,13 +71,13 @@ def test_a_rule_file_broken_while_running_leaves_the_last_good_set_in_force(
 
 def test_a_full_disk_sends_nothing_and_the_worker_goes_on_when_there_is_room(tmp_path: Path) -> None:
     with watched(tmp_path) as (box, where, running):
-        room(running, 1)
+        room(running.process, 1)
         box.cancel("e3")
         until(lambda: "ledger" in running.errors and "cannot be used" in running.errors, "the trouble is said")
         requests = len(box.get("requests"))
         until(lambda: len(box.get("requests")) > requests + 4, "it goes on looking")
         assert box.get("books")["writes_sent"] == 0, "no ledger, no write"
-        room(running, resource.RLIM_INFINITY)
+        room(running.process)
         where.comes_to("confirmed")
         assert running.stop() == 0
         assert len(box.effects()) == 1

@@ -7,7 +7,6 @@ books, the commands' own output. ``KILLS`` is the number of rounds, ``KILLS_SEED
 """
 
 import os
-import resource
 import signal
 import time
 from collections import Counter
@@ -45,12 +44,8 @@ FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("hang_after", {}),
     ("slow", {"delay_s": 1.5}),
 )
-GENTLE = {
-    "surge": "{events: 1000, within: 10m}",
-    "writes_per_hour": "1000",
-    "max_attempts": "9",
-    "evidence_within": "30m",
-}
+SURGE = "{events: 1000, within: 10m}"
+GENTLE = {"surge": SURGE, "writes_per_hour": 1000, "max_attempts": 9, "evidence_within": "30m"}
 
 
 def cause(box: Sandbox, chance: Random, event: str) -> str:
@@ -89,12 +84,12 @@ def disturb(running: Worker, chance: Random, box: Sandbox, event: str) -> str:
     full = chance.random() < 0.3
     if full:
         time.sleep(chance.uniform(0.0, 4.0))
-        room(running, 1)
+        room(running.process, 1)
         time.sleep(chance.uniform(0.2, 5.0))
         if chance.random() < 0.3:
             running.kill()
             return "killed on a full disk"
-        room(running, resource.RLIM_INFINITY)
+        room(running.process)
     if chance.random() < 0.6:
         wait_for_the_write(box, event)
         time.sleep(chance.choice([0.0, 0.0, 0.2, 1.0]))

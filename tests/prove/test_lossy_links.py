@@ -14,13 +14,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from tests.acceptance.processes import until
 from tests.prove.proofs import say
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(180)]
@@ -132,16 +133,11 @@ class Link:
 
     def neighbour(self, *what: str) -> None:
         """Changes what the near side thinks the far side's hardware address to be."""
-        asked(("ip", "-n", self.near, "neigh", *what, "dev", "near"))
+        asked("ip", "-n", self.near, "neigh", *what, "dev", "near")
 
-    @contextmanager
-    def attempts(self) -> Iterator[Told]:
-        """Several attempts at once, in a process on the near side."""
-        with told("ip", "netns", "exec", self.near, sys.executable, "-c", CLIENT) as client:
-            yield client
-
-    def pid(self, client: Told) -> int:
-        return client.process.pid  # `ip netns exec` becomes what it starts
+    def attempts(self) -> AbstractContextManager[Told]:
+        """Several attempts at once, in a process on the near side; `ip netns exec` becomes what it starts."""
+        return told("ip", "netns", "exec", self.near, sys.executable, "-c", CLIENT)
 
 
 HEADS_ONLY = f"tcp dport {PORT} ip length > 100 drop"
@@ -165,19 +161,12 @@ def told(*command: str) -> Iterator[Told]:
             process.stdout.close()
 
 
-def asked(command: Sequence[str], text: str | None = None) -> None:
+def asked(*command: str, text: str | None = None) -> None:
     subprocess.run(command, input=text, text=True, check=True, capture_output=True, timeout=20)
 
 
 def loses(namespace: str, ruleset: str) -> None:
-    asked(("ip", "netns", "exec", namespace, "nft", "-f", "-"), ruleset)
-
-
-def until(true: Callable[[], Any], what: str, limit_s: float = 60.0) -> None:
-    ends = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < ends, f"within {limit_s} s never: {what}"
-        time.sleep(0.02)
+    asked("ip", "netns", "exec", namespace, "nft", "-f", "-", text=ruleset)
 
 
 def quiet(link: Link, until_s: float) -> None:
@@ -190,25 +179,22 @@ def quiet(link: Link, until_s: float) -> None:
 def link() -> Iterator[Link]:
     """A link of its own, taken away at the end."""
     near, far = f"cw-near-{os.getpid()}", f"cw-far-{os.getpid()}"
-    made: Sequence[Sequence[str]] = (
-        ("ip", "netns", "add", near),
-        ("ip", "netns", "add", far),
-        ("ip", "link", "add", "near", "netns", near, "type", "veth", "peer", "name", "far", "netns", far),
-        ("ip", "-n", near, "addr", "add", f"{NEAR}/24", "dev", "near"),
-        ("ip", "-n", far, "addr", "add", f"{FAR}/24", "dev", "far"),
-        ("ip", "-n", near, "link", "set", "near", "up"),
-        ("ip", "-n", far, "link", "set", "far", "up"),
-        ("ip", "netns", "exec", far, "nft", "flush", "ruleset"),
-    )
+    made = f"""
+        netns add {near}
+        netns add {far}
+        link add near netns {near} type veth peer name far netns {far}
+        -n {near} addr add {NEAR}/24 dev near
+        -n {far} addr add {FAR}/24 dev far
+        -n {near} link set near up
+        -n {far} link set far up
+        netns exec {far} nft flush ruleset"""
     try:
         try:
-            for command in made:
-                asked(command)
+            for command in made.strip().splitlines():
+                asked("ip", *command.split())
         except (OSError, subprocess.CalledProcessError) as error:
             why = getattr(error, "stderr", "") or str(error)
-            words = (
-                f"NOT PROVED: no lossy link can be made here (root, iproute2 and nftables are needed): {why.strip()}"
-            )
+            words = f"NOT PROVED: no lossy link here (root, iproute2 and nftables are needed): {why.strip()}"
             pytest.fail(words) if os.environ.get("CI") else pytest.skip(words)
         with told("ip", "netns", "exec", far, sys.executable, "-c", SERVICE) as service:
             until(lambda: service.of("watching"), "the far side watches")
@@ -254,7 +240,7 @@ def test_nothing_of_an_attempt_whose_process_was_killed_is_on_the_link_when_it_h
     link.lose(HEADS_ONLY)
     with link.attempts() as client:
         all_on_the_link(link)
-        os.kill(link.pid(client), signal.SIGKILL)
+        client.process.send_signal(signal.SIGKILL)
         client.process.wait(timeout=10)
         killed = time.monotonic()
         quiet(link, link.heal() + QUIET_S)
@@ -265,12 +251,12 @@ def test_nothing_of_an_attempt_whose_process_is_stopped_leaves_later_than_its_bo
     link.lose(HEADS_ONLY)
     with link.attempts() as client:
         all_on_the_link(link)
-        os.kill(link.pid(client), signal.SIGSTOP)
+        client.process.send_signal(signal.SIGSTOP)
         bounds = {line["path"]: line["at"] + BOUND_S for line in client.of("begun")}
         quiet(link, max(bounds.values()))
         quiet(link, link.heal() + 2 * QUIET_S)
         nothing_after(link, bounds, "stopped, and its bound")
-        os.kill(link.pid(client), signal.SIGCONT)
+        client.process.send_signal(signal.SIGCONT)
         all_ended(client, "Uncertain")
 
 
@@ -292,12 +278,12 @@ def test_a_request_that_waits_for_a_vanished_neighbour_is_given_up_within_the_bo
     link.lose(HEADS_ONLY)
     with link.attempts() as client:
         all_on_the_link(link)
-        asked(("ip", "-n", link.far, "link", "set", "far", "arp", "off"))
+        asked("ip", "-n", link.far, "link", "set", "far", "arp", "off")
         link.neighbour("del", FAR)
         link.heal()
         ends = all_ended(client, "Uncertain")
         quiet(link, max(ends.values()) + NEIGHBOUR_S)
-        asked(("ip", "-n", link.far, "link", "set", "far", "arp", "on"))
+        asked("ip", "-n", link.far, "link", "set", "far", "arp", "on")
         quiet(link, time.monotonic() + QUIET_S)
     nothing_after(link, ends, "a neighbour that vanished")
 

@@ -115,7 +115,7 @@ LIMITS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Seen:
     """One request in nginx's log. ``at``: seconds after the first."""
 
@@ -151,10 +151,7 @@ class Nginx:
         """What it answered, from the first request on."""
         lines = [line.split(" ", 3) for line in (self.folder / "seen.log").read_text("utf-8").splitlines()]
         first = float(lines[0][0]) if lines else 0.0
-        return [
-            Seen(at=float(at) - first, status=int(status), method=method, path=path)
-            for at, status, method, path in lines
-        ]
+        return [Seen(float(at) - first, int(status), method, path) for at, status, method, path in lines]
 
 
 def program() -> str:
