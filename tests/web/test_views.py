@@ -1,5 +1,6 @@
 """What a page shows, from records as they are stored."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -19,16 +20,12 @@ def at(seconds: float) -> str:
 
 
 def record(seq: int, kind: str, seconds: float, **more: Any) -> dict[str, Json]:  # noqa: ANN401 - fields of a record
-    return {
-        "seq": seq,
-        "kind": kind,
-        "at": at(seconds),
-        "partner": "p",
-        "event": "e",
-        "why": kind,
-        "by": "worker",
-        **more,
-    }
+    usual = {"partner": "p", "event": "e", "why": kind, "by": "worker"}
+    return {"seq": seq, "kind": kind, "at": at(seconds), **usual, **more}
+
+
+def of_the_pause(seq: int, kind: str, seconds: float, **more: Any) -> dict[str, Json]:  # noqa: ANN401 - as above
+    return record(seq, kind, seconds, **{"rule": RULE, "episode": 1, "write": 7, "action": "pause", **more})
 
 
 def observed(seq: int, seconds: float, value: Json, before: Json, *, maker: int | None) -> dict[str, Json]:
@@ -38,38 +35,34 @@ def observed(seq: int, seconds: float, value: Json, before: Json, *, maker: int 
 
 STORY = (
     record(1, "fired", 0, rule=RULE, episode=1, why="event.status is 'cancelled'"),
-    record(2, "planned", 0, rule=RULE, episode=1, write=7, action="pause"),
-    record(3, "sending", 1, rule=RULE, episode=1, write=7, action="pause"),
-    record(4, "unknown", 2, rule=RULE, episode=1, write=7, action="pause"),
+    of_the_pause(2, "planned", 0),
+    of_the_pause(3, "sending", 1),
+    of_the_pause(4, "unknown", 2),
     observed(5, 5, "PAUSED", "RUNNING", maker=7),
-    record(
-        6,
-        "evidence",
-        5,
-        rule=RULE,
-        episode=1,
-        write=7,
-        action="pause",
-        evidence={"says": "there", "x_request_id": "r1"},
-    ),
-    record(7, "confirmed", 5, rule=RULE, episode=1, write=7, action="pause"),
+    of_the_pause(6, "evidence", 5, evidence={"says": "there", "x_request_id": "r1"}),
+    of_the_pause(7, "confirmed", 5),
 )
 
 
-def test_the_worker_is_named_with_its_write_its_rule_and_the_values_that_decided() -> None:
-    (answer,) = answers(STORY)
-    assert (answer["value"], answer["ours"], answer["write"], answer["rule"]) == ("PAUSED", True, 7, RULE)
-    assert answer["because"] == "event.status is 'cancelled'"
-
-
-def test_the_last_hand_counts_and_another_hand_has_no_rule() -> None:
-    (answer,) = answers([*STORY, observed(8, 90, "RUNNING", "PAUSED", maker=None)])
-    assert (answer["value"], answer["ours"], answer["write"], answer["rule"]) == ("RUNNING", False, 0, "")
-
-
-def test_a_change_of_ours_without_a_known_attempt_names_nobody() -> None:
-    (answer,) = answers([observed(1, 0, "PAUSED", "RUNNING", maker=0)])
-    assert (answer["ours"], answer["write"], answer["because"]) == (True, 0, "")
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        pytest.param(
+            STORY, ["PAUSED", True, 7, RULE, "event.status is 'cancelled'"], id="the worker, and what decided"
+        ),
+        pytest.param(
+            (*STORY, observed(8, 90, "RUNNING", "PAUSED", maker=None)),
+            ["RUNNING", False, 0, "", ""],
+            id="the last hand counts, and another hand has no rule",
+        ),
+        pytest.param(
+            (observed(1, 0, "PAUSED", "RUNNING", maker=0),), ["PAUSED", True, 0, "", ""], id="ours, of no known attempt"
+        ),
+    ],
+)
+def test_whose_doing_a_value_is(records: Sequence[dict[str, Json]], said: list[Json]) -> None:
+    (answer,) = answers(records)
+    assert [answer[name] for name in ("value", "ours", "write", "rule", "because")] == said
 
 
 def test_a_record_has_the_request_id_of_its_read_or_answer() -> None:
@@ -115,7 +108,7 @@ def test_a_timeline_has_a_lane_for_each_field_rule_and_write() -> None:
 
 
 def test_what_held_a_write_is_on_its_line() -> None:
-    held = record(8, "held", 0.5, rule=RULE, episode=1, write=7, action="pause", reason="halt", why="halted by Ann")
+    held = of_the_pause(8, "held", 0.5, reason="halt", why="halted by Ann")
     drawn = timeline([*STORY[:2], held, *STORY[2:]], NOW + timedelta(hours=1))
     assert drawn is not None
     rings = [mark.label for mark in drawn.lanes[-1].marks if mark.shape == "ring"]
