@@ -112,11 +112,9 @@ class Replica:
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self, *arguments: str) -> list[str]:
-        """As a shell would call it."""
         return [sys.executable, "-m", "worker", "--config", str(self._config), *arguments]
 
     async def call(self, *arguments: str) -> str:
-        """One command to its end."""
         process = await asyncio.create_subprocess_exec(*self.command(*arguments), stdout=-1, stderr=-1)
         out, err = await process.communicate()
         if process.returncode:
@@ -153,7 +151,6 @@ class Replica:
             self._process.send_signal(number)
 
     def said(self) -> str:
-        """The last lines of its log."""
         return "\n".join(self._log.read_text("utf-8").splitlines()[-8:])
 
 
@@ -229,7 +226,6 @@ class Play:
         self._cancelled.append((partner, eid))
 
     def _left(self) -> list[tuple[str, str]]:
-        """The cancelled events that still run."""
         found = {one: self._service.world.at(*one) for one in self._cancelled}
         return [one for one, now in found.items() if now and now.record["client_campaign_status"] != "PAUSED"]
 
@@ -238,7 +234,6 @@ class Play:
         return [one for one in found if one["state"] in OPEN]
 
     def _lists(self) -> dict[str, list[float]]:
-        """When each partner's list was asked for."""
         found: dict[str, list[float]] = {}
         for one in self._service.books.requests:
             if one.method == "GET" and one.path.rstrip("/").endswith("/events"):

@@ -47,7 +47,6 @@ class TokenBucket:
     counted_at: float = 0.0
 
     def admits(self, at: float, per_minute: float) -> bool:
-        """Whether a request passes."""
         self.tokens = min(self.burst, self.tokens + per_minute / 60.0 * (at - self.counted_at))
         self.counted_at = at
         if self.tokens < 1.0:
@@ -64,7 +63,6 @@ class FixedWindow:
     passed: int = 0
 
     def admits(self, at: float, per_minute: float) -> bool:
-        """Whether a request passes."""
         if int(at // 60.0) != self.window:
             self.window, self.passed = int(at // 60.0), 0
         self.passed += 1
@@ -78,7 +76,6 @@ class SlidingWindow:
     passed: deque[float] = field(default_factory=deque)
 
     def admits(self, at: float, per_minute: float) -> bool:
-        """Whether a request passes."""
         while self.passed and self.passed[0] <= at - 60.0:
             self.passed.popleft()
         if len(self.passed) >= per_minute:
@@ -95,7 +92,6 @@ class Strays:
     next_at: float = 30.0
 
     def admits(self, at: float, per_minute: float) -> bool:
-        """Whether a request passes."""
         if at >= self.next_at:
             self.next_at = at + 60.0
             return False
@@ -162,7 +158,6 @@ class Work:
     written: list[float] = field(default_factory=list)
 
     async def ask(self, kind: Literal["read", "write"]) -> bool:
-        """One request and its answer."""
         left = self.loop.time()
         at = left - self.began
         passed = self.limiter.admits(at + self.chance.random() * ON_THE_WAY_S, self.rate(at))
@@ -175,7 +170,6 @@ class Work:
         return passed
 
     async def read(self) -> None:
-        """Reads whatever the pace lets it."""
         while True:
             await self.pacer.turn(PARTNER, Urgency.FACT)
             await self.ask("read")

@@ -113,14 +113,12 @@ class House:
         self._began, self._last = 0.0, dict[str, float]()
 
     def begin(self, now: float) -> None:
-        """Starts it, and lays out its events."""
         for eid, item in self.items.items():
             self._tidy(eid, item, now)
         self._start(now)
         self._cause_at, self._befall_at = now + 45.0, now + 90.0
 
     def close(self) -> None:
-        """Ends its process."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
@@ -202,14 +200,12 @@ class House:
             self._change(eid, "world", set={**mark, "status": "cancelled"})
 
     def spoil_reads(self) -> None:
-        """Some reads of the partner go wrong."""
         kind, params = self.chance.choice(SPOILED_READS)
         self.counts["spoiled reads"] += 1
         path = self.chance.choice(["/events/$", "/setup_processes/", "suggested", "."])
         self._fault(kind, "GET", path, params, self.chance.randint(1, 4))
 
     def storm(self) -> None:
-        """Everything is answered 429 for a while."""
         self.counts["storms"] += 1
         params = {"for_s": self.chance.uniform(5, 20), "hidden": self.chance.random() < 0.5, "retry_after": 3}
         self._fault("storm", None, ".", params, 1)
@@ -269,7 +265,6 @@ class House:
 
     @property
     def open(self) -> list[str]:
-        """The events whose change has not been answered yet."""
         return [eid for eid, item in self.items.items() if item.state == "wanted"]
 
     def measured(self, now: float, elapsed_s: float) -> dict[str, Any]:
@@ -500,7 +495,6 @@ def tell(samples: Path, *, record: bool) -> None:
 
 
 def main() -> None:
-    """Plays, or sums up."""
     wanted = argparse.ArgumentParser(description=__doc__)
     wanted.add_argument("--minutes", type=float, default=120.0)
     wanted.add_argument("--samples", type=Path, default=Path("soak.jsonl"))

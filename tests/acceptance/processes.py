@@ -52,15 +52,12 @@ def until(true: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> Any:
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         return int(held.getsockname()[1])
 
 
 @dataclass(slots=True)
 class Sandbox:
-    """A running ``campaign-worker sandbox``."""
-
     base_url: str
     cr_url: str
     control: str
@@ -85,11 +82,9 @@ class Sandbox:
         assert answer.is_success, answer.text
 
     def set(self, event: str, partner: str = FIRST, **fields: Any) -> None:
-        """Something happens to an event."""
         self.post("change", {"event": event, "partner": partner, "set": fields})
 
     def cancel(self, event: str, partner: str = FIRST) -> None:
-        """The event is cancelled at its organiser's."""
         self.set(event, partner, status="cancelled")
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
@@ -167,7 +162,6 @@ class Home:
         return self.folder / "config.yaml"
 
     def told(self, more: str) -> None:
-        """The config says more."""
         with self.config.open("a", encoding="utf-8") as config:
             config.write(f"{more}\n")
 
@@ -209,11 +203,9 @@ class Home:
 
     @property
     def states(self) -> list[str]:
-        """The state of every write."""
         return [one["state"] for one in self.writes()]
 
     def comes_to(self, *states: str) -> None:
-        """Waits for these states of all writes."""
         until(lambda: self.states == [*states], f"{states}")
 
     def watches(self) -> None:
@@ -249,20 +241,16 @@ class Home:
                 process.stderr.close()
 
     def environ(self) -> dict[str, str]:
-        """The variables of its processes."""
         secret = {"CAMPAIGN_WORKER_USERNAME": "sandbox", "CAMPAIGN_WORKER_PASSWORD": "sandbox"}
         return {**os.environ, **secret, **self.environment}
 
 
 @dataclass(slots=True)
 class Worker:
-    """A running daemon."""
-
     process: "subprocess.Popen[str]"
     lines: list[str] = field(default_factory=list)
 
     def listen(self) -> None:
-        """Reads stderr to its end, in a thread of its own."""
         for line in self.process.stderr or ():
             self.lines.append(line)
 
@@ -271,12 +259,10 @@ class Worker:
         return "".join(self.lines)
 
     def kill(self) -> None:
-        """kill -9."""
         self.process.kill()
         self.process.wait(timeout=20)
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
         self.process.terminate()
         return self.process.wait(timeout=40)
 

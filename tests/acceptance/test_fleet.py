@@ -80,21 +80,22 @@ def shared(where: Home, among: int) -> bool:
     return len(found["partners"]) == 2 and owners <= alive and len(owners) == among
 
 
-def owner(found: list[tuple[Home, Worker]], partner: str) -> tuple[Home, Worker]:
-    """Whose a partner is."""
+def owner(found: list[tuple[Home, Worker]]) -> tuple[Worker, Home]:
+    """Whose the first partner is, and the home of another one."""
     told = found[0][0].json("fleet")
-    (of,) = [one["owner"] for one in told["partners"] if one["partner"] == partner]
+    (of,) = [one["owner"] for one in told["partners"] if one["partner"] == FIRST]
     (pid,) = [one["pid"] for one in told["replicas"] if one["id"] == of]
-    return next(one for one in found if one[1].process.pid == pid)
+    others = (where for where, worker in found if worker.process.pid != pid)
+    return next(worker for _, worker in found if worker.process.pid == pid), next(others)
 
 
-def lists(box: Sandbox, partner: str) -> list[dict[str, Any]]:
-    return [one for one in box.get("requests") if one["path"].endswith("/events/") and one["partner"] == partner]
+def lists(box: Sandbox) -> list[dict[str, Any]]:
+    return [one for one in box.get("requests") if one["path"].endswith("/events/") and one["partner"] == FIRST]
 
 
-def gap_after(box: Sandbox, partner: str, seen: int) -> float:
-    """The longest time between two lists of a partner, from so many lists on."""
-    times = [float(one["at_s"]) for one in lists(box, partner)[max(0, seen - 1) :]]
+def gap_after(box: Sandbox, seen: int) -> float:
+    """The longest time between two lists of the first partner, from so many lists on."""
+    times = [float(one["at_s"]) for one in lists(box)[max(0, seen - 1) :]]
     return max(later - sooner for sooner, later in pairwise(times))
 
 
@@ -106,13 +107,12 @@ def test_a_killed_workers_partner_is_taken_over_and_its_write_in_flight_is_settl
         box.fault(kind, "POST", "/boost$")
         box.set("e4", title="boost me")
         until(lambda: [one for one in box.get("requests") if one["path"].endswith("/boost")], "a boost in flight")
-        where, worker = owner(found, FIRST)
-        seen = len(lists(box, FIRST))
+        worker, other = owner(found)
+        seen = len(lists(box))
         worker.kill()
-        other = next(one for one, _ in found if one is not where)
         other.comes_to("confirmed")
-        until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
-        assert gap_after(box, FIRST, seen) < TAKEN_OVER_S
+        until(lambda: len(lists(box)) > seen + 2, "lists of the new owner")
+        assert gap_after(box, seen) < TAKEN_OVER_S
         assert [one["operation"] for one in box.effects()].count("boost") == 1
         assert box.get("books")["repeated"] == 0
         kinds = [(one["kind"], one["reason"]) for one in other.log("--partner", FIRST)]
@@ -126,14 +126,13 @@ def test_a_stopped_workers_partner_is_taken_over_and_it_goes_on_as_another_when_
     tmp_path: Path, server: Server
 ) -> None:
     with sandbox(tmp_path, forgiven=["floor"]) as box, fleet(tmp_path, server, box, 2) as found:
-        where, worker = owner(found, FIRST)
-        other = next(one for one, _ in found if one is not where)
+        worker, other = owner(found)
         before = {one["id"] for one in other.json("fleet")["replicas"]}
-        seen = len(lists(box, FIRST))
+        seen = len(lists(box))
         os.kill(worker.process.pid, signal.SIGSTOP)
         box.cancel("e1")
         other.comes_to("confirmed")
-        assert gap_after(box, FIRST, seen) < TAKEN_OVER_S
+        assert gap_after(box, seen) < TAKEN_OVER_S
         os.kill(worker.process.pid, signal.SIGCONT)
         until(lambda: shared(other, 2), "the one that woke has a partner again")
         ids = {one["id"] for one in other.json("fleet")["replicas"] if one["pid"] == worker.process.pid}
@@ -144,13 +143,12 @@ def test_a_stopped_workers_partner_is_taken_over_and_it_goes_on_as_another_when_
 
 def test_a_worker_that_is_told_to_end_hands_its_partners_over(tmp_path: Path, server: Server) -> None:
     with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 3) as found:
-        where, worker = owner(found, FIRST)
-        other = next(one for one, _ in found if one is not where)
-        seen, began = len(lists(box, FIRST)), time.monotonic()
+        worker, other = owner(found)
+        seen, began = len(lists(box)), time.monotonic()
         assert worker.stop() == 0
         assert time.monotonic() - began < TAKEN_OVER_S
-        until(lambda: len(lists(box, FIRST)) > seen + 2, "lists of the new owner")
-        assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
+        until(lambda: len(lists(box)) > seen + 2, "lists of the new owner")
+        assert gap_after(box, seen) < HANDED_OVER_S + SLOW_S
         assert "takeover" not in [one["kind"] for one in other.log("--partner", FIRST)]
 
 
@@ -158,13 +156,12 @@ def test_a_worker_that_is_told_to_end_watches_on_what_it_cannot_hand_over_yet(tm
     with sandbox(tmp_path) as box, fleet(tmp_path, server, box, 2, timeout_s=12) as found:
         box.fault("hang_after", "PUT", "/client_campaign_status$")
         box.cancel("e1")
-        where, worker = owner(found, FIRST)
-        other = next(one for one, _ in found if one is not where)
+        worker, other = owner(found)
         other.comes_to("sending")
-        seen = len(lists(box, FIRST))
+        seen = len(lists(box))
         assert worker.stop() == 0
         other.comes_to("confirmed")
-        assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
+        assert gap_after(box, seen) < HANDED_OVER_S + SLOW_S
         assert len(box.effects()) == 1
 
 
@@ -179,8 +176,8 @@ def test_a_worker_whose_clock_is_off_goes_by_the_servers(tmp_path: Path, server:
         where.call("resume", "--because", "seen")
         where.comes_to("confirmed")
         assert where.call("status", "--healthy").returncode == 0
-        seen = len(lists(box, FIRST))
-        until(lambda: len(lists(box, FIRST)) > seen + 2, "the list is asked for again and again")
-        assert gap_after(box, FIRST, seen) < HANDED_OVER_S + SLOW_S
+        seen = len(lists(box))
+        until(lambda: len(lists(box)) > seen + 2, "the list is asked for again and again")
+        assert gap_after(box, seen) < HANDED_OVER_S + SLOW_S
         times = [datetime.fromisoformat(str(one["at"])) for one in where.log("--partner", FIRST)]
         assert all(abs(at - began) < timedelta(minutes=2) for at in times)

@@ -54,7 +54,6 @@ def has(mask: str, number: signal.Signals) -> bool:
 
 
 def child_of(pid: int) -> int:
-    """The one child of a process."""
     (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     return int(child)
 

@@ -49,7 +49,6 @@ FAILING = """
 
 
 def call(folder: Path, *arguments: str) -> Called:
-    """The command within a folder."""
     with chdir(folder):
         return calling.call("test", *arguments)
 

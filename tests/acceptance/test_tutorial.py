@@ -35,13 +35,11 @@ class Typed:
 
     @property
     def code(self) -> int:
-        """The exit code that the command's comment names."""
         named = re.search(r"# exit code (\d)", self.command)
         return int(named[1]) if named else 0
 
 
 def typed(body: str) -> Iterator[Typed]:
-    """The commands of a block."""
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, *shown = part.strip("\n").split("\n")
         yield Typed(command, shown)

@@ -46,7 +46,6 @@ class Installed:
 
 
 def ran(*words: str | Path) -> None:
-    """A tool of the environment of these tests."""
     done = subprocess.run(
         [sys.executable, "-m", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -28,7 +28,6 @@ class Link:
         self._open.clear()
 
     def close(self) -> None:
-        """Takes no more."""
         self._listens.close()
 
     def _accept(self) -> None:
@@ -59,13 +58,10 @@ class Link:
 
 
 def tcp(host: str, port: int) -> Callable[[], socket.socket]:
-    """To a port."""
     return lambda: socket.create_connection((host, port), timeout=None)
 
 
 def unix(path: str) -> Callable[[], socket.socket]:
-    """To a socket in a folder."""
-
     def connected() -> socket.socket:
         far = socket.socket(socket.AF_UNIX)
         try:

@@ -29,8 +29,6 @@ _numbers = count(1)
 
 
 class Server:
-    """One that runs."""
-
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
         self._programs = programs
@@ -59,11 +57,9 @@ class Server:
         return (self.folder / "data" / "postmaster.pid").exists()
 
     def url(self, database: str = "postgres") -> str:
-        """Where a ledger is reached."""
         return f"postgresql://{USER}@/{database}?host={self.folder}"
 
     def connect(self) -> "psycopg.Connection[tuple[object, ...]]":
-        """A connection beside the ledger's."""
         return psycopg.connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)
 
     def link(self) -> Link:

@@ -46,7 +46,6 @@ def joined(url: str) -> tuple[SqlLedger, Membership]:
 
 
 def owning(url: str, partner: PartnerId = ACME) -> tuple[SqlLedger, Membership]:
-    """One that owns the partner."""
     ledger, membership = joined(url)
     assert membership.take(partner, Owner()) is not None
     return ledger, membership

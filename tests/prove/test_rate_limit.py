@@ -131,8 +131,6 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Nginx:
-    """A running nginx before a sandbox."""
-
     folder: Path
     port: int
     behind: str
@@ -140,7 +138,6 @@ class Nginx:
     process: "subprocess.Popen[bytes] | None" = None
 
     def limit(self, per_minute: int) -> None:
-        """Allows so much from now on."""
         given = {"folder": self.folder, "port": self.port, "behind": self.behind, "burst": self.burst}
         text = NGINX.format(**given, per_minute=per_minute)
         (self.folder / "nginx.conf").write_text(text, encoding="utf-8")
@@ -148,14 +145,12 @@ class Nginx:
             self.process.send_signal(signal.SIGHUP)
 
     def seen(self) -> list[Seen]:
-        """What it answered, from the first request on."""
         lines = [line.split(" ", 3) for line in (self.folder / "seen.log").read_text("utf-8").splitlines()]
         first = float(lines[0][0]) if lines else 0.0
         return [Seen(float(at) - first, int(status), method, path) for at, status, method, path in lines]
 
 
 def program() -> str:
-    """Where nginx is; without it nothing is proved, which is said aloud and is a failure in CI."""
     found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if found is not None:
         return found
@@ -167,7 +162,6 @@ def program() -> str:
 
 @contextmanager
 def limited(folder: Path, box: Sandbox, limit: Limit) -> Iterator[Nginx]:
-    """An nginx before the sandbox."""
     folder.mkdir()
     found = Nginx(folder=folder, port=free_port(), behind=box.control, burst="" if limit.spaced else BURST)
     found.limit(limit.per_minute)
@@ -193,7 +187,6 @@ class Play:
     allowed: int = 0
 
     def move(self, second: float) -> None:
-        """The limit as it is at that second."""
         if self.limit.at(second) != self.allowed:
             self.allowed = self.limit.at(second)
             self.nginx.limit(self.allowed)
@@ -209,12 +202,10 @@ class Play:
             self.box.post("change", {**change, "set": {"status": "cancelled"}})
 
     def settled(self) -> bool:
-        """Whether every write that was asked for is at its end."""
         writes = self.where.writes()
         return len(writes) >= self.asked and all(one["state"] in ("confirmed", "skipped") for one in writes)
 
     def judge(self) -> list[str]:
-        """What is wrong; says what was seen."""
         seen = [one for one in self.nginx.seen() if one.at < LASTS_S]
         measured = [one for one in seen if one.at >= FOUND_S]
         passed = [one for one in measured if one.status != 429]

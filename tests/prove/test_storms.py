@@ -54,7 +54,6 @@ SETTINGS = replace(
 
 
 def five(number: int) -> tuple[Happening, ...]:
-    """One event for each rule."""
     return (
         happening(f"a{number}", status="cancelled"),
         happening(f"b{number}", category="new"),

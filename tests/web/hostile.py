@@ -70,7 +70,6 @@ def asked(port: int, request: Request) -> Answered:
 
 
 def basic(name: str, password: str) -> Head:
-    """The head of somebody's password."""
     return b"Authorization", b"Basic " + base64.b64encode(f"{name}:{password}".encode())
 
 

@@ -108,7 +108,6 @@ def play(folder: Path) -> None:
 
 
 def taken(page: Page, to: Path) -> None:
-    """One picture."""
     squeezed = page.context.new_page()
     shot = base64.b64encode(page.screenshot()).decode()
     to.write_bytes(base64.b64decode(squeezed.evaluate(SQUEEZE, shot)))
@@ -116,7 +115,6 @@ def taken(page: Page, to: Path) -> None:
 
 
 def take(browser: Browser, address: str, folder: Path, **options: Any) -> None:  # noqa: ANN401 - Playwright's own
-    """A picture of every view in every width."""
     for name, (width, height) in WIDTHS.items():
         context = browser.new_context(
             base_url=address,
@@ -138,7 +136,6 @@ def take(browser: Browser, address: str, folder: Path, **options: Any) -> None: 
 
 
 def main() -> None:
-    """Into the folder that is named."""
     folder, dark = Path(sys.argv[1]), "--dark" in sys.argv
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
