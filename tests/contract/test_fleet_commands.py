@@ -109,10 +109,25 @@ def test_a_partner_that_no_replica_is_told_of_any_more_is_missed_by_nobody(fleet
     assert "partner-id-other" in fleet("status", "--healthy").err
 
 
-def test_nobody_is_healthy_where_no_replica_runs(fleet: Fleet) -> None:
-    fleet.replica("a1", fleet.now - timedelta(minutes=1))
-    done = fleet("status", "--healthy")
-    assert (done.code, "no replica runs" in done.err) == (1, True)
+@pytest.mark.parametrize(
+    ("beat", "command", "code", "said"),
+    [
+        (timedelta(minutes=-1), ("status", "--healthy"), 1, "no replica runs"),
+        (timedelta(minutes=1), ("probe",), 3, "in use by 1 replica"),
+        (timedelta(0), ("ledger", "accept-restore", "--in-step"), 3, "stop them first"),
+    ],
+    ids=[
+        "nobody is healthy where none runs",
+        "none is probed beside one",
+        "what is not amiss is not accepted beside one",
+    ],
+)
+def test_commands_that_ask_whether_a_replica_runs(
+    fleet: Fleet, beat: timedelta, command: tuple[str, ...], code: int, said: str
+) -> None:
+    fleet.replica("a1", fleet.now + beat)
+    done = fleet(*command)
+    assert (done.code, said in done.err) == (code, True)
 
 
 def test_the_page_is_ready_by_what_all_say(fleet: Fleet) -> None:
@@ -125,12 +140,6 @@ def test_the_page_is_ready_by_what_all_say(fleet: Fleet) -> None:
     assert unhealthy(said.body, fleet.now, timedelta(seconds=3)) is None
     assert fleet.ledger.refused_for(SERVICE) is None
     assert fleet.ledger.refused_for("https://other.example/api/v3") is not None
-
-
-def test_a_probe_asks_nothing_beside_a_replica(fleet: Fleet) -> None:
-    fleet.replica("a1", fleet.now + timedelta(minutes=1))
-    done = fleet("probe")
-    assert (done.code, "in use by 1 replica" in done.err) == (3, True)
 
 
 def test_a_ledger_in_a_file_has_no_fleet(tmp_path: Path) -> None:
@@ -154,9 +163,3 @@ def test_a_partner_is_not_made_known_by_the_name_that_somebody_resumes(fleet: Fl
     assert fleet("resume", "--partner", "harbour", "--because", "go on").code == 1
     known = [one["partner"] for one in fleet("fleet", "--format", "json").json["partners"]]
     assert known == [ACME, OTHER]
-
-
-def test_what_is_not_amiss_is_not_accepted_beside_replicas_that_run(fleet: Fleet) -> None:
-    fleet.replica("a1", fleet.now)
-    done = fleet("ledger", "accept-restore", "--in-step")
-    assert (done.code, "stop them first" in done.err) == (3, True)

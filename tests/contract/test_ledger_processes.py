@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.ledger.examples import NOW, after, become, key, older_mark, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import after, become, key, older_mark, open_ledger, place_in, plan, planned
 from worker.ledger.mark import read_mark
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
@@ -143,7 +143,7 @@ def test_readers_see_a_whole_chain_at_every_moment_while_another_process_writes(
             assert reader.stdout.readline() == "done\n"
 
 
-def test_a_sender_and_an_operator_that_write_at_once_share_one_chain(tmp_path: Path) -> None:
+def test_a_sender_and_an_operator_that_start_and_write_at_once_make_one_ledger_and_one_chain(tmp_path: Path) -> None:
     with process(WRITE, tmp_path) as one, process(PLAN, tmp_path) as other:
         mine, theirs = numbers(one, 30), numbers(other, 30)
 
@@ -152,15 +152,6 @@ def test_a_sender_and_an_operator_that_write_at_once_share_one_chain(tmp_path: P
         assert reader.verify() is None
         assert set(mine) <= {write.id for write in reader.writes(state="sending")}
         assert set(theirs) <= {write.id for write in reader.writes(state="planned")}
-
-
-def test_two_processes_that_start_at_once_make_one_ledger(tmp_path: Path) -> None:
-    with process(WRITE, tmp_path) as one, process(PLAN, tmp_path) as other:
-        numbers(one, 1)
-        numbers(other, 1)
-
-    with open_ledger(tmp_path, NOW) as ledger:
-        assert ledger.verify() is None
 
 
 OPEN = """

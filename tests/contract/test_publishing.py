@@ -100,26 +100,29 @@ def test_a_replica_takes_up_what_is_published_whatever_lies_in_its_folder(config
         assert [rule.id for rule in asyncio.run(source.load()).rules] == ["another"]
 
 
-def test_a_backtest_of_no_other_rules_is_of_what_is_in_force(config: Path) -> None:
+@pytest.mark.parametrize(
+    ("lies_there", "command", "code", "said"),
+    [
+        (BROKEN, ("backtest",), 1, "no observations are recorded yet"),
+        (BROKEN, ("explain", "--event", "e1"), 0, "event.status == 'cancelled'"),
+        (ANOTHER, ("plan", "--rule", "another"), 1, "no rule 'another'"),
+        (ANOTHER, ("plan", "--rule", "pause-cancelled"), 2, "credentials.username"),
+        (ANOTHER, ("halt", "--rule", "pause-cancelled", "--because", "a look first"), 0, "halted"),
+        (ANOTHER, ("halt", "--rule", "another", "--because", "a look first"), 0, "halted"),
+        (ANOTHER, ("halt", "--rule", "neither", "--because", "a look first"), 1, "neither"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_commands_go_by_what_is_in_force_whatever_lies_in_the_folder_and_no_replica_has_said_so(
+    config: Path, url: str, lies_there: str, command: tuple[str, ...], code: int, said: str
+) -> None:
     publish(config)
-    (config.parent / "rules" / "rules.yaml").write_text(BROKEN)
-    done = call("backtest", config=config)
-    assert (done.code, "no observations are recorded yet" in done.err) == (1, True)
-
-
-def test_explain_goes_by_what_is_in_force(config: Path, url: str) -> None:
-    publish(config)
-    with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
-        ledger.apply(Commit(at=NOW, memory=(memory(1),)))
-    (config.parent / "rules" / "rules.yaml").write_text(BROKEN)
-    assert "event.status == 'cancelled'" in call("explain", "--event", "e1", config=config).out
-
-
-def test_what_is_in_force_is_known_where_no_rules_lie_and_no_replica_has_said_so(config: Path) -> None:
-    publish(config)
-    (config.parent / "rules" / "rules.yaml").write_text(ANOTHER)
-    for rule, code in (("pause-cancelled", 0), ("another", 0), ("neither", 1)):
-        assert call("halt", "--rule", rule, "--because", "a look first", config=config).code == code
+    if command[0] == "explain":
+        with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
+            ledger.apply(Commit(at=NOW, memory=(memory(1),)))
+    (config.parent / "rules" / "rules.yaml").write_text(lies_there)
+    done = call(*command, config=config)
+    assert (done.code, said in done.both) == (code, True), done.both
 
 
 def decide(ledger: SqlLedger, _: Write) -> object:
@@ -128,13 +131,6 @@ def decide(ledger: SqlLedger, _: Write) -> object:
 
 def send(ledger: SqlLedger, write: Write) -> object:
     return ledger.record_sending(Sending(move=to_sending(write, after(1)), check=no_brake, amount=None))
-
-
-def test_a_plan_is_of_what_is_in_force_whatever_lies_in_the_folder(config: Path) -> None:
-    publish(config)
-    (config.parent / "rules" / "rules.yaml").write_text(ANOTHER)
-    assert "no rule 'another'" in call("plan", "--rule", "another", config=config).err
-    assert "no rule" not in call("plan", "--rule", "pause-cancelled", config=config).err
 
 
 @pytest.mark.parametrize("act", [decide, send])
