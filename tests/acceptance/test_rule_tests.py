@@ -6,6 +6,7 @@ interpreter would cost more than all that is asked of it.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests import calling
 from tests.calling import Called
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
 RULES = """
 rules:
   - id: pause-cancelled
@@ -70,8 +72,7 @@ def add(home: Path, text: str, name: str = "t.yaml") -> None:
 
 def test_the_shipped_rules_pass_and_every_one_was_seen_to_fire_and_to_hold_back() -> None:
     command = [sys.executable, "-m", "worker", "test", "--format", "json"]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["failed"] == 0
@@ -141,13 +142,11 @@ def test_the_junit_report_counts_and_names_every_test(home: Path) -> None:
 
 
 def test_files_folders_and_rules_beside_the_tests_can_be_named(home: Path, tmp_path: Path) -> None:
-    assert "1 test," in call(home, "my-rules/tests/t.yaml").err
-    assert "1 test," in call(home, "my-rules/tests").err
-    assert "1 test," in call(home, "my-rules").err
+    for path in ("my-rules", "my-rules/tests", "my-rules/tests/t.yaml"):
+        assert "1 test," in call(home, path).err
     bare = tmp_path / "bare"
-    (bare / "others" / "tests").mkdir(parents=True)
-    (bare / "others" / "r.yaml").write_text(RULES, encoding="utf-8")
-    (bare / "others" / "tests" / "t.yaml").write_text(TESTS, encoding="utf-8")
+    bare.mkdir()
+    shutil.copytree(home / "my-rules", bare / "others")
     for path in ("others", "others/tests", "others/tests/t.yaml"):
         done = call(bare, path)
         assert (done.code, "1 test, 0 failed" in done.err) == (0, True), done.err
@@ -205,9 +204,9 @@ def test_who_interrupts_tests_that_run_side_by_side_reads_no_traceback(home: Pat
         "import os; from worker.cli import app, test; test.LARGE = 0; os.sched_getaffinity = lambda _: {0, 1}\n"
         "app.main(['test'])"
     )
-    command, environment = [sys.executable, "-c", script], {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", script]
     with subprocess.Popen(
-        command, cwd=home, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        command, cwd=home, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
         assert process.stderr is not None
         first = process.stderr.readline()

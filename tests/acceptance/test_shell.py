@@ -117,8 +117,7 @@ def test_an_interrupt_in_the_middle_of_the_demo_ends_it_in_one_line(tmp_path: Pa
     said = lines.read_text("utf-8")
     assert (process.returncode, out) == (128 + number, "")
     assert said.endswith("stopped before the end of the story; nothing is left of it\n")
-    assert "Traceback" not in said
-    assert "ERROR" not in said
+    assert not re.search("Traceback|ERROR", said)
     assert said.index("a service is simulated") < said.index("fired"), "the story is told first"
 
 

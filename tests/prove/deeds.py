@@ -4,10 +4,12 @@ The table stands beside the registry of actions and is compared with it: an acti
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from tests.worlds import PARTNER, Town, draft, happening
+import yaml
+
+from tests.worlds import PARTNER, Town, draft, happening, several
 from worker.sandbox.changes import EventChange
 from worker.sandbox.world import Happening
 
@@ -15,30 +17,42 @@ Hand = Callable[[Town], None]
 """Another hand on the event's target, at this moment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Deed:
     """One action that fires for the event e1 once it is cancelled.
 
-    ``method`` and ``path``: its request, which meets the outcome; a message has none. ``item``: which of its writes
-    that is. ``effect``: what the books call it. ``shown``: a read can show it. ``so``: another hand brings the very
-    same about; ``otherwise``: something that is neither as before nor as wanted. None where there is no such thing.
+    ``do``: of its rule. ``request``: method and path of what meets the outcome; a message has none. ``effect``: what
+    the books call it. ``place``: the world in which it fires. ``item``: which of its writes that is. ``shown``: a read
+    can show it. ``so``: another hand brings the very same about; ``otherwise``: something that is neither as before nor
+    as wanted. None where there is no such thing.
     """
 
-    action: str
     do: str
-    place: tuple[Happening, ...]
-    method: str = ""
-    path: str = ""
-    item: str = ""
+    request: str = ""
     effect: str = ""
+    _: KW_ONLY
+    place: tuple[Happening, ...] = (happening("e1"),)
+    item: str = ""
     shown: bool = True
     so: Hand | None = None
     otherwise: Hand | None = None
     asks_first: bool = False
 
     @property
+    def action(self) -> str:
+        (step,) = yaml.safe_load(self.do)
+        return step if isinstance(step, str) else str(next(iter(step)))
+
+    @property
+    def method(self) -> str:
+        return self.request.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.request.partition(" ")[2]
+
+    @property
     def rules(self) -> str:
-        """Its rule file."""
         return f"rules:\n  - id: r\n    when: event.status == 'cancelled'\n    do: {self.do}\n"
 
 
@@ -53,177 +67,121 @@ def by_hand(parts: Mapping[str, object] | None = None, /, **fields: object) -> H
 
 
 def published(*campaigns: dict[str, object]) -> Happening:
-    """An event whose setup is published, with these campaigns."""
     return replace(draft("e1"), published=True, campaigns=campaigns)
 
 
 def setup(**fields: object) -> Hand:
-    """A person leaves this setup."""
     return by_hand({"setup": {"goal": "ROAS", "total_budget": 500, **fields}})
 
 
 def campaigns(**fields: object) -> Hand:
-    """A person leaves one campaign, with these fields."""
     return by_hand({"campaigns": [{"tc": "cluster 1", "tc_run_id": 1, **fields}]})
 
 
-def _field(action: str, name: str, value: str, before: str, do: str = "") -> Deed:
+def _field(do: str, name: str, value: str, before: str) -> Deed:
     return Deed(
-        action=action,
-        do=do or f"[{action}]",
+        do,
+        f"PUT /{name}$",
+        f"set_{name}",
         place=(happening("e1", **{name: before}),),
-        method="PUT",
-        path=f"/{name}$",
-        effect=f"set_{name}",
         so=by_hand(**{name: value}),
         otherwise=by_hand(**{name: None}),
     )
 
 
-HIDDEN = by_hand(frontend_status="HIDDEN")
-ONE = {"tc": "cluster 1", "tc_run_id": 1, "budget": 10}
 IN_SERIES = {"campaign_event_series": ["e2", "e3"]}
-OTHERS = (happening("e2"), happening("e3"))
 CALL = "method: PUT, host: cr, path: '/events/{eid}', query: {event_type: x, partner_product: y, hall_name: closed}"
-CONFIRM = "confirm: {get: '/events/{eid}', when: response.hall_name == 'closed'}"
 
 DEEDS: Mapping[str, Deed] = {
-    "pause": _field("pause", "client_campaign_status", "PAUSED", "RUNNING"),
-    "run": _field("run", "client_campaign_status", "RUNNING", "PAUSED"),
-    "optimisation off": _field("optimisation", "campaign_optimisation_status", "OFF", "ON", "[{optimisation: 'OFF'}]"),
-    "optimisation on": _field("optimisation", "campaign_optimisation_status", "ON", "OFF", "[{optimisation: 'ON'}]"),
-    "ad_optimisation off": _field(
-        "ad_optimisation", "ad_campaign_optimisation_status", "OFF", "ON", "[{ad_optimisation: 'OFF'}]"
-    ),
+    "pause": _field("[pause]", "client_campaign_status", "PAUSED", "RUNNING"),
+    "run": _field("[run]", "client_campaign_status", "RUNNING", "PAUSED"),
+    "optimisation off": _field("[{optimisation: 'OFF'}]", "campaign_optimisation_status", "OFF", "ON"),
+    "optimisation on": _field("[{optimisation: 'ON'}]", "campaign_optimisation_status", "ON", "OFF"),
+    "ad_optimisation off": _field("[{ad_optimisation: 'OFF'}]", "ad_campaign_optimisation_status", "OFF", "ON"),
     "frontend_status": Deed(
-        action="frontend_status",
-        do="[{frontend_status: HIDDEN}]",
-        place=(happening("e1"),),
-        method="PUT",
-        path="/setup_frontend_status$",
+        "[{frontend_status: HIDDEN}]",
+        "PUT /setup_frontend_status$",
+        "set_frontend_status",
         item="event",
-        effect="set_frontend_status",
-        so=HIDDEN,
+        so=by_hand(frontend_status="HIDDEN"),
         otherwise=by_hand(frontend_status="FLAGGED"),
     ),
     "frontend_status, its second write": Deed(
-        action="frontend_status",
-        do="[{frontend_status: HIDDEN}]",
-        place=(happening("e1"),),
-        method="PUT",
-        path="/last_updated_on_fe/",
-        item="cr",
-        effect="last_updated_on_fe",
-        shown=False,
+        "[{frontend_status: HIDDEN}]", "PUT /last_updated_on_fe/", "last_updated_on_fe", item="cr", shown=False
     ),
     "create_draft": Deed(
-        action="create_draft",
-        do="[{create_draft: {goal: ROAS, total_budget: 500}}]",
-        place=(happening("e1"),),
-        method="POST",
-        path="/setup_processes/e1$",
-        effect="create_setup",
+        "[{create_draft: {goal: ROAS, total_budget: 500}}]",
+        "POST /setup_processes/e1$",
+        "create_setup",
         so=setup(),
         otherwise=setup(total_budget=900),
     ),
     "update_draft": Deed(
-        action="update_draft",
-        do="[{update_draft: {total_budget: 750}}]",
+        "[{update_draft: {total_budget: 750}}]",
+        "PUT /setup_processes/e1$",
+        "update_setup",
         place=(draft("e1"),),
-        method="PUT",
-        path="/setup_processes/e1$",
-        effect="update_setup",
         so=setup(total_budget=750),
         otherwise=setup(total_budget=900),
     ),
     "boost": Deed(
-        action="boost",
-        do="[boost]",
+        "[boost]",
+        "POST /boost$",
+        "boost",
         place=(draft("e1"),),
-        method="POST",
-        path="/boost$",
-        effect="boost",
         so=by_hand({"published": True}),
         otherwise=setup(total_budget=900),
     ),
     "reset_setup": Deed(
-        action="reset_setup",
-        do="[reset_setup]",
-        place=(draft("e1"),),
-        method="PUT",
-        path="/reset_campaigns_setup$",
-        effect="reset_setup",
-        shown=False,
+        "[reset_setup]", "PUT /reset_campaigns_setup$", "reset_setup", place=(draft("e1"),), shown=False
     ),
     "edit_cluster": Deed(
-        action="edit_cluster",
-        do="[{edit_cluster: {tc: cluster 1, tc_run_id: 1, budget: 20}}]",
-        place=(published(ONE),),
-        method="POST",
-        path="/campaigns_setup$",
-        effect="edit_cluster",
+        "[{edit_cluster: {tc: cluster 1, tc_run_id: 1, budget: 20}}]",
+        "POST /campaigns_setup$",
+        "edit_cluster",
+        place=(published({"tc": "cluster 1", "tc_run_id": 1, "budget": 10}),),
         so=campaigns(budget=20),
         otherwise=campaigns(budget=30),
     ),
     "create_campaign": Deed(
-        action="create_campaign",
-        do="[{create_campaign: {tc: cluster 1, tc_run_id: 1}}]",
+        "[{create_campaign: {tc: cluster 1, tc_run_id: 1}}]",
+        "POST /campaigns/$",
+        "create_campaign",
         place=(published(),),
-        method="POST",
-        path="/campaigns/$",
-        effect="create_campaign",
         so=campaigns(),
     ),
     "series_add": Deed(
-        action="series_add",
-        do="[{series_add: [e2, e3]}]",
-        place=(happening("e1"), *OTHERS),
-        method="POST",
-        path="/series$",
-        effect="series_add",
+        "[{series_add: [e2, e3]}]",
+        "POST /series$",
+        "series_add",
+        place=several(happening, 3),
         so=by_hand(**IN_SERIES),
         otherwise=by_hand(campaign_event_series=["e2"]),
     ),
     "series_remove": Deed(
-        action="series_remove",
-        do="[{series_remove: [e2, e3]}]",
-        place=(happening("e1", **IN_SERIES), *OTHERS),
-        method="DELETE",
-        path="/series$",
-        effect="series_remove",
+        "[{series_remove: [e2, e3]}]",
+        "DELETE /series$",
+        "series_remove",
+        place=(happening("e1", **IN_SERIES), happening("e2"), happening("e3")),
         so=by_hand(campaign_event_series=[]),
         otherwise=by_hand(campaign_event_series=["e2"]),
     ),
     "write, with confirm": Deed(
-        action="write",
-        do=f"[{{write: {{{CALL}, {CONFIRM}}}}}]",
-        place=(happening("e1"),),
-        method="PUT",
-        path="^/events/e1$",
-        effect="edit_event",
+        f"[{{write: {{{CALL}, confirm: {{get: '/events/{{eid}}', when: response.hall_name == 'closed'}}}}}}]",
+        "PUT ^/events/e1$",
+        "edit_event",
         so=by_hand(hall_name="closed"),
         otherwise=by_hand(hall_name="under repair"),
     ),
-    "write, without confirm": Deed(
-        action="write",
-        do=f"[{{write: {{{CALL}}}}}]",
-        place=(happening("e1"),),
-        method="PUT",
-        path="^/events/e1$",
-        effect="edit_event",
-        shown=False,
-    ),
+    "write, without confirm": Deed(f"[{{write: {{{CALL}}}}}]", "PUT ^/events/e1$", "edit_event", shown=False),
     "write, a DELETE": Deed(
-        action="write",
-        do="[{write: {method: DELETE, path: /daily_revenue_summary, query: {eid: '{eid}'}}}]",
-        place=(happening("e1"),),
-        method="DELETE",
-        path="^/daily_revenue_summary$",
-        effect="clear_sales",
+        "[{write: {method: DELETE, path: /daily_revenue_summary, query: {eid: '{eid}'}}}]",
+        "DELETE ^/daily_revenue_summary$",
+        "clear_sales",
         shown=False,
         asks_first=True,
     ),
-    "notify": Deed(action="notify", do="[{notify: e1 is cancelled}]", place=(happening("e1"),), shown=False),
+    "notify": Deed("[{notify: e1 is cancelled}]", shown=False),
 }
 
 
@@ -264,6 +222,7 @@ def _answers() -> dict[str, Outcome]:
     return found
 
 
+TOO_MANY = Outcome(means="unknown", kind="answer_before", params={"status": 429})
 OUTCOMES: Mapping[str, Outcome] = {
     "2xx": Outcome(means="accepted", happens=True),
     "2xx, slow": Outcome(means="accepted", happens=True, kind="slow", params={"delay_s": 4.0}),
@@ -271,18 +230,12 @@ OUTCOMES: Mapping[str, Outcome] = {
     "2xx, the task fails": Outcome(means="accepted", asked="task_failed", only="task"),
     **_answers(),
     "429, with Retry-After": Outcome(means="unknown", kind="answer_before", params={"status": 429, "retry_after": 7}),
-    "429, three times in a row": Outcome(
-        means="unknown", kind="answer_before", params={"status": 429}, times=3, asked="attempts"
+    "429, three times in a row": replace(TOO_MANY, times=3, asked="attempts"),
+    "429, and no read answers": replace(TOO_MANY, hand="blind", asked="no_evidence"),
+    "429, applied, and no read answers": replace(
+        TOO_MANY, happens=True, kind="answer_after", hand="blind", asked="no_evidence"
     ),
-    "429, and no read answers": Outcome(
-        means="unknown", kind="answer_before", params={"status": 429}, hand="blind", asked="no_evidence"
-    ),
-    "429, applied, and no read answers": Outcome(
-        means="unknown", happens=True, kind="answer_after", params={"status": 429}, hand="blind", asked="no_evidence"
-    ),
-    "429, and something else is there": Outcome(
-        means="unknown", kind="answer_before", params={"status": 429}, hand="otherwise", asked="third_value"
-    ),
+    "429, and something else is there": replace(TOO_MANY, hand="otherwise", asked="third_value"),
     "409, it is so already": Outcome(means="unknown", kind="answer_before", params={"status": 409}, hand="so"),
     "401": Outcome(means="not sent", kind="answer_before", params={"status": 401}),
     "403": Outcome(means="not sent", kind="answer_before", params={"status": 403}),

@@ -1,5 +1,5 @@
-"""What may lead a write out of ``unknown``, for both judges, and how a proof says what it saw. Shares no code with the
-worker, as they do not."""
+"""What may lead a write out of ``unknown``, for the judge, and how a proof says what it saw. Shares no code with the
+worker, as the judge does not."""
 
 PROOFS = {
     "confirmed": {"there", "person"},

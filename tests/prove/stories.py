@@ -18,73 +18,42 @@ SILENCE_S = 4000.0
 """A silence longer than the gap, after which what fires waits for a person."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
-    """A rule, and when its condition is true of the twin's own record of an event (None: it has no lasting one)."""
-
-    name: str
-    text: str
-    wants: Callable[[dict[str, Any], str], bool] | None = None
-
-
-def _cancelled(record: dict[str, Any], _setup: str) -> bool:
-    return bool(record["status"] == "cancelled" or record["frontend_status"] == "CANCELLED")
-
-
-TEMPLATES: tuple[Template, ...] = (
-    Template(
-        name="pause-cancelled",
-        text=(
-            "when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'\n"
-            "    priority: 10\n    do: [pause]"
-        ),
-        wants=_cancelled,
-    ),
-    Template(
-        name="keep-paused",
-        text="when: event.status == 'cancelled'\n    repeat: enforce\n    cooldown: 1m\n    do: [pause]",
-        wants=lambda record, _: record["status"] == "cancelled",
-    ),
-    Template(
-        name="run-flagged",
-        text="when: event.frontend_status == 'FLAGGED' && event.status == 'active'\n    do: [run]",
-        wants=lambda record, _: record["frontend_status"] == "FLAGGED" and record["status"] == "active",
-    ),
-    Template(
-        name="rest-when-sold",
-        text="when: event.predicted_sales_share > 0.8\n    do: [{optimisation: 'OFF'}]",
-        wants=lambda record, _: record["predicted_sales_share"] > 0.8,
-    ),
-    Template(
-        name="push-when-slow",
-        text="when: event.predicted_sales_share < 0.2\n    do: [{optimisation: 'ON'}, {ad_optimisation: 'ON'}]",
-        wants=lambda record, _: record["predicted_sales_share"] < 0.2,
-    ),
-    Template(
-        name="launch",
-        text=(
-            "when: event.status == 'active' && event.category == 'launch' && setup.state == 'NONE'\n"
-            "    do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]"
-        ),
-    ),
-    Template(
-        name="boost-drafts",
-        text="when: event.status == 'active' && setup.state == 'DRAFT' && event.category == 'party'\n    do: [boost]",
-        wants=lambda record, setup: record["status"] == "active" and setup == "DRAFT" and record["category"] == "party",
-    ),
-    Template(
-        name="boost-on-new-clusters",
-        text=(
-            "on_change: suggested_tcs\n    with: {budget: 500, goal: ROAS}\n"
-            "    when: event.status == 'active' && setup.state == 'DRAFT'\n    do: [boost]"
-        ),
-    ),
-    Template(
-        name="hide-archived",
-        text="when: event.status == 'archived'\n    for: 8s\n    do: [{frontend_status: HIDDEN}]",
-        wants=lambda record, _: record["status"] == "archived",
-    ),
-)
+RULES = {
+    "pause-cancelled": """
+    when: event.status == 'cancelled' || event.frontend_status == 'CANCELLED'
+    priority: 10
+    do: [pause]""",
+    "keep-paused": """
+    when: event.status == 'cancelled'
+    repeat: enforce
+    cooldown: 1m
+    do: [pause]""",
+    "run-flagged": """
+    when: event.frontend_status == 'FLAGGED' && event.status == 'active'
+    do: [run]""",
+    "rest-when-sold": """
+    when: event.predicted_sales_share > 0.8
+    do: [{optimisation: 'OFF'}]""",
+    "push-when-slow": """
+    when: event.predicted_sales_share < 0.2
+    do: [{optimisation: 'ON'}, {ad_optimisation: 'ON'}]""",
+    "launch": """
+    when: event.status == 'active' && event.category == 'launch' && setup.state == 'NONE'
+    do: [{create_draft: {goal: ROAS, total_budget: 500}}, boost]""",
+    "boost-drafts": """
+    when: event.status == 'active' && setup.state == 'DRAFT' && event.category == 'party'
+    do: [boost]""",
+    "boost-on-new-clusters": """
+    on_change: suggested_tcs
+    with: {budget: 500, goal: ROAS}
+    when: event.status == 'active' && setup.state == 'DRAFT'
+    do: [boost]""",
+    "hide-archived": """
+    when: event.status == 'archived'
+    for: 8s
+    do: [{frontend_status: HIDDEN}]""",
+}
+"""Of which a story has a few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,30 +73,25 @@ class Story:
     """Everything that follows from a seed."""
 
     seed: int
-    templates: tuple[Template, ...]
+    of: tuple[str, ...]
     events: tuple[dict[str, Any], ...]
     steps: tuple[Step, ...]
 
     @property
     def rules(self) -> str:
-        """The rule file."""
-        return "rules:\n" + "".join(f"  - id: {one.name}\n    {one.text}\n" for one in self.templates)
-
-    @property
-    def lags(self) -> bool:
-        """Whether some read answered as of a moment ago."""
-        return any(one.details.get("kind") == "stale_reads" for one in self.steps)
+        return "rules:\n" + "".join(f"  - id: {name}{RULES[name]}\n" for name in self.of)
 
     def __str__(self) -> str:
-        rules = ", ".join(one.name for one in self.templates)
         events = "; ".join(", ".join(f"{key} {value}" for key, value in one.items()) for one in self.events)
-        return "\n".join([f"seed {self.seed}: {rules}", f"  events: {events}", *(f"  {step}" for step in self.steps)])
+        return "\n".join(
+            [f"seed {self.seed}: {', '.join(self.of)}", f"  events: {events}", *(f"  {step}" for step in self.steps)]
+        )
 
 
 def drawn(seed: int) -> Story:
     """The story of a seed; the same on every machine."""
     chance = Random(seed)
-    templates = tuple(sorted(chance.sample(TEMPLATES, chance.randint(2, 6)), key=lambda one: one.name))
+    of = tuple(sorted(chance.sample(list(RULES), chance.randint(2, 6))))
     events = tuple(_event(chance, number) for number in range(1, chance.randint(2, 5)))
     ids = [one["id"] for one in events]
     count = chance.randint(8, 24)
@@ -141,7 +105,7 @@ def drawn(seed: int) -> Story:
         if chance.random() < 0.3
     ]
     steps.sort(key=lambda one: (one.at, one.does))
-    return Story(seed=seed, templates=templates, events=events, steps=tuple(steps))
+    return Story(seed=seed, of=of, events=events, steps=tuple(steps))
 
 
 def changes(seed: int, story: Story, count: int) -> list[Step]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.prove.play import SETTINGS, played
+from tests.prove.play import SETTINGS, play
 from tests.prove.stories import drawn
 
 SHORT = (0, 1, 2, 3, 129)
@@ -35,8 +35,7 @@ def kinds(folder: Path, seed: int) -> Counter[str]:
     """Plays one story; how often a write would be what."""
     folder.mkdir()
     story = drawn(seed)
-    with played(folder, story):
-        pass
+    play(folder, story)
     called = call("backtest", "--format", "json", config=settle_in(folder, CONFIG, story.rules))
     assert called.code == 0, called.err
     return Counter(one["kind"] for one in called.json["writes"])

@@ -37,7 +37,6 @@ PARTS = 4
 
 
 def cases(outcomes: Iterable[str], steps: Iterable[Step]) -> Iterator[Case]:
-    """Every combination that there is."""
     for deed, outcome, step in product(DEEDS, outcomes, steps):
         if fits(DEEDS[deed], OUTCOMES[outcome]):
             yield deed, outcome, step

@@ -2,7 +2,7 @@
 
 Each world is played for a while, the worker is stopped, and `plan` is asked. Then time is put back to the moment of the
 question and the worker starts again: after a few looks every write must stand where it said.
-``WORLDS_FROM`` and ``WORLDS`` choose the seeds of the long one, as in `tests.prove.test_random_worlds`.
+``WORLDS_FROM`` and ``WORLDS`` choose the seeds of the long one; a failure names its seed.
 """
 
 import os
@@ -13,15 +13,14 @@ from random import Random
 import pytest
 
 from tests.calling import call, settle_in
-from tests.prove.play import SETTINGS, Nemesis, Played, twin_of
+from tests.prove.play import beginning
 from tests.prove.stories import STORY_S, changes, drawn
 from tests.rehearsing import rehearsed
-from tests.virtual import VirtualLoop, run_virtually
+from tests.virtual import run_virtually
 from tests.worlds import PARTNER, Town
 from worker.engine.rehearsal import Rehearsed
 from worker.ledger.reading import open_reading
 from worker.model.writes import Write, WriteKey
-from worker.rules.load import read_rules
 
 CHANGES = 8
 """How many things have changed since the worker ended, so that there is something to plan."""
@@ -100,19 +99,12 @@ def seen_in(folder: Path, seeds: range) -> Counter[str]:
     """Plays these seeds; how often a write came to stand where."""
     seen: Counter[str] = Counter()
     for seed in seeds:
-        place, story, loop = folder / str(seed), drawn(seed), VirtualLoop()
+        place, story = folder / str(seed), drawn(seed)
         place.mkdir()
-        here = Town(loop, twin_of(story), place, read_rules({"rules.yaml": story.rules}).rules, SETTINGS)
         at = Random(seed).uniform(6.0, STORY_S)
-        try:
-            run_virtually(loop, Nemesis(Played(story=story, here=here)).play_until(at, changes(seed, story, CHANGES)))
-            seen += run_virtually(loop, both(here))
-        except AssertionError as wrong:
-            raise AssertionError(f"seed {seed}, at {at:.2f} s: {wrong}\n{story}") from wrong
-        finally:
-            if here.running is not None:
-                here.running.ledger.close()
-            loop.close()
+        with beginning(place, story) as (here, nemesis):
+            run_virtually(here.loop, nemesis.play_until(at, changes(seed, story, CHANGES)))
+            seen += run_virtually(here.loop, both(here))
     return seen
 
 

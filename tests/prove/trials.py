@@ -7,15 +7,16 @@ is started on the same ledger. Whoever is asked looks at the twin's books and te
 import asyncio
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from tests.prove.deeds import Deed, Outcome
-from tests.virtual import VirtualLoop, run_virtually
-from tests.worlds import QUICK, Town, rule_set, world
+from tests.prove.play import Life, in_town
+from tests.virtual import run_virtually
+from tests.worlds import QUICK, Town, world
 from worker.engine.operators import Word, approved, rejected, resolved
 from worker.ledger.sql import SqlLedger
 from worker.model.actions import ACTIONS
@@ -232,39 +233,30 @@ def fits(deed: Deed, outcome: Outcome) -> bool:
 @contextmanager
 def tried(folder: Path, deed: Deed, outcome: Outcome, step: Step) -> Iterator[Trial]:
     """Plays a trial in a folder of its own; what is left can be looked at until the block ends."""
-    loop = VirtualLoop()
     first, *others = deed.place
-    task_fails = outcome.only == "task"
-    first = replace(first.with_fields({"status": "cancelled"}), task_fails=task_fails)
+    first = replace(first.with_fields({"status": "cancelled"}), task_fails=outcome.only == "task")
     twin = MortalService(world(first, *others))
-    here = Town(loop, twin, folder, rule_set(deed.rules), SETTINGS)
-    trial = Trial(deed=deed, outcome=outcome, fate=Fate(step=step), here=here)
-    twin.trial = trial
-    if outcome.kind and deed.method:
-        here.fault(outcome.kind, deed.method, deed.path, times=outcome.times, **outcome.params)  # type: ignore[arg-type]
-    ledger = type("ThisLedger", (MortalLedger,), {"trial": trial})
-    try:
-        run_virtually(loop, _Life(trial, ledger).play())
+    with in_town(folder, twin, deed.rules, SETTINGS) as here:
+        trial = Trial(deed=deed, outcome=outcome, fate=Fate(step=step), here=here)
+        twin.trial = trial
+        if outcome.kind and deed.method:
+            here.fault(outcome.kind, deed.method, deed.path, times=outcome.times, **outcome.params)  # type: ignore[arg-type]
+        ledger = type("ThisLedger", (MortalLedger,), {"trial": trial})
+        run_virtually(here.loop, _Lives(trial, ledger).play())
         yield trial
-    finally:
-        if here.running is not None:
-            here.running.ledger.close()
-        loop.close()
 
 
-class _Life:
+class _Lives:
     """The processes of one trial, one after the other, and the person beside them."""
 
     def __init__(self, trial: Trial, ledger: type[SqlLedger]) -> None:
-        self._trial = trial
-        self._here = trial.here
-        self._ledger = ledger
-        self._running: asyncio.Task[None] | None = None
+        self._trial, self._here = trial, trial.here
+        self._life = Life(trial.here, ledger)
 
     async def play(self) -> None:
         """To the end of the write, and somewhat further."""
         trial, here = self._trial, self._here
-        self._start()
+        self._life.begin()
         ends = here.loop.time() + PATIENCE_S
         rest = 0.0
         while rest < QUIET_S:
@@ -275,34 +267,16 @@ class _Life:
             rest = rest + LOOK_S if writes and all(one.final for one in writes) else 0.0
             for write in writes:
                 await self._person(write)
-        await self._end()
-
-    def _start(self) -> None:
-        self._here.start(ledger=self._ledger)
-        self._running = asyncio.ensure_future(self._live())
-
-    async def _live(self) -> None:
-        interval_s = self._here.settings.interval.total_seconds()
-        await self._here.clock.sleep(interval_s)
-        while True:
-            await self._here.run(interval_s)
+        await self._life.stop()
 
     async def _again_if_dead(self) -> None:
         if self._trial.fate.dead:
-            await self._end()
-            await self._here.kill()
+            await self._life.die()
             self._trial.fate.dead = False
             await self._here.clock.sleep(DOWN_S)
-            self._start()
-        elif self._running is not None and self._running.done():
-            self._running.result()
-
-    async def _end(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._running
-            self._running = None
+            self._life.begin()
+        else:
+            self._life.look_after()
 
     async def _person(self, write: Write) -> None:
         """Lets go what must be asked first; says the truth of what nobody else can know, once reads answer again."""

@@ -123,6 +123,9 @@ class Scene:
         """What Ann's browser is answered; ``more``: where it asks otherwise."""
         return httpx.get(self.address + path, **{"auth": ("ann", PASSWORD), "trust_env": False, **more})
 
+    def state_of(self, write: int = 2) -> str:
+        return {int(one.id): one.state for one in self.ledger.writes()}[write]
+
     def browser(self, **more: Any) -> httpx.Client:  # noqa: ANN401 - as above
         """Ann's browser; ``more``: where it is another one."""
         return httpx.Client(**{"base_url": self.address, "auth": ("ann", PASSWORD), "trust_env": False, **more})

@@ -23,9 +23,7 @@ from tests.virtual import EPOCH
 from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, Scene, key, scene, token_of
 from worker.cli.page import KeyRing
 from worker.config import load_config
-from worker.ledger.browsing import LedgerBrowser
 from worker.model.commits import LogFilter
-from worker.model.facts import WriteId
 from worker.web.app import PEER_MAX, Deadlined, PageServer
 from worker.web.door import LINE_MAX, NOBODY, WRONG_MAX, WRONG_WAIT_S, Door, Key, Keys, visitor_of
 
@@ -62,12 +60,6 @@ def guarded(story: Path) -> Iterator[Scene]:
 def locked(guarded: Scene) -> Iterator[httpx.Client]:
     with guarded.browser(auth=None) as made:
         yield made
-
-
-def state_of(ledger: LedgerBrowser, write: int = 2) -> str:
-    found = ledger.write(WriteId(write))
-    assert found is not None
-    return found.state
 
 
 @pytest.mark.parametrize("path", ["/", "/log", "/metrics", "/log.csv", "/static/page.css", "/nothing"])
@@ -148,7 +140,7 @@ def test_only_the_pages_own_forms_are_taken(
     if "Cookie" in headers:
         client.cookies.clear()
     assert client.post("/act", data=body, headers=headers).status_code == 403, reason
-    assert state_of(own.ledger) == "needs_human"
+    assert own.state_of() == "needs_human"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +159,7 @@ def test_a_decision_that_cannot_be_made_changes_nothing(
     body = {**form(client, what="applied"), **fields}
     answer = client.post("/act", data=body)
     assert (answer.status_code, "Nothing was changed" in answer.text) == (status, True), reason
-    assert state_of(own.ledger) == "needs_human"
+    assert own.state_of() == "needs_human"
 
 
 @pytest.mark.parametrize(("given", "kept"), [("", "no reason given"), ("settled by hand", "settled by hand")])
@@ -175,7 +167,7 @@ def test_an_approval_or_a_rejection_needs_no_reason(client: httpx.Client, own: S
     answer = client.post("/act", data=form(client, what="reject", because=given))
 
     assert answer.is_redirect
-    assert state_of(own.ledger) == "cancelled"
+    assert own.state_of() == "cancelled"
     last = list(own.ledger.log(LogFilter(write=2)))[-1]
     assert kept in str(last["why"])
 
@@ -210,7 +202,7 @@ def decide(found: Scene, what: str, **headers: str) -> int:
 def test_a_script_decides_with_a_token_that_may_and_is_named(own: Scene) -> None:
     with scene(own.folder, keys=Keys(tokens={"monitor": key(TOKEN, "view operate")})) as found:
         assert decide(found, "applied", Authorization=f"Bearer {TOKEN}") == 303
-        assert state_of(found.ledger) == "confirmed"
+        assert found.state_of() == "confirmed"
         assert found.ledger.newest(LogFilter(write=2), 1)[0]["by"] == "monitor (page)"
 
 
@@ -222,12 +214,12 @@ def test_neither_a_token_that_reads_nor_a_page_without_users_decides_anything(
         headers = {"Authorization": f"Bearer {TOKEN}"}
         assert found.get("/metrics", auth=None, headers=headers).status_code == 200
         assert decide(found, what, **headers) == 403
-        assert (state_of(found.ledger), found.ledger.halts(found.clock.now())) == ("needs_human", ())
+        assert (found.state_of(), found.ledger.halts(found.clock.now())) == ("needs_human", ())
     page = shown.get(auth=None)
     assert (page.status_code, "<form method=" in page.text) == (200, False), "there is nothing to press"
     body = {"what": what, "id": "2", "because": "seen", "name": "Ann"}
     assert "may not" in httpx.post(f"{shown.address}/act", data=body, trust_env=False).text
-    assert (state_of(shown.ledger), shown.ledger.halts(shown.clock.now())) == ("needs_human", ())
+    assert (shown.state_of(), shown.ledger.halts(shown.clock.now())) == ("needs_human", ())
 
 
 @pytest.mark.parametrize(
@@ -268,7 +260,7 @@ def test_a_form_given_to_one_is_not_taken_from_another(own: Scene) -> None:
         body = form(client, what="applied")
         client.auth = ("ben", PASSWORD)
         assert client.post("/act", data=body).status_code == 403
-        assert state_of(found.ledger) == "needs_human"
+        assert found.state_of() == "needs_human"
 
 
 def test_who_guesses_is_not_listened_to_any_more_and_keeps_nobody_out(own: Scene) -> None:
