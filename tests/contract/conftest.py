@@ -24,7 +24,7 @@ def url(postgres: Server) -> str:
 @pytest.fixture
 def config(tmp_path: Path, url: str) -> Path:
     """A host of a fleet on that ledger, whose service is not there."""
-    service = "api: {base_url: 'http://127.0.0.1:1/api/v3'}"
+    service = "api: {base_url: 'http://127.0.0.1:1/api/v3'}\ncredentials: {username: ann, password: secret}"
     return settle_in(tmp_path, f"{service}\nledger: {url}\nstate_dir: state\n")
 
 

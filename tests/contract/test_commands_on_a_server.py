@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.calling import Called, call, settle_in
+from tests.calling import Called, call
 from tests.contract.postgres import Server
 from tests.unit.ledger.examples import ACME, NOW, after, become, fired, key, memory, moved, plan, planned, sent
 from tests.web.scene import scene
@@ -28,29 +29,26 @@ DECIDING = (
 Host = Callable[..., Called]
 
 
-def host(folder: Path, url: str) -> Host:
+@pytest.fixture
+def host(config: Path) -> Host:
     """The command line of a host that has a config, and nothing else."""
-    api = "api: {base_url: 'http://127.0.0.1:1/api/v3'}\ncredentials: {username: ann, password: secret}\n"
-    config = settle_in(folder, f"{api}ledger: {url}\nstate_dir: state\n")
-    return lambda *arguments: call(*arguments, config=config)
+    return partial(call, config=config)
 
 
 @pytest.fixture
-def made(tmp_path: Path, postgres: Server) -> Host:
+def made(url: str, host: Host) -> Host:
     """A ledger with a write that waits for approval."""
-    url = postgres.ledger()
     with SqlLedger.open(url, clock_now=lambda: NOW) as ledger:
         (write,) = planned(ledger, plan(key()))
         partner = PartnerMemory(partner=ACME, listed_at=NOW)
         ledger.apply(Commit(at=NOW, records=(fired(),), memory=(memory(1),), partner=partner))
         ledger.apply(Commit(at=after(1), moves=(moved(write, "waiting", after(1)),)))
-    return host(tmp_path, url)
+    return host
 
 
 def test_what_is_stored_is_read(made: Host) -> None:
-    status = made("status", "--format", "json")
-    assert json.loads(status.out)["replicas"] == []
-    assert json.loads(status.out)["writes"] == {"waiting": 1}
+    status = made("status", "--format", "json").json
+    assert (status["replicas"], status["writes"]) == ([], {"waiting": 1})
     assert json.loads(made("writes", "--format", "json").out)[0]["state"] == "waiting"
     assert made("log", "--verify").out.startswith("the chain of partner-id-acme holds: 3 records")
     assert [json.loads(line)["kind"] for line in made("log", "--format", "jsonl").out.splitlines()] == [
@@ -71,7 +69,7 @@ def test_what_is_decided_is_stored_for_all(made: Host, tmp_path: Path) -> None:
     assert made("approve", "1", "--because", "seen").code == 0
     assert json.loads(made("writes", "--format", "json").out)[0]["state"] == "planned"
     assert made("halt", "--because", "a look first").code == 0
-    (halt,) = json.loads(made("status", "--format", "json").out)["halts"]
+    (halt,) = made("status", "--format", "json").json["halts"]
     assert halt["because"] == "a look first"
     assert made("resume", "--because", "seen").code == 0
     assert made("reject", "1", "--because", "no").code == 0
@@ -85,9 +83,10 @@ def test_a_backup_is_for_the_databases_own_tools(made: Host, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", DECIDING)
-def test_no_command_of_an_operator_makes_a_ledger(command: tuple[str, ...], tmp_path: Path, postgres: Server) -> None:
-    url = postgres.ledger()
-    done = host(tmp_path, url)(*command)
+def test_no_command_of_an_operator_makes_a_ledger(
+    command: tuple[str, ...], host: Host, url: str, postgres: Server
+) -> None:
+    done = host(*command)
     assert done.code == 1
     assert "there is no ledger postgres on" in done.err
     assert "nothing was changed" in done.err
@@ -99,9 +98,10 @@ def test_no_command_of_an_operator_makes_a_ledger(command: tuple[str, ...], tmp_
 
 @pytest.mark.parametrize("command", [*READING, *DECIDING])
 def test_a_server_that_is_not_reached_ends_any_command_with_its_place_and_a_remedy(
-    command: tuple[str, ...], tmp_path: Path
+    command: tuple[str, ...], host: Host, config: Path, url: str
 ) -> None:
-    done = host(tmp_path, "postgresql://ann@127.0.0.1:1/campaigns")(*command)
+    config.write_text(config.read_text().replace(url, "postgresql://ann@127.0.0.1:1/campaigns"))
+    done = host(*command)
     assert done.code == 3, done.err
     assert "the ledger campaigns on 127.0.0.1:1 cannot be used: connection failed" in done.err
     assert "check host and port" in done.err
@@ -113,27 +113,26 @@ def test_what_is_decided_on_a_host_whose_clock_is_off_has_the_servers_time(
     true = SystemClock().now
     monkeypatch.setattr(SystemClock, "now", lambda _: true() + timedelta(hours=2))
     assert made("halt", "--for", "1h", "--because", "a look first").code == 0
-    (halt,) = json.loads(made("status", "--format", "json").out)["halts"]
+    (halt,) = made("status", "--format", "json").json["halts"]
     assert abs(datetime.fromisoformat(halt["until"]) - true() - timedelta(hours=1)) < timedelta(minutes=1)
     said = made("log", "--since", "10m", "--format", "jsonl").out.splitlines()
     (at,) = [datetime.fromisoformat(one["at"]) for one in map(json.loads, said) if one["kind"] == "halted"]
     assert abs(at - true()) < timedelta(minutes=1)
 
 
-def test_what_may_still_be_sent_cannot_be_said_not_to_have_taken_effect(tmp_path: Path, postgres: Server) -> None:
+def test_what_may_still_be_sent_cannot_be_said_not_to_have_taken_effect(url: str, host: Host) -> None:
     """Else it would be sent again, and then once more by a worker that is gone and wakes."""
-    url, now = postgres.ledger(), SystemClock().now()
+    now = SystemClock().now()
     with SqlLedger.open(url, clock_now=lambda: now) as ledger:
         young, old = planned(ledger, plan(key()), plan(key(2, event="e2")))
         for write, at in ((young, now - timedelta(seconds=20)), (old, now - timedelta(seconds=40))):
             stored = become(ledger, sent(ledger, write, at), "unknown", at)
             become(ledger, stored, "needs_human", at)
-    shell = host(tmp_path, url)
-    told = shell("resolve", str(young.id), "--not-applied", "--because", "it is not there")
+    told = host("resolve", str(young.id), "--not-applied", "--because", "it is not there")
     until = now + timedelta(seconds=5)
     assert (told.code, f"may still leave a worker until {until:%H:%M:%S} UTC; nothing was changed" in told.err) == (
         1,
         True,
     )
-    assert shell("resolve", str(old.id), "--not-applied", "--because", "it is not there").code == 0
-    assert shell("resolve", str(young.id), "--applied", "--because", "it is there").code == 0
+    assert host("resolve", str(old.id), "--not-applied", "--because", "it is not there").code == 0
+    assert host("resolve", str(young.id), "--applied", "--because", "it is there").code == 0

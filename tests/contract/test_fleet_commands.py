@@ -23,7 +23,6 @@ class Fleet:
 
     def __init__(self, url: str, config: Path) -> None:
         self.config = config
-        config.write_text(f"{config.read_text()}credentials: {{username: ann, password: secret}}\n")
         self.ledger = SqlLedger.open(url, clock_now=lambda: NOW)
         with self.ledger._store.reading() as connection:
             self.now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
