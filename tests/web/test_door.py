@@ -393,7 +393,9 @@ def test_a_password_file_that_changes_is_read_anew(tmp_path: Path, monkeypatch: 
         ),
     ],
 )
-def test_a_page_shows_no_letter_that_turns_the_direction_of_reading(shown: Scene, path: str, text: str, shown_as: str) -> None:
+def test_a_page_shows_no_letter_that_turns_the_direction_of_reading(
+    shown: Scene, path: str, text: str, shown_as: str
+) -> None:
     answer = shown.get(path + text)
     assert shown_as in answer.text
     assert "\u202e" not in answer.text
