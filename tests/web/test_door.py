@@ -47,11 +47,7 @@ def client(own: Scene) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def guarded(story: Path) -> Iterator[Scene]:
-    keys = Keys(
-        users={"ann": key(), "jürgen": key()},
-        tokens={"monitor": key(TOKEN)},
-        hosts=frozenset({"worker.test"}),
-    )
+    keys = Keys(users={"ann": key(), "jürgen": key()}, tokens={"monitor": key(TOKEN)}, hosts=frozenset({"worker.test"}))
     with scene(story, keys=keys) as found:
         yield found
 
@@ -407,10 +403,7 @@ def test_a_download_over_a_slow_line_is_whole(monkeypatch: pytest.MonkeyPatch) -
     body = b"x" * 20_000_000
 
     app, failures = Response(body), list[BaseException]()
-    with (
-        PageServer(app, host="127.0.0.1", port=0, failed=failures.append) as server,
-        ExitStack() as held,
-    ):
+    with PageServer(app, host="127.0.0.1", port=0, failed=failures.append) as server, ExitStack() as held:
         slow = held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
         slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         count, ends = len(slow.recv(1)), time.monotonic() + 4.0
