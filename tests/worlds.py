@@ -409,6 +409,11 @@ def tenant(partner: PartnerId, *events: Happening) -> Tenant:
     return Tenant(partner_id=partner, record=record, events=events)
 
 
+def rules_of(*given: str) -> str:
+    """The text of a rule file with these rules, each in braces."""
+    return "rules:\n" + "".join(f"  - {one}\n" for one in given)
+
+
 @lru_cache(maxsize=256)
 def rule_set(text: str) -> RuleSet:
     """The rules of a text; what many worlds share is read once."""
@@ -492,10 +497,13 @@ def _needed(function: Callable[..., Any]) -> list[str]:
 
 
 def in_town(
-    place: TwinWorld | Callable[..., TwinWorld], rules: str | Callable[..., str] = PAUSE, **more: Any
+    place: TwinWorld | Callable[..., TwinWorld],
+    rules: str | Callable[..., str] = PAUSE,
+    watched: float = 0,
+    **more: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Makes a script a test: it is played in a town of its own, and is given that and what else it names. What is a
-    function is made of the test's parameters."""
+    function is made of the test's parameters; ``watched``: for so many seconds before the script begins."""
     told = {"place": place, "rules": rules, **more}
     made_of = {name: _needed(one) for name, one in told.items() if isfunction(one)}
 
@@ -511,7 +519,12 @@ def in_town(
                 for name, one in told.items()
             }
             of_town["place"] = deepcopy(of_town["place"])
-            plays(lambda here: script(here, **of_script), given["tmp_path"], **of_town)
+
+            async def whole(here: Town) -> None:
+                await here.run(watched)
+                await script(here, **of_script)
+
+            plays(whole, given["tmp_path"], **of_town)
 
         columns = (Parameter(of, folder.kind) for names in made_of.values() for of in names)
         asked = {one.name: one for one in (folder, *columns, *(one.replace(kind=folder.kind) for one in named))}

@@ -16,6 +16,7 @@ from tests.worlds import (
     draft,
     happening,
     in_town,
+    rules_of,
     several,
     tenant,
     world,
@@ -25,12 +26,8 @@ from worker.sandbox.settings import TwinSettings
 
 FORECAST = """
 rules:
-  - id: pause-hopeless
-    when: lookout_prediction_benchmark.value < 0.1
-    do: [pause]
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
+  - {id: pause-hopeless, when: lookout_prediction_benchmark.value < 0.1, do: [pause]}
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
 """
 HOPELESS = {"prediction": {"value": 0.05, "benchmark": 0.5}}
 
@@ -43,9 +40,8 @@ def held(here: Town, reason: str) -> list[tuple[str | None, str]]:
     return [(record["rule"], record["why"]) for record in here.log("held") if record["reason"] == reason]
 
 
-@in_town(world(happening("e1"), happening("e2")), FORECAST)
+@in_town(world(happening("e1"), happening("e2")), FORECAST, watched=9)
 async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_so(here: Town) -> None:
-    await here.run(9)
     here.become(demand_prediction=False)
     await here.run(60)
     here.twin.books.requests.clear()
@@ -65,9 +61,8 @@ async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_s
     assert here.states() == ["confirmed", "waiting"], "its return is as after a gap"
 
 
-@in_town(world(happening("e1")), FORECAST)
+@in_town(world(happening("e1")), FORECAST, watched=57)
 async def test_a_write_that_waits_for_its_turn_is_held_once_the_area_of_its_condition_is_off(here: Town) -> None:
-    await here.run(57)
     here.become(demand_prediction=False)
     here.set("e1", benchmark=HOPELESS)
     here.fault("answer_before", "GET", "lookout", times=None, status=503, skip=1)
@@ -105,9 +100,9 @@ RESETS = {
     world(happening("e1"), draft("e2"), *several(happening, 4, first=3)),
     BOOST + PAUSE.removeprefix("\nrules:\n"),
     twin=lambda settings: TwinSettings(**settings),
+    watched=9,
 )
 async def test_the_weekly_reset_sends_nothing_and_is_one_record(here: Town) -> None:
-    await here.run(9)
     here.set("e1", status="cancelled")
     here.suggest("e2", 7)
     await here.until(lambda: here.states() == ["confirmed"] * 2, "a pause and a boost", 60)
@@ -180,9 +175,8 @@ def cancel(here: Town, *events: str) -> None:
         here.set(event, status="cancelled")
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=10)
 async def test_one_refusal_is_answered_by_signing_in_anew_and_sending_again(here: Town) -> None:
-    await here.run(10)
     here.fault("answer_before", "PUT", CAMPAIGN, status=401)
     cancel(here, "e1")
     await here.until(lambda: here.states() == ["confirmed"], "sent again")
@@ -191,9 +185,8 @@ async def test_one_refusal_is_answered_by_signing_in_anew_and_sending_again(here
     assert here.log("held") == []
 
 
-@in_town(world(*several(happening, 3)), requests_per_minute=1200)
+@in_town(world(*several(happening, 3)), requests_per_minute=1200, watched=10)
 async def test_attempts_under_way_together_are_one_refusal(here: Town) -> None:
-    await here.run(10)
     here.fault("answer_before", "PUT", CAMPAIGN, status=401, times=2)
     cancel(here, "e1", "e2", "e3")
     await here.run(MINUTE)
@@ -203,9 +196,8 @@ async def test_attempts_under_way_together_are_one_refusal(here: Town) -> None:
     assert here.states() == ["confirmed"] * 3, "they were refused with one and the same token" + here.story()
 
 
-@in_town(world(happening("e1"), happening("e2")))
+@in_town(world(happening("e1"), happening("e2")), watched=10)
 async def test_a_second_refusal_in_a_row_holds_every_write_of_the_partner_over_a_restart(here: Town) -> None:
-    await here.run(10)
     here.fault("answer_before", "PUT", CAMPAIGN, status=403, times=3)
     cancel(here, "e1")
     await here.until(lambda: sent(here) == 2, "refused twice")
@@ -225,20 +217,15 @@ async def test_a_second_refusal_in_a_row_holds_every_write_of_the_partner_over_a
     assert here.worker.states[PARTNER].trouble(here.clock.now()) is None
 
 
-TWO_RULES = """
-rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
-  - id: rest-hidden
-    when: event.frontend_status == 'HIDDEN'
-    do: [{optimisation: 'OFF'}]
-"""
-
-
-@in_town(world(happening("e1"), happening("e2")), TWO_RULES)
+@in_town(
+    world(happening("e1"), happening("e2")),
+    rules_of(
+        "{id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}",
+        "{id: rest-hidden, when: event.frontend_status == 'HIDDEN', do: [{optimisation: 'OFF'}]}",
+    ),
+    watched=10,
+)
 async def test_two_writes_refused_one_after_the_other_are_two_in_a_row(here: Town) -> None:
-    await here.run(10)
     here.fault("answer_before", "PUT", "/e1" + CAMPAIGN, status=403)
     cancel(here, "e1")
     await here.until(lambda: sent(here) == 1, "the first refusal")
@@ -252,9 +239,8 @@ async def test_two_writes_refused_one_after_the_other_are_two_in_a_row(here: Tow
     assert [write.held_by for write in here.writes()] == ["credentials", "credentials"], here.story()
 
 
-@in_town(world(happening("e1"), more=(tenant(OTHER, happening("f1")),)))
+@in_town(world(happening("e1"), more=(tenant(OTHER, happening("f1")),)), watched=10)
 async def test_the_refusals_of_one_partner_hold_no_other(here: Town) -> None:
-    await here.run(10)
     here.fault("answer_before", "PUT", "/e1" + CAMPAIGN, status=403, times=100)
     here.set("e1", status="cancelled")
     here.set("f1", status="cancelled", partner=OTHER)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import CAMPAIGN, PARTNER, QUICK, Town, draft, happening, in_town, world
+from tests.worlds import CAMPAIGN, PARTNER, QUICK, Town, draft, happening, in_town, rules_of, world
 from worker.engine.operators import approved
 from worker.guards import Limits
 from worker.model.facts import RuleId
@@ -80,9 +80,8 @@ async def test_changes_of_a_draft_go_one_after_the_other_and_a_slow_one_is_never
     assert [one.status for one in puts] == [200, 200], "nobody hung up on the slow one"
 
 
-@in_town(world(draft("e1")), TWO_CHANGES)
+@in_town(world(draft("e1")), TWO_CHANGES, watched=6)
 async def test_an_older_change_of_a_draft_that_is_held_is_not_overtaken_by_a_newer_one(here: Town) -> None:
-    await here.run(6)
     here.halt(rule=RuleId("a"))
     await here.becomes("e1", 30, status="cancelled")
     assert here.effects() == []
@@ -190,7 +189,7 @@ ANSWERS: dict[Kind, dict[str, Any]] = {"slow": {"delay_s": 1}, "answer_after": {
     ids=["reset_setup", "frontend_status", "a write without confirm"],
 )
 @in_town(world(draft("e1")), rule)
-async def test_what_no_read_shows_is_confirmed_by_its_answer_and_else_for_a_person(
+async def test_what_no_read_shows_is_for_its_answer_or_a_person(
     here: Town, path: str, before: list[str], kind: Kind
 ) -> None:
     here.fault(kind, "PUT", path, **ANSWERS[kind])
@@ -204,10 +203,9 @@ async def test_what_no_read_shows_is_confirmed_by_its_answer_and_else_for_a_pers
     assert (here.writes()[-1].reason, here.writes()[-1].confirmed_by) == told
 
 
-@in_town(world(happening("e1")), rule("[{frontend_status: HIDDEN}]"))
+@in_town(world(happening("e1")), rule("[{frontend_status: HIDDEN}]"), watched=6)
 async def test_the_second_half_of_a_pair_goes_only_while_the_first_is_seen_as_it_was_set(here: Town) -> None:
     """The service's rule: CANCELLED where the event is, and only there. Somebody cancels it between the two."""
-    await here.run(6)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states()[:1] == ["applied"], "the first is sent")
     here.halt()
@@ -234,15 +232,6 @@ async def test_events_join_a_series_and_leave_it(here: Town) -> None:
     assert here.event().record["campaign_event_series"] == ["e9", "e2"]
     assert [write.before for write in here.writes()] == [[], ["e3"]]
     assert len(here.effects()) == 2
-
-
-@in_town(
-    world(happening("e1", campaign_event_series=["e2"]), happening("e2")),
-    rule("[{series_add: [e2]}, {series_remove: [e3]}]"),
-)
-async def test_what_is_in_the_series_already_is_not_added_again(here: Town) -> None:
-    await here.cancelled("skipped", "skipped")
-    assert here.twin.books.writes_sent == 0
 
 
 # --- other dialects ------------------------------------------------------------------------------------------------
@@ -290,7 +279,7 @@ rules:
     ],
 )
 @in_town(world(happening("e1")), EDIT)
-async def test_a_write_with_confirm_takes_effect_once_whatever_becomes_of_the_answer(
+async def test_a_write_with_confirm_takes_effect_once(
     here: Town, kind: Kind, params: dict[str, object], sent: int
 ) -> None:
     here.fault(kind, "PUT", "^/events/e1$", **params)
@@ -301,8 +290,17 @@ async def test_a_write_with_confirm_takes_effect_once_whatever_becomes_of_the_an
     assert here.only.before["when"] is False  # type: ignore[index,call-overload]
 
 
-@in_town(world(happening("e1", hall_name="closed")), EDIT)
-async def test_a_write_whose_confirm_is_true_already_is_not_sent(here: Town) -> None:
+@pytest.mark.parametrize(
+    ("event", "rules"),
+    [
+        (happening("e1", hall_name="closed"), EDIT),
+        (happening("e1", campaign_event_series=["e2"]), rule("[{series_add: [e2]}]")),
+        (happening("e1", campaign_event_series=["e2"]), rule("[{series_remove: [e3]}]")),
+    ],
+    ids=["a confirm that is true", "an event in the series", "an event that is in no series"],
+)
+@in_town(lambda event: world(event, happening("e2")), lambda rules: rules)
+async def test_what_is_so_already_is_not_sent(here: Town) -> None:
     await here.cancelled("skipped")
     assert (here.only.reason, here.twin.books.writes_sent) == ("already_so", 0)
 
@@ -349,15 +347,11 @@ async def test_a_delete_waits_for_a_person_in_live_mode_too(here: Town) -> None:
 
 # --- messages ------------------------------------------------------------------------------------------------------
 
-TELL = """
-rules:
-  - id: r
-    when: event.status == 'cancelled'
-    do: [pause, {notify: "=event.title + ' is paused'"}]
-"""
 
-
-@in_town(world(happening("e1")), TELL)
+@in_town(
+    world(happening("e1")),
+    rules_of("{id: r, when: event.status == 'cancelled', do: [pause, {notify: \"=event.title + ' is paused'\"}]}"),
+)
 async def test_a_message_goes_out_once_after_the_step_before_it_is_confirmed(here: Town) -> None:
     here.fault("answer_after", "PUT", CAMPAIGN, status=429)
     await here.cancelled("confirmed", "confirmed")

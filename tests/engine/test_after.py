@@ -93,9 +93,8 @@ async def test_facts_that_cost_a_request_are_read_only_where_the_other_rule_has_
     assert len(here.texts) == 1
 
 
-@in_town(world(happening("e1"), happening("e2")), TELL)
+@in_town(world(happening("e1"), happening("e2")), TELL, watched=9)
 async def test_explain_says_that_no_write_stands_and_then_what_was_written(here: Town, tmp_path: Path) -> None:
-    await here.run(9)
     await paused(here)
     await here.run(30)
     asked = ("--rule", "tell", "--format", "json")
@@ -119,7 +118,7 @@ rules:
 
 @pytest.mark.parametrize(("before", "then", "texts"), [(500, 480, ["less by -20"]), (500, 495, []), (470, 480, [])])
 @in_town(world(happening("e1")), SINCE)
-async def test_since_compares_with_what_was_read_when_the_write_was_sent(
+async def test_since_compares_with_what_was_read_at_the_send(
     here: Town, before: int, then: int, texts: list[str]
 ) -> None:
     """Not with what was before that, nor with what was seen last: it changes in small steps, over a restart."""
@@ -164,9 +163,9 @@ async def test_a_rule_that_came_later_does_not_know_what_was_then_and_says_so(he
     SINCE.replace("since(event.capacity) < -10.0", "since(setup.total_budget) < 0.0").replace(
         "since(event.capacity)", "since(setup.total_budget)"
     ),
+    watched=9,
 )
 async def test_what_since_names_is_read_before_such_a_write_is_sent(here: Town) -> None:
-    await here.run(9)
     await paused(here)
     (write,) = pauses(here)
     assert write.intent.context["since"] == {"setup.total_budget": 500.0}

@@ -103,9 +103,7 @@ GONE = [("gone", event, action) for _, event, action in SAME]
         pytest.param("do: [pause]", "enabled: false\n    do: [pause]", [GONE[0], *SAME[1:]], id="disabled"),
     ],
 )
-def test_a_changed_folder_is_told_by_what_it_would_do(
-    home: Path, old: str, new: str, expected: list[tuple[str, str, str]]
-) -> None:
+def test_a_changed_folder_by_what_it_does(home: Path, old: str, new: str, expected: list[tuple[str, str, str]]) -> None:
     assert told(home, RULES.replace(old, new)) == expected
 
 
@@ -148,19 +146,13 @@ def test_of_a_time_in_which_nothing_was_observed_nothing_is_said_to_be_the_same(
 
 SLOW_DOWN = """
 rules:
-  - id: slow-down
-    when: event.category == 'party'
-    do: [{optimisation: 'OFF'}]
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
+  - {id: slow-down, when: event.category == 'party', do: [{optimisation: 'OFF'}]}
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
 """
 
 
 @in_town(world(happening("e1")), SLOW_DOWN)
-async def test_what_had_fired_before_the_replay_begins_does_not_fire_again_and_is_judged_all_the_same(
-    here: Town, tmp_path: Path
-) -> None:
+async def test_what_had_fired_before_the_replay_does_not_fire_again_and_is_judged(here: Town, tmp_path: Path) -> None:
     await here.becomes("e1", 10, category="party")
     await days(here, 2)
     await here.becomes("e1", 10, status="cancelled")
@@ -216,13 +208,13 @@ rules:
     LONG_AGO,
     requests_per_minute=1200,
     observations_kept=lambda kept: kept,
+    watched=7,
 )
 async def test_what_was_written_long_before_holds_and_starts_what_it_did_then(
     here: Town, tmp_path: Path, arguments: list[str], of_the_change: str
 ) -> None:
     """By `after`, `cooldown`, `spend`, `wait` and an approval. A change that is held for longer than changes are kept
     is in no record."""
-    await here.run(7)
     here.set("e7", category="asked")
     await here.restart(7200)
     await here.run(20)
@@ -305,9 +297,8 @@ rules:
 """
 
 
-@in_town(world(happening("e1"), draft("e2")), LAUNCH, requests_per_minute=1200)
+@in_town(world(happening("e1"), draft("e2")), LAUNCH, requests_per_minute=1200, watched=7)
 async def test_changes_and_sequences_are_replayed_with_the_effects_of_each_step(here: Town, tmp_path: Path) -> None:
-    await here.run(7)
     await here.becomes("e1", 20, category="launch")
     here.suggest("e2", 2, 3)
     await here.run(20)
@@ -319,9 +310,8 @@ async def test_changes_and_sequences_are_replayed_with_the_effects_of_each_step(
     )
 
 
-@in_town(world(happening("e1")), RULES)
+@in_town(world(happening("e1")), RULES, watched=7)
 async def test_what_was_planned_and_no_longer_wanted_is_not_called_new(here: Town, tmp_path: Path) -> None:
-    await here.run(7)
     here.fault("no_connection", "PUT", CAMPAIGN, times=1000)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["planned"], "it cannot be sent", 30)
@@ -331,18 +321,16 @@ async def test_what_was_planned_and_no_longer_wanted_is_not_called_new(here: Tow
     assert told(tmp_path, RULES.replace("[pause]", "[{optimisation: 'OFF'}]")) == [("new", "e1", "optimisation")]
 
 
-@in_town(world(happening("e1")), RULES)
+@in_town(world(happening("e1")), RULES, watched=7)
 async def test_what_fires_at_the_very_last_look_is_replayed_too(here: Town, tmp_path: Path) -> None:
-    await here.run(7)
     here.set("e1", status="archived")
     await here.until(lambda: len(here.states()) == 2, "it has held for 30 seconds", 60)
     assert {kind for kind, _, _ in told(tmp_path, RULES)} == {"same"}
 
 
-@in_town(world(happening("e1")), RULES)
+@in_town(world(happening("e1")), RULES, watched=7)
 async def test_what_the_last_look_has_only_planned_is_no_difference(here: Town, tmp_path: Path) -> None:
     """A replay goes on to skip it, as the worker was about to."""
-    await here.run(7)
     here.set("e1", status="cancelled", client_campaign_status="PAUSED")
     await here.clock.sleep(3)
     await here.worker.cycle.run(here.worker.states[PARTNER])
@@ -351,9 +339,8 @@ async def test_what_the_last_look_has_only_planned_is_no_difference(here: Town, 
     assert told(tmp_path, RULES.replace("[pause]", "[run]")) == [("gone", "e1", "pause"), ("new", "e1", "run")]
 
 
-@in_town(world(happening("e1"), happening("e2")), RULES)
+@in_town(world(happening("e1"), happening("e2")), RULES, watched=7)
 async def test_a_long_silence_is_replayed_as_one(here: Town, tmp_path: Path) -> None:
-    await here.run(7)
     await here.becomes("e2", 7, status="archived")
     here.set("e1", status="cancelled")
     await here.restart(7200)
@@ -383,10 +370,11 @@ rules:
 """
 
 
-@in_town(world(draft("e1"), draft("e2"), happening("e3"), happening("e4")), BOOST_PARTY, requests_per_minute=1200)
+@in_town(
+    world(draft("e1"), draft("e2"), happening("e3"), happening("e4")), BOOST_PARTY, requests_per_minute=1200, watched=7
+)
 async def test_what_people_and_lost_answers_made_of_the_writes_is_no_difference(here: Town, tmp_path: Path) -> None:
     """The rules in force, unchanged: approved later, dropped, lost and found again, reopened, taken back."""
-    await here.run(7)
     here.set("e1", category="party")
     here.set("e2", category="party")
     here.fault("answer_after", "PUT", CAMPAIGN, status=429, times=1)
@@ -441,9 +429,9 @@ rules:
     ),
     FAST,
     requests_per_minute=1200,
+    watched=40,
 )
 async def test_windows_and_the_other_events_are_replayed_with_the_rest(here: Town, tmp_path: Path) -> None:
-    await here.run(40)
     here.set("e1", capacity=250)
     here.set("e2", category="party")
     await here.becomes("e3", 120, by="person", campaign_optimisation_status="ON")

@@ -96,9 +96,8 @@ async def test_what_is_sure_to_be_so_once_is_planned_anew_as_ever(here: Town) ->
     assert [one.state for one in here.writes()][-2:] == ["skipped", "planned"]
 
 
-@in_town(world(draft("e1")), ANEW)
+@in_town(world(draft("e1")), ANEW, watched=6)
 async def test_what_was_given_up_whichever_happened_is_not_made_again(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_after", "PUT", "/reset_campaigns_setup$", status=429)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states()[:1] == ["needs_human"], "asked", 60)

@@ -10,7 +10,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from tests.engine.test_daemon import Told, daemon_of
 from tests.virtual import EPOCH
-from tests.worlds import CAMPAIGN, HOUR, MINUTE, PAUSE, RUN, Town, happening, in_town, world
+from tests.worlds import CAMPAIGN, HOUR, MINUTE, PAUSE, RUN, Town, happening, in_town, rules_of, world
 from worker.engine.daemon import Every
 from worker.engine.operators import approved
 from worker.engine.views import DecidingSettings as Deciding
@@ -23,7 +23,7 @@ YEAR, BACK = timedelta(days=365), timedelta(hours=-1)
 @pytest.mark.parametrize("kind", ["answer_before", "answer_after"])
 @pytest.mark.parametrize("jump", [YEAR, BACK], ids=["a year ahead", "back an hour"])
 @in_town(world(happening("e1")))
-async def test_a_jump_while_a_write_is_unknown_repeats_nothing_and_loses_nothing(
+async def test_a_jump_while_a_write_is_unknown_repeats_and_loses_nothing(
     here: Town, jump: timedelta, kind: Kind
 ) -> None:
     here.fault(kind, "PUT", CAMPAIGN, status=500)
@@ -52,9 +52,8 @@ async def test_after_a_jump_the_worker_goes_on_as_before(here: Town, jump: timed
     assert here.twin.books.summary()["repeated"] == 0
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_what_fires_at_the_very_look_after_a_jump_ahead_waits_as_after_a_silence(here: Town) -> None:
-    await here.run(6)
     here.clock.skew = YEAR
     await here.becomes("e1", 6, status="cancelled")
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
@@ -74,9 +73,8 @@ async def ahead_and_back(here: Town) -> None:
 
 
 @pytest.mark.parametrize("kind", ["no_connection", "answer_before"])
-@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN)
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN, watched=6)
 async def test_a_back_off_and_refused_credentials_do_not_hold_for_a_year(here: Town, kind: Kind) -> None:
-    await here.run(6)
     here.fault(kind, "PUT", CAMPAIGN, times=2, **({"status": 401} if kind == "answer_before" else {}))
     await ahead_and_back(here)
     if kind == "no_connection":  # a refusal of what spends is unknown, and read back: nobody is asked
@@ -91,9 +89,9 @@ async def test_a_back_off_and_refused_credentials_do_not_hold_for_a_year(here: T
     lambda key: f"{RUN}    {key}\n" if key else RUN,
     deciding=Deciding(gap=timedelta(hours=1), gap_then="act"),
     limits=Limits(writes_per_hour=1),
+    watched=6,
 )
 async def test_the_pace_of_a_rule_and_the_writes_of_an_hour_do_not_hold_for_a_year(here: Town, key: str) -> None:
-    await here.run(6)
     if key.startswith("for"):
         here.clock.skew = YEAR
         await here.becomes("e1", 6, frontend_status="FLAGGED")
@@ -116,9 +114,13 @@ async def test_a_wait_that_began_ahead_asks_instead_of_lasting_so_long(here: Tow
     await here.until(lambda: here.states()[2:] == ["waiting"], "nobody knows when it was over", limit=12 * MINUTE)
 
 
-@in_town(world(happening("e1")), PAUSE + "    repeat: enforce\n    cooldown: 1m\n", deciding=Deciding(gap_then="act"))
+@in_town(
+    world(happening("e1")),
+    PAUSE + "    repeat: enforce\n    cooldown: 1m\n",
+    deciding=Deciding(gap_then="act"),
+    watched=6,
+)
 async def test_enforcing_goes_on_when_the_clock_is_right_again(here: Town) -> None:
-    await here.run(6)
     here.clock.skew = YEAR
     await here.cancelled("confirmed")
     here.clock.skew = timedelta(0)
@@ -127,9 +129,8 @@ async def test_enforcing_goes_on_when_the_clock_is_right_again(here: Town) -> No
     await here.until(lambda: len(here.campaigns()) == 2, "set back", limit=3 * MINUTE)
 
 
-@in_town(world(happening("e1"), happening("e2")))
+@in_town(world(happening("e1"), happening("e2")), watched=6)
 async def test_a_silence_is_noticed_although_the_last_look_was_stamped_in_the_future(here: Town) -> None:
-    await here.run(6)
     here.clock.skew = YEAR
     await here.run(40)
     await here.kill()
@@ -141,9 +142,8 @@ async def test_a_silence_is_noticed_although_the_last_look_was_stamped_in_the_fu
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: Town) -> None:
-    await here.run(6)
     here.halt()
     here.clock.skew = YEAR
     await here.cancelled("planned")
@@ -152,15 +152,14 @@ async def test_a_write_held_since_a_future_that_never_came_asks_a_person(here: T
     assert [(write.state, write.reason) for write in here.writes()] == [("waiting", "gap")]
 
 
-BY_THE_RECORD = """
-rules:
-  - {id: rest, when: event.category == 'tired', do: [pause]}
-  - {id: after-it, after: rest, when: event.capacity > 0.0, do: [{notify: rested}]}
-  - {id: by-hand, when: set_by.frontend_status == 'external', do: [{notify: by hand}]}
-"""
-
-
-@in_town(world(happening("e1")), BY_THE_RECORD)
+@in_town(
+    world(happening("e1")),
+    rules_of(
+        "{id: rest, when: event.category == 'tired', do: [pause]}",
+        "{id: after-it, after: rest, when: event.capacity > 0.0, do: [{notify: rested}]}",
+        "{id: by-hand, when: set_by.frontend_status == 'external', do: [{notify: by hand}]}",
+    ),
+)
 async def test_what_was_done_before_the_clock_was_set_back_has_been_done(here: Town) -> None:
     """Until the clock had caught up it counted for nothing; then the rules fired once more for it."""
     here.clock.skew = timedelta(minutes=1)
@@ -192,9 +191,8 @@ async def test_a_time_that_was_dealt_with_a_year_ahead_keeps_none_before_it_from
     await here.until(lambda: len(here.writes()) == 2, "at the next full hour", limit=2 * MINUTE)
 
 
-@in_town(world(happening("e1"), happening("e2")), PAUSE + "    for: 1m\n")
+@in_town(world(happening("e1"), happening("e2")), PAUSE + "    for: 1m\n", watched=6)
 async def test_what_came_back_a_year_ahead_is_not_back_at_every_look_until_then(here: Town) -> None:
-    await here.run(6)
     here.clock.skew = YEAR
     await here.run(6)
     here.change("e1", remove=True)
@@ -208,9 +206,7 @@ async def test_what_came_back_a_year_ahead_is_not_back_at_every_look_until_then(
 
 
 @in_town(world(happening("e1"), happening("e2")))
-async def test_what_came_back_and_was_looked_at_is_not_back_once_more(
-    here: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_came_back_and_was_seen_is_not_back_once_more(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its return was stamped a moment later than the look that saw it: so whatever came true next, though an hour
     later, waited for approval. The clock of other tests stands between two looks at it, and shows nothing of that."""
     ticks, now = count(1), here.clock.now
@@ -237,7 +233,7 @@ async def test_what_came_back_and_was_looked_at_is_not_back_once_more(
     ],
 )
 @in_town(world(happening("e1")))
-async def test_a_clock_that_was_set_back_delays_no_look(
+async def test_a_clock_set_back_delays_no_look(
     here: Town, jump: timedelta, brought_back: bool, woken: bool, reason: str
 ) -> None:
     said = Told()
@@ -264,9 +260,7 @@ async def test_a_clock_that_was_set_back_delays_no_look(
     ("late", "runs", "following"),
     [(0.0, 1, 3.0), (2.9, 1, 3.0), (3.0, 1, 6.0), (10.0, 1, 13.0), (YEAR.total_seconds(), 1, YEAR.total_seconds() + 3)],
 )
-def test_a_look_that_is_late_by_whatever_is_made_once_and_counted_once(
-    late: float, runs: int, following: float
-) -> None:
+def test_a_look_that_is_late_by_whatever_is_made_and_counted_once(late: float, runs: int, following: float) -> None:
     """The scheduler makes a list of all missed times; a year of them, 3 s apart, took it minutes."""
     scheduler = BackgroundScheduler(timezone="UTC")
     scheduler.start(paused=True)

@@ -13,9 +13,7 @@ from worker.sandbox.start import dialects
 
 RULES = """
 rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
   - id: boost-on-new-clusters
     on_change: suggested_tcs
     with: {budget: 500, goal: ROAS}
@@ -61,9 +59,9 @@ def tells(name: str) -> Any:  # noqa: ANN401 - what a config file says under `as
     ),
     twin=lambda name: changed_settings(TwinSettings(), dialects()[name].settings),
     assumptions=tells,
+    watched=6,
 )
 async def test_the_main_job_is_done_once_in_every_dialect(here: Town) -> None:
-    await here.run(6)
     here.set("e1", status="cancelled")
     here.suggest("e2", 7)
     here.set("e3", status="archived")

@@ -34,7 +34,7 @@ def published(eid: str, budgets: Mapping[str, float], status: str = "active") ->
     return replace(happening(eid, status=status), setup=setup, published=True, campaigns=campaigns)
 
 
-def rule(each: str = "campaigns") -> str:
+def rule(each: str) -> str:
     return RAISE.replace("EACH", each).replace("min([each.budget * 1.2, 500.0])", "each.budget * 1.2")
 
 
@@ -43,37 +43,30 @@ def budgets(here: Town, event: str = "e1") -> dict[str, Any]:
     return {str(one["tc"]): one["budget"] for one in found.campaigns}
 
 
-@in_town(world(published("e1", BUDGETS)), rule())
-async def test_every_campaign_gets_its_own_value_and_its_own_write(here: Town) -> None:
+@pytest.mark.parametrize(
+    ("each", "changed"),
+    [
+        ("campaigns", {"jazz": 120.0, "opera": 540.0, "rock": 12.0}),
+        ("{of: campaigns, where: each.budget < 400.0}", {"jazz": 120.0, "rock": 12.0}),
+        ("{of: campaigns, where: each.budget > 9000.0}", {}),
+    ],
+    ids=["every campaign", "only those where the condition holds", "none, and the next step starts"],
+)
+@in_town(world(published("e1", BUDGETS)), rule)
+async def test_every_campaign_gets_its_own_value_and_its_own_write(here: Town, changed: dict[str, float]) -> None:
     await here.run(60)
-    assert budgets(here) == {"jazz": 120.0, "opera": 540.0, "rock": 12.0}
-    assert {one.key.item for one in here.writes()} == {"jazz:1", "opera:1", "rock:1", ""}
+    assert budgets(here) == {**BUDGETS, **changed}
+    assert [one.key.item for one in here.writes()] == [*(f"{tc}:1" for tc in changed), ""]
     assert set(here.states()) == {"confirmed"}
     assert here.texts == ["raised"]
 
 
-@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.budget < 400.0}"))
-async def test_only_those_where_the_condition_on_the_item_holds(here: Town) -> None:
-    await here.run(60)
-    assert budgets(here) == {"jazz": 120.0, "opera": 450, "rock": 12.0}
-
-
-@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.budget > 9000.0}"))
-async def test_no_item_is_no_write_and_the_next_step_starts(here: Town) -> None:
-    await here.run(60)
-    assert [(one.intent.action, one.state) for one in here.writes()] == [("notify", "confirmed")]
-
-
 @in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.share > 0.5}"))
-async def test_an_item_of_which_nothing_can_be_told_holds_the_firing(here: Town) -> None:
+async def test_an_item_of_which_nothing_can_be_told_holds_the_firing_and_a_plan_says_nothing_of_it(here: Town) -> None:
+    """It said that the campaign does not exist."""
     await here.run(60)
     assert here.writes() == []
     assert "each.where" in here.log("held")[-1]["why"]
-
-
-@in_town(world(published("e1", BUDGETS)), rule("{of: campaigns, where: each.share > 0.5}"))
-async def test_a_plan_says_nothing_of_what_is_there_before_for_items_that_cannot_be_told(here: Town) -> None:
-    """It said that the campaign does not exist."""
     await here.kill()
     found = await rehearsed(here)
     here.start()
@@ -82,7 +75,7 @@ async def test_a_plan_says_nothing_of_what_is_there_before_for_items_that_cannot
     assert (row.before_known, row.before) == (False, None)
 
 
-@in_town(world(published("e1", BUDGETS)), rule().replace("cooldown: 1d", "cooldown: 1d\n    mode: approve"))
+@in_town(world(published("e1", BUDGETS)), rule("campaigns").replace("cooldown: 1d", "cooldown: 1d\n    mode: approve"))
 async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_are_sent(here: Town) -> None:
     await here.until(lambda: len(here.writes()) == 4, "waiting")
     left = [{"tc": "jazz", "tc_run_id": 1, "budget": 100}, {"tc": "rock", "tc_run_id": 1, "budget": 10}]
@@ -100,12 +93,12 @@ async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_ar
 @pytest.mark.parametrize(("allowed", "sent"), [(5, False), (6, True)])
 @in_town(
     world(published("e1", BUDGETS), published("e2", BUDGETS, status="idle")),
-    rule(),
+    rule("campaigns"),
     deciding=lambda allowed: replace(QUICK.deciding, surge=Surge(events=allowed, within=timedelta(minutes=10))),
+    watched=30,
 )
 async def test_a_surge_counts_the_writes_of_each(here: Town, sent: bool) -> None:
     """Two events with three campaigns are six writes, also one after the other."""
-    await here.run(30)
     await here.becomes("e2", 60, status="active")
     states = [one.state for one in here.writes() if one.key.event == "e2" and one.key.item]
     assert states == (["confirmed"] if sent else ["waiting"]) * 3

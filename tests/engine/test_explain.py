@@ -17,19 +17,14 @@ rules:
       event.category == 'party'
       && (setup.state == 'DRAFT' || event.capacity > 1000.0)
     do: [boost]
-  - id: hide-archived
-    when: event.status == 'archived'
-    for: 1h
-    do: [{frontend_status: HIDDEN}]
+  - {id: hide-archived, when: event.status == 'archived', for: 1h, do: [{frontend_status: HIDDEN}]}
   - id: on-new-clusters
     on_change: suggested_tcs
     with: {budget: 500, goal: ROAS}
     when: event.status == 'archived'
     cooldown: 1h
     do: [pause]
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
 """
 
 
@@ -208,9 +203,7 @@ def test_an_event_that_is_out_of_sight_says_so(home: Path) -> None:
         (("--event", "e2", "--partner", OTHER), f"nothing is known of event e2 and partner {OTHER} together"),
     ],
 )
-def test_an_unknown_event_or_rule_is_an_error_that_names_the_nearest(
-    home: Path, arguments: tuple[str, ...], said: str
-) -> None:
+def test_an_unknown_event_or_rule_is_told_with_the_nearest(home: Path, arguments: tuple[str, ...], said: str) -> None:
     called = call("explain", *arguments, config=home / "config.yaml")
     assert (called.code, called.out) == (1, "")
     assert said in called.err
@@ -305,9 +298,7 @@ async def test_what_a_rule_does_for_other_events_counts_for_its_limit(here: Town
 
 
 @in_town(world(happening("e1")), RULES)
-async def test_a_rule_whose_condition_is_true_and_that_a_product_keeps_from_acting_says_so(
-    here: Town, tmp_path: Path
-) -> None:
+async def test_a_rule_that_is_true_and_that_a_product_keeps_from_acting_says_so(here: Town, tmp_path: Path) -> None:
     settle_in(tmp_path, rules=RULES)
     here.become(campaign_recommendations=False)
     await here.becomes("e1", 10, status="cancelled")

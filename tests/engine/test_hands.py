@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.test_each import BUDGETS, budgets, published
-from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, world
+from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, rules_of, world
 from worker.engine.operators import rejected
 from worker.model.facts import RuleId
 from worker.sandbox.changes import By
@@ -15,10 +15,6 @@ from worker.sandbox.faults import Kind
 from worker.sandbox.world import Happening
 
 STATUS = "client_campaign_status"
-
-
-def rules(*given: str) -> str:
-    return "rules:\n" + "".join(f"  - {one}\n" for one in given)
 
 
 STOP = "{id: stop, when: event.status == 'cancelled', do: [pause]%s}"
@@ -35,11 +31,12 @@ GO = "{id: go, when: event.frontend_status == 'FLAGGED', do: [run]%s}"
     ],
     ids=["a tie in one look", "a tie in later looks", "priority in one look", "priority in later looks"],
 )
-@in_town(world(happening("e1", client_campaign_status="IDLE")), lambda stop, go: rules(STOP % stop, GO % go))
-async def test_of_two_opposite_wishes_one_is_done_once_and_the_other_is_held_and_says_so(
+@in_town(
+    world(happening("e1", client_campaign_status="IDLE")), lambda stop, go: rules_of(STOP % stop, GO % go), watched=6
+)
+async def test_of_two_opposite_wishes_one_is_done_once_and_the_other_held(
     here: Town, together: bool, value: str
 ) -> None:
-    await here.run(6)
     here.set("e1", frontend_status="FLAGGED")
     if not together:
         await here.run(12)
@@ -58,7 +55,7 @@ async def test_of_two_opposite_wishes_one_is_done_once_and_the_other_is_held_and
 
 @in_town(
     world(happening("e1")),
-    rules(
+    rules_of(
         "{id: a, when: event.status == 'cancelled', do: [pause]}",
         "{id: b, when: event.frontend_status == 'CANCELLED', do: [pause], priority: 2}",
     ),
@@ -80,7 +77,7 @@ async def test_equal_wishes_are_one_write_of_the_highest_priority_and_both_firin
 )
 @in_town(
     lambda do: world(draft("e1", category="new", client_campaign_status="PAUSED" if do == "run" else "RUNNING")),
-    lambda do: rules(
+    lambda do: rules_of(
         f"{{id: first, when: event.category == 'new' && event.status == 'active', do: [{do}]}}", STOP % ""
     ),
 )
@@ -100,17 +97,15 @@ async def test_a_pause_is_never_held_up_by_an_unknown_boost_or_run(
 
 @pytest.mark.parametrize(
     ("do", "field", "value", "by"),
-    [
-        ("pause", STATUS, "PAUSED", "person"),
-        ("{optimisation: 'OFF'}", "campaign_optimisation_status", "OFF", "world"),
-    ],
+    [("pause", STATUS, "PAUSED", "person"), ("{optimisation: 'OFF'}", "campaign_optimisation_status", "OFF", "world")],
     ids=["a person", "the service's own optimisation"],
 )
-@in_town(world(happening("e1")), lambda do: rules(f"{{id: r, when: event.status == 'cancelled', do: [{do}]}}"))
+@in_town(
+    world(happening("e1")), lambda do: rules_of(f"{{id: r, when: event.status == 'cancelled', do: [{do}]}}"), watched=6
+)
 async def test_what_another_hand_did_between_decision_and_send_is_skipped_and_observed_as_not_ours(
     here: Town, field: str, value: str, by: By
 ) -> None:
-    await here.run(6)
     here.halt()
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["planned"], "decided, and held")
@@ -124,7 +119,7 @@ async def test_what_another_hand_did_between_decision_and_send_is_skipped_and_ob
 
 @in_town(
     world(happening("e1")),
-    rules(
+    rules_of(
         "{id: asks, when: event.status == 'cancelled', mode: approve, priority: 10, do: [pause]}",
         "{id: enforces, when: event.status == 'cancelled', repeat: enforce, cooldown: 1m, do: [pause]}",
     ),
@@ -168,22 +163,23 @@ async def test_a_late_run_that_lands_after_the_pause_is_paused_again(here: Town,
     values = [one.after for one in here.effects()]
     assert values[-1] in ("PAUSED", {"client_campaign_status": "PAUSED"}), here.story()
     assert {write.state for write in here.writes()} <= {"confirmed", "skipped"}, here.story()
-
-
-BOOSTED = """
-rules:
-  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
-  - {id: boost-drafts, when: "event.status == 'active' && setup.state == 'DRAFT'", do: [boost]}
-"""
+    if late_s == 17.0:
+        assert [one["reason"] for one in here.log("held")] == ["target_busy"], here.story()
+        landed, paused = here.log("confirmed")[0], here.log("sending")[1]
+        assert seconds_between(landed, paused) <= here.settings.interval.total_seconds(), here.story()
 
 
 @pytest.mark.parametrize(
     ("before", "held"), [(None, ["target_busy"]), ("PAUSED", ["target_busy"]), ("RUNNING", [])], ids=str
 )
-@in_town(world(draft("e1")), BOOSTED)
-async def test_a_late_boost_runs_no_campaign_of_a_cancelled_event(
-    here: Town, before: str | None, held: list[str]
-) -> None:
+@in_town(
+    world(draft("e1")),
+    rules_of(
+        "{id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}",
+        "{id: boost-drafts, when: \"event.status == 'active' && setup.state == 'DRAFT'\", do: [boost]}",
+    ),
+)
+async def test_a_late_boost_runs_nothing_of_a_cancelled_event(here: Town, before: str | None, held: list[str]) -> None:
     """A boost runs the event's campaigns: while one may still land, nothing is paused already, nor for good."""
     here.set("e1", client_campaign_status=before)
     here.fault("late_effect", "POST", "/boost$", status=429, after_s=15.0)
@@ -221,17 +217,6 @@ async def test_no_campaign_is_created_beside_a_boost_that_may_still_start_it(her
 
 def seconds_between(first: dict[str, Any], then: dict[str, Any]) -> float:
     return (datetime.fromisoformat(then["at"]) - datetime.fromisoformat(first["at"])).total_seconds()
-
-
-@in_town(world(happening("e1", client_campaign_status="PAUSED")), STOP_FIRST)
-async def test_a_pause_that_a_late_run_held_goes_within_an_interval_after_that_run_is_confirmed(here: Town) -> None:
-    here.fault("late_effect", "PUT", CAMPAIGN, status=429, after_s=17.0)
-    await here.sees("unknown", frontend_status="FLAGGED")
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "the pause came after the run")
-    assert [one["reason"] for one in here.log("held")] == ["target_busy"], here.story()
-    landed, paused = here.log("confirmed")[0], here.log("sending")[1]
-    assert seconds_between(landed, paused) <= here.settings.interval.total_seconds(), here.story()
 
 
 @in_town(world(happening("e1", client_campaign_status="PAUSED")), STOP_FIRST, ask=True, settle=timedelta(minutes=2))
@@ -281,11 +266,10 @@ rules:
 """
 
 
-@in_town(world(happening("e1", campaign_optimisation_status="ON")), WIND_DOWN)
+@in_town(world(happening("e1", campaign_optimisation_status="ON")), WIND_DOWN, watched=6)
 async def test_a_wish_does_not_fall_with_the_earlier_step_of_another_rule(here: Town) -> None:
     """The pause of the cancelled event joined the second step of the other rule, and was skipped with it when the
     service refused the first (found by somebody who tried to break the promise)."""
-    await here.run(6)
     here.fault("answer_before", "PUT", OPTIMISATION, status=503)
     here.fault("answer_before", "PUT", OPTIMISATION, status=422, skip=1)
     here.set("e1", predicted_sales_share=0.9)
@@ -300,11 +284,8 @@ async def test_a_wish_does_not_fall_with_the_earlier_step_of_another_rule(here: 
 
 
 @pytest.mark.parametrize("both", [False, True])
-@in_town(world(happening("e1")), WIND_DOWN.replace('      - optimisation: "OFF"\n', ""))
-async def test_a_halt_of_one_rule_holds_a_shared_write_only_if_the_others_are_halted_too(
-    here: Town, both: bool
-) -> None:
-    await here.run(6)
+@in_town(world(happening("e1")), WIND_DOWN.replace('      - optimisation: "OFF"\n', ""), watched=6)
+async def test_a_halt_of_one_rule_holds_a_shared_write_only_if_others_are_halted_too(here: Town, both: bool) -> None:
     here.halt(rule=RuleId("wind-down"))
     if both:
         here.halt(rule=RuleId("pause-cancelled"))
@@ -319,7 +300,7 @@ BEHIND = "{id: second, when: event.frontend_status == 'FLAGGED', do: [pause], %s
 
 
 @pytest.mark.parametrize("key", ["cooldown: 2h", "limit: {per_event_per_day: 1}", "limit: {per_rule_per_day: 1}"])
-@in_town(world(happening("e1")), lambda key: rules(STOP % ", priority: 1", BEHIND % key))
+@in_town(world(happening("e1")), lambda key: rules_of(STOP % ", priority: 1", BEHIND % key))
 async def test_a_shared_write_counts_for_the_pace_of_each_rule_that_it_stands_for(here: Town, key: str) -> None:
     await here.sees("confirmed", status="cancelled", frontend_status="FLAGGED")
     assert here.only.rules == ("stop", "second")
@@ -330,7 +311,7 @@ async def test_a_shared_write_counts_for_the_pace_of_each_rule_that_it_stands_fo
 
 @in_town(
     world(happening("e1"), happening("e2")),
-    rules(STOP % ", priority: 1, mode: approve", BEHIND % "limit: {per_rule_per_day: 1}"),
+    rules_of(STOP % ", priority: 1, mode: approve", BEHIND % "limit: {per_rule_per_day: 1}"),
 )
 async def test_the_limit_of_a_rule_counts_a_shared_write_that_is_not_sent_yet(here: Town) -> None:
     await here.sees("waiting", status="cancelled", frontend_status="FLAGGED")
@@ -338,7 +319,7 @@ async def test_the_limit_of_a_rule_counts_a_shared_write_that_is_not_sent_yet(he
     assert [(one["event"], one["rule"]) for one in here.log("held")] == [("e2", "second")], here.story()
 
 
-@in_town(world(happening("e1")), rules(STOP % ", priority: 1", BEHIND % "on_unknown: ask"))
+@in_town(world(happening("e1")), rules_of(STOP % ", priority: 1", BEHIND % "on_unknown: ask"))
 async def test_a_shared_write_is_put_before_an_operator_at_once_where_any_of_its_rules_asks(here: Town) -> None:
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
     await here.cancelled("unknown")
@@ -359,7 +340,7 @@ JOINED = "{id: go, when: event.frontend_status == 'FLAGGED' && %s, do: [run], %s
 )
 @in_town(
     world(happening("e1", client_campaign_status="PAUSED", frontend_status="FLAGGED", category="tired")),
-    lambda when, keys: rules("{id: first, when: event.category == 'tired', do: [run]}", JOINED % (when, keys)),
+    lambda when, keys: rules_of("{id: first, when: event.category == 'tired', do: [run]}", JOINED % (when, keys)),
     unconfirmed_facts={"permissions": ("some.key",)},
 )
 async def test_a_shared_write_goes_out_for_no_rule_that_may_not_send_it_in_the_name_of_one_that_has_ended(
@@ -391,10 +372,9 @@ CHEAP = "{id: cheap, priority: 1, when: event.status == 'cancelled', do: " + JAZ
 
 
 @pytest.mark.parametrize("kind", HELD)
-@in_town(world(published("e1", BUDGETS)), lambda kind: rules(STOP % ", priority: 1", CHEAP, *HELD[kind]))
+@in_town(world(published("e1", BUDGETS)), lambda kind: rules_of(STOP % ", priority: 1", CHEAP, *HELD[kind]), watched=6)
 async def test_what_was_held_goes_out_against_no_stronger_wish_that_came_meanwhile(here: Town) -> None:
     """What only the event tells of a rule's wishes counted for none: when the halt was over, the campaigns ran."""
-    await here.run(6)
     await here.becomes("e1", 30, category="tired")
     here.halt(rule="held")
     await here.becomes("e1", 60, capacity=300)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.calling import PAUSE
-from tests.worlds import CAMPAIGN, MINUTE, RUN, Town, draft, happening, in_town, world
+from tests.worlds import CAMPAIGN, MINUTE, RUN, Town, draft, happening, in_town, rules_of, world
 from worker.guards import Limits
 from worker.model.commits import Commit, Hold, Record, Sending
 from worker.model.errors import LedgerUnwritable
@@ -15,9 +15,8 @@ from worker.model.writes import Write
 from worker.writes.life import move
 
 
-@in_town(world(happening("e1")), limits=Limits(held_longer_than=timedelta(minutes=4)))
+@in_town(world(happening("e1")), limits=Limits(held_longer_than=timedelta(minutes=4)), watched=10)
 async def test_connections_that_fail_for_longer_than_the_gap_put_the_write_before_a_person(here: Town) -> None:
-    await here.run(10)
     here.fault("no_connection", "PUT", CAMPAIGN, times=1000)
     await here.becomes("e1", 5 * MINUTE, status="cancelled")
     assert here.states() == ["waiting"], here.story()
@@ -72,17 +71,16 @@ async def test_what_nobody_vouched_for_holds_the_write_until_somebody_does(here:
     await here.until(lambda: here.states() == ["confirmed"], "sent once it is vouched for", MINUTE)
 
 
-BOOST_AND_PAUSE = """
-rules:
-  - {id: boost-new, on_change: {fact: suggested_tcs, by: [tc]}, when: setup.state == 'DRAFT', do: [boost]}
-  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
-"""
-
-
-@in_town(world(happening("e1"), draft("e2")), BOOST_AND_PAUSE)
+@in_town(
+    world(happening("e1"), draft("e2")),
+    rules_of(
+        "{id: boost-new, on_change: {fact: suggested_tcs, by: [tc]}, when: setup.state == 'DRAFT', do: [boost]}",
+        "{id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}",
+    ),
+    watched=30,
+)
 async def test_a_change_held_over_a_restart_keeps_no_other_event_from_its_write(here: Town) -> None:
     """The fact's parameters, an event's defaults, are not known at the first poll after a start."""
-    await here.run(30)
     here.fault("answer_before", "GET", "/setup_processes/e2", times=1000, status=500)
     await here.run(30)
     here.suggest("e2", 7)
@@ -96,16 +94,6 @@ async def test_a_change_held_over_a_restart_keeps_no_other_event_from_its_write(
 
 
 REST = PAUSE.replace("[pause]", "[{optimisation: 'OFF'}]")
-RUN_AND_PAUSE = """
-rules:
-  - id: pause-hidden
-    when: event.frontend_status == 'HIDDEN'
-    priority: 10
-    do: [pause]
-  - id: run-active
-    when: event.status == 'active'
-    do: [run]
-"""
 
 
 async def unknown_pause(here: Town) -> Write:
@@ -148,7 +136,13 @@ async def test_a_rule_that_was_removed_meanwhile_acts_with_approval_when_it_is_b
     assert (again.state, again.reason) == ("waiting", "gap"), here.story()
 
 
-@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE)
+@in_town(
+    world(happening("e1", client_campaign_status="PAUSED")),
+    rules_of(
+        "{id: pause-hidden, when: event.frontend_status == 'HIDDEN', priority: 10, do: [pause]}",
+        "{id: run-active, when: event.status == 'active', do: [run]}",
+    ),
+)
 async def test_what_lost_to_a_stronger_wish_acts_once_that_has_ended(here: Town) -> None:
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
     await here.until(lambda: here.states() == ["unknown"], "the run is unknown")
@@ -176,10 +170,9 @@ async def test_a_presence_that_the_ledger_could_not_take_is_not_forgotten(here: 
 
 
 @pytest.mark.parametrize("later", [0, 9], ids=["beside the answer", "looks after the answer"])
-@in_town(world(happening("e1")), PAUSE)
+@in_town(world(happening("e1")), PAUSE, watched=10)
 async def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be_stored(here: Town, later: int) -> None:
     """The row still says ``sending`` while a look shows the effect; a person reverses it before there is room again."""
-    await here.run(10)
     here.fault("answer_after", "PUT", CAMPAIGN, status=500)
     here.set("e1", status="cancelled")
     sent, full = here.ledger.record_sending, False
@@ -202,10 +195,9 @@ async def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be
     assert [one.after for one in here.effects()] == ["PAUSED"], "it took effect, and is not made twice"
 
 
-@in_town(world(happening("e1")), PAUSE)
+@in_town(world(happening("e1")), PAUSE, watched=6)
 async def test_what_was_seen_while_its_answer_was_awaited_is_not_made_again(here: Town) -> None:
     """A person has reversed it before the attempt ended: reads show the target as it was before."""
-    await here.run(6)
     here.fault("hang_after", "PUT", CAMPAIGN)
     await here.becomes("e1", 6, status="cancelled")
     assert here.states() == ["sending"]
@@ -214,10 +206,9 @@ async def test_what_was_seen_while_its_answer_was_awaited_is_not_made_again(here
     assert (here.only.state, here.only.attempt) == ("needs_human", 1)
 
 
-@in_town(world(happening("e1")), PAUSE)
+@in_town(world(happening("e1")), PAUSE, watched=10)
 async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(here: Town) -> None:
     """A replica that was frozen has its partner back before the answer is there: another one had it meanwhile."""
-    await here.run(10)
     sent, found = here.ledger.record_sending, list[Write]()
 
     def record_sending(sending: Sending) -> Hold | None:

@@ -28,9 +28,8 @@ async def pass_until(here: Town, true: Callable[[], bool], limit: float = MINUTE
         await here.clock.sleep(0.2)
 
 
-@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60, watched=MINUTE)
 async def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_are_still_to_be_asked(here: Town) -> None:
-    await here.run(MINUTE)
     here.set("e11", status="cancelled")
     began, whole = here.at, look(here)
     await pass_until(here, lambda: bool(here.effects("set_client_campaign_status")))
@@ -43,17 +42,15 @@ async def test_a_cancelled_event_on_the_first_page_is_paused_while_the_others_ar
     assert len(here.log("fired")) == 1
 
 
-@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60, watched=MINUTE)
 async def test_an_edit_by_other_hands_is_recorded_once_however_many_pages_the_list_has(here: Town) -> None:
-    await here.run(MINUTE)
     here.set("e10", by="person", client_campaign_status="PAUSED")
     await here.becomes("e49", MINUTE, by="person", client_campaign_status="PAUSED")
     assert [one["event"] for one in here.log("observed")] == ["e10", "e49"]
 
 
-@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60, watched=MINUTE)
 async def test_a_reset_of_every_id_is_known_before_the_first_page_is_decided_on(here: Town) -> None:
-    await here.run(MINUTE)
     for number in NUMBERS:
         start = "2026-09-01T20:00:00Z"
         here.set(f"e{number}", title=f"Another {number}", start_date_time=start, status="cancelled")
@@ -63,9 +60,8 @@ async def test_a_reset_of_every_id_is_known_before_the_first_page_is_decided_on(
     assert set(here.states()) <= {"waiting"}
 
 
-@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60)
+@in_town(world(*several(happening, 40, first=10)), PAUSE, page_size=2, requests_per_minute=60, watched=MINUTE)
 async def test_a_burst_in_a_long_list_is_counted_in_parts_and_no_more_than_the_limit_goes_unasked(here: Town) -> None:
-    await here.run(MINUTE)
     for number in NUMBERS:
         here.set(f"e{number}", status="cancelled")
     await here.run(2 * MINUTE)
@@ -93,10 +89,7 @@ async def test_how_far_a_first_list_is_is_told_until_it_is_read(here: Town) -> N
 
 
 @in_town(
-    world(draft("e10"), *several(happening, 39, first=11, status="over")),
-    BOOST,
-    page_size=2,
-    requests_per_minute=40,
+    world(draft("e10"), *several(happening, 39, first=11, status="over")), BOOST, page_size=2, requests_per_minute=40
 )
 async def test_facts_are_read_and_acted_on_between_the_pages(here: Town) -> None:
     await here.run(5 * MINUTE)
@@ -115,13 +108,8 @@ async def test_facts_are_read_and_acted_on_between_the_pages(here: Town) -> None
 
 
 @pytest.mark.parametrize(("per_minute", "said"), [(60, ["budget_short"]), (3000, [])])
-@in_town(
-    world(*several(draft, 40, first=10)),
-    BOOST,
-    page_size=2,
-    requests_per_minute=lambda per_minute: per_minute,
-)
-async def test_a_budget_that_is_too_short_is_said_once_with_what_to_expect_and_a_long_look_follows_at_once(
+@in_town(world(*several(draft, 40, first=10)), BOOST, page_size=2, requests_per_minute=lambda per_minute: per_minute)
+async def test_a_budget_that_is_too_short_is_said_once_and_a_long_look_follows_at_once(
     here: Town, said: list[str]
 ) -> None:
     daemon = await watcher(here, told := Told(), BOOST)

@@ -46,9 +46,7 @@ async def test_everything_else_has_its_turn_while_much_is_judged(here: Town, mon
 
 @pytest.mark.usefixtures("few_at_once")
 @in_town(world(*(happening(one, status="cancelled" if one == EVENTS[-1] else "active") for one in EVENTS)), PAUSE)
-async def test_a_stop_in_the_middle_of_much_news_is_heard_and_loses_nothing(
-    here: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stop_in_the_middle_of_much_news_loses_nothing(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told()
     daemon = daemon_of(here, told, Edited(PAUSE))
     apply, asked = here.ledger.apply, list[float]()
@@ -110,7 +108,7 @@ def test_in_pieces_everything_is_decided_as_in_one_go(tmp_path: Path, monkeypatc
 @in_town(
     world(*(happening(one, status={"e48": "cancelled", "e49": "archived"}.get(one, "active")) for one in EVENTS)), PAUSE
 )
-async def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_next(
+async def test_rules_that_change_within_much_news_are_those_of_the_next(
     here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply, edited = here.ledger.apply, await Edited(PAUSE.replace("cancelled", "archived")).load()
@@ -132,7 +130,7 @@ async def test_rules_that_change_in_the_middle_of_much_news_are_those_of_the_nex
     world(happening("e1")),
     PAUSE + "  - {id: tell, after: pause-cancelled, when: setup.state == 'NONE', do: [{notify: paused}]}\n",
 )
-async def test_a_ledger_that_cannot_even_be_read_is_said_in_the_report_of_the_look(
+async def test_a_ledger_that_cannot_be_read_is_in_the_report(
     here: Town, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     def fail(_partner: object, _after: object) -> None:

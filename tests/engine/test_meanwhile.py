@@ -32,9 +32,7 @@ def in_the_pre_flight(monkeypatch: pytest.MonkeyPatch, does: Callable[[Write], N
 
 
 @in_town(world(AT_REST), RUN)
-async def test_a_rule_that_is_narrowed_while_its_write_reads_sends_nothing(
-    here: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_rule_narrowed_while_its_write_reads_sends_nothing(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     def narrowed(_write: Write) -> None:
         here.use(RUN.replace("'FLAGGED'", "'FLAGGED' && event.city == 'Ulm'"))
 
@@ -46,9 +44,7 @@ async def test_a_rule_that_is_narrowed_while_its_write_reads_sends_nothing(
 
 
 @in_town(world(AT_REST), RUN)
-async def test_an_undo_that_comes_while_an_absent_write_reads_keeps_it_from_being_sent_again(
-    here: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_undo_while_an_absent_write_reads_keeps_it_unsent(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     def undone(write: Write) -> None:
         if write.state == "unknown" and len(here.writes()) == 1:
             undo(here)
@@ -89,9 +85,7 @@ rules:
   - id: told
     when: event.status == 'cancelled' && event.city == 'Ulm'
     do: [{notify: {text: it is cancelled, remind: 10m}}]
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
+  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
 """
 
 
@@ -109,7 +103,7 @@ async def test_a_reminder_is_planned_once_where_the_clock_is_set_back_before_it_
 
 
 @in_town(world(happening("e1")))
-async def test_a_partner_whose_decisions_conflict_again_and_again_is_told_of(
+async def test_a_partner_whose_decisions_always_conflict_is_told_of(
     here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon = watching(here, told := Told())
@@ -160,9 +154,7 @@ async def test_rules_that_could_not_be_tried_are_tried_again_and_said_once(here:
 
 
 @in_town(world(AT_REST), RUN)
-async def test_an_outcome_that_was_stored_without_an_answer_is_no_takeover(
-    here: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_outcome_stored_without_an_answer_is_no_takeover(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = here.worker.ledger
     apply = ledger.apply
     unheard: list[Commit | Record] = []
@@ -202,11 +194,8 @@ rules:
 
 @pytest.mark.parametrize("slow", ["^/events/$", "suggested_tcs"])
 @pytest.mark.parametrize("rules", [MOODLESS, MOOD_CHANGED])
-@in_town(world(*several(happening, 3, first=0, mood="glad")), WATCHING_TCS)
-async def test_rules_that_are_edited_during_a_look_are_judged_by_a_list_that_was_read_for_them(
-    here: Town, rules: str, slow: str
-) -> None:
-    await here.run(30)
+@in_town(world(*several(happening, 3, first=0, mood="glad")), WATCHING_TCS, watched=30)
+async def test_rules_edited_during_a_look_are_judged_by_a_list_read_for_them(here: Town, rules: str, slow: str) -> None:
     here.suggest("e1", 7)
     here.fault("slow", "GET", slow, delay_s=2.0)
     here.loop.call_later(1.0, here.use, rules)
@@ -216,10 +205,9 @@ async def test_rules_that_are_edited_during_a_look_are_judged_by_a_list_that_was
     assert [one["event"] for one in here.log("fired")] == (["e1"] if rules is MOOD_CHANGED else []), here.story()
 
 
-@in_town(world(*several(happening, 3, first=0, mood="glad"), happening("e3")), WATCHING_TCS, page_size=2)
+@in_town(world(*several(happening, 3, first=0, mood="glad"), happening("e3")), WATCHING_TCS, page_size=2, watched=30)
 async def test_an_event_whose_page_failed_since_is_judged_once_a_list_has_shown_it(here: Town) -> None:
     """Facts that are read between the pages of a later list must not be judged beside its old record."""
-    await here.run(30)
     state = here.worker.states[PARTNER]
     here.use(MOODLESS)
     here.fault("answer_before", "GET", "^/events/$", status=500, skip=1, times=20)

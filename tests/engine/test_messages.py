@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.calling import call, settle_in
-from tests.worlds import QUICK, Town, happening, in_town, several, world
+from tests.worlds import QUICK, Town, happening, in_town, rules_of, several, world
 from worker.ledger.reading import open_reading
 from worker.messages import AppriseChannel, Outbox, Subscriber
 from worker.model.writes import FINAL
@@ -25,17 +25,14 @@ rules:
     do:
       - notify: {text: "=event.title + ' is cancelled'", remind: 1m, ended: "=event.title + ' takes place'"}
 """
-SEVERAL = """
-rules:
-  - id: pause-and-tell
-    when: event.status == 'cancelled'
-    do: [{notify: before}, pause, {notify: after}]
-"""
 
 
-@in_town(world(*several(happening, 30, first=0)), SEVERAL)
+@in_town(
+    world(*several(happening, 30, first=0)),
+    rules_of("{id: pause-and-tell, when: event.status == 'cancelled', do: [{notify: before}, pause, {notify: after}]}"),
+    watched=6,
+)
 async def test_a_surge_holds_what_writes_and_not_the_message_before_it(here: Town) -> None:
-    await here.run(6)
     for number in range(30):
         here.set(f"e{number}", status="cancelled")
     await here.run(30)
@@ -43,9 +40,8 @@ async def test_a_surge_holds_what_writes_and_not_the_message_before_it(here: Tow
     assert {one.reason for one in here.writes() if one.intent.action == "pause"} == {"surge"}
 
 
-@in_town(world(happening("e1")), TELLING)
+@in_town(world(happening("e1")), TELLING, watched=6)
 async def test_a_message_is_said_again_each_time_and_once_when_it_ends(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 2.5 * TURN, status="cancelled")
     assert here.texts == ["Event e1 is cancelled"] * 3
     assert [one.key.item for one in here.writes()] == ["", "1", "2"]
@@ -54,9 +50,8 @@ async def test_a_message_is_said_again_each_time_and_once_when_it_ends(here: Tow
     assert set(here.states()) == {"confirmed"}
 
 
-@in_town(world(happening("e1")), TELLING)
+@in_town(world(happening("e1")), TELLING, watched=6)
 async def test_what_was_due_while_the_worker_was_down_is_said_once(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 9, status="cancelled")
     await here.restart(5.5 * TURN)
     await here.run(9)
@@ -81,9 +76,8 @@ async def test_the_end_of_a_message_that_was_not_given_is_not_told(here: Town) -
     assert here.states() == ["skipped"]
 
 
-@in_town(world(happening("e1")), TELLING, deciding=replace(QUICK.deciding, mode="shadow"))
+@in_town(world(happening("e1")), TELLING, deciding=replace(QUICK.deciding, mode="shadow"), watched=6)
 async def test_in_shadow_mode_reminders_and_ends_are_decided_and_not_said(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 1.5 * TURN, status="cancelled")
     await here.becomes("e1", 60, status="active")
     assert [(one.state, one.key.item) for one in here.writes()] == [
@@ -93,10 +87,9 @@ async def test_in_shadow_mode_reminders_and_ends_are_decided_and_not_said(here: 
     ]
 
 
-@in_town(world(happening("e1")), TELLING)
+@in_town(world(happening("e1")), TELLING, watched=6)
 async def test_a_message_asks_nothing_of_the_service_and_waits_for_no_gap(here: Town) -> None:
     """No read is made for it, and no product flag, silence or unreadable event holds it."""
-    await here.run(6)
     here.set("e1", status="cancelled")
     await here.restart(5 * 3600)
     here.fault("answer_before", "GET", "/events/e1$", times=50, status=500)
@@ -112,9 +105,8 @@ rules:
 """
 
 
-@in_town(world(happening("e1")), TELL)
+@in_town(world(happening("e1")), TELL, watched=6)
 async def test_a_text_that_cannot_be_computed_any_more_is_told_as_refused(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 9, status="cancelled")
     await here.becomes("e1", 9, status="active")
     assert [(one.state, one.reason) for one in here.writes()] == [("confirmed", "answer"), ("refused", "bad_value")]

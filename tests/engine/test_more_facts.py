@@ -181,11 +181,8 @@ rules:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-@in_town(world(happening("e1"), happening("e2", city="Ulm"), *several(happening, 3, first=3)), ALONE)
-async def test_an_event_that_is_listed_no_more_is_one_of_all_until_the_service_says_that_it_is_gone(
-    here: Town, restarted: bool
-) -> None:
-    await here.run(6)
+@in_town(world(happening("e1"), happening("e2", city="Ulm"), *several(happening, 3, first=3)), ALONE, watched=6)
+async def test_an_event_that_is_listed_no_more_is_one_of_all_until_it_is_gone(here: Town, restarted: bool) -> None:
     here.fault("vanish", "GET", "/events/$", times=9, eid="e2")
     await here.run(6)
     if restarted:

@@ -5,19 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.worlds import (
-    BOOST,
-    CAMPAIGN,
-    MINUTE,
-    PARTNER,
-    PAUSE,
-    Town,
-    draft,
-    happening,
-    in_town,
-    several,
-    world,
-)
+from tests.worlds import BOOST, CAMPAIGN, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, several, world
 from worker.api.client import ApiService
 from worker.engine import observe
 from worker.engine.decide import _Pass
@@ -38,9 +26,8 @@ async def test_250_events_over_several_pages_under_another_page_parameter(here: 
     await here.until(lambda: here.states() == ["confirmed"], "an event of the last page is paused")
 
 
-@in_town(world(*several(happening, 250, first=0)), twin=TwinSettings(page_parameter="seite"))
+@in_town(world(*several(happening, 250, first=0)), twin=TwinSettings(page_parameter="seite"), watched=10)
 async def test_a_wrong_page_parameter_is_an_error_that_names_paging_and_never_a_short_list(here: Town) -> None:
-    await here.run(10)
     report = here.reports[-1]
     assert not report.complete
     assert "events.page_parameter" in (report.error or "")
@@ -49,9 +36,8 @@ async def test_a_wrong_page_parameter_is_an_error_that_names_paging_and_never_a_
     await here.until(lambda: here.states() == ["confirmed"], "what the first page shows is acted on all the same")
 
 
-@in_town(world(happening("e1")), twin=TwinSettings(token_lifetime_s=8.0))
+@in_town(world(happening("e1")), twin=TwinSettings(token_lifetime_s=8.0), watched=30)
 async def test_a_token_that_lives_eight_seconds_is_renewed_in_time_and_nothing_fails(here: Town) -> None:
-    await here.run(30)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["confirmed"], "the pause is confirmed")
     await here.run(30)
@@ -77,11 +63,10 @@ BAD: list[tuple[Kind, str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "path", "params", "reason"), BAD, ids=[f"{one[0]} {one[3]}" for one in BAD])
-@in_town(world(draft("e1"), draft("e2"), happening("e3")), PAUSE + BOOST.removeprefix("\nrules:\n"))
-async def test_bad_answers_fire_nothing_and_stop_nothing(
+@in_town(world(draft("e1"), draft("e2"), happening("e3")), PAUSE + BOOST.removeprefix("\nrules:\n"), watched=15)
+async def test_bad_answers_fire_and_stop_nothing(
     here: Town, kind: Kind, path: str, params: dict[str, object], reason: str
 ) -> None:
-    await here.run(15)
     here.fault(kind, "GET", path, times=8, **params)
     await here.run(30)
     assert here.writes() == [], reason
@@ -91,9 +76,8 @@ async def test_bad_answers_fire_nothing_and_stop_nothing(
     await here.until(lambda: here.states() == ["confirmed"], f"{reason}: the worker goes on")
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_reversal_that_no_read_could_see_is_sent_again_only_after_the_proof_of_absence(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_after", "PUT", CAMPAIGN, status=429)
     here.set("e1", status="cancelled")
     await here.until(lambda: len(here.effects()) == 1, "the hidden effect")
@@ -106,9 +90,8 @@ async def test_a_reversal_that_no_read_could_see_is_sent_again_only_after_the_pr
     assert here.only.attempt == 2
 
 
-@in_town(world(happening("e1")), BOOST)
+@in_town(world(happening("e1")), BOOST, watched=15)
 async def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(here: Town) -> None:
-    await here.run(15)
     here.suggest("e1", 2)
     await here.run(2 * MINUTE)
     assert here.writes() == [], "there is no draft to boost"
@@ -133,16 +116,14 @@ async def test_a_fact_that_turns_unknown_within_an_episode_changes_nothing(here:
     await here.cancelled("confirmed", "confirmed")
 
 
-@in_town(world(happening("e1"), happening("e2")))
+@in_town(world(happening("e1"), happening("e2")), watched=10)
 async def test_an_event_that_drops_out_of_the_list_but_answers_is_still_observed(here: Town) -> None:
-    await here.run(10)
     here.fault("vanish", "GET", "^/events/$", times=1000, eid="e1")
     await here.cancelled("confirmed")
 
 
-@in_town(world(happening("e1"), happening("e2")))
+@in_town(world(happening("e1"), happening("e2")), watched=10)
 async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_person(here: Town) -> None:
-    await here.run(10)
     here.change("e1", remove=True)
     await here.run(30)
     back = happening("e1", status="cancelled")
@@ -152,9 +133,8 @@ async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_pe
     assert here.effects() == []
 
 
-@in_town(world(*several(happening, 7)))
+@in_town(world(*several(happening, 7)), watched=10)
 async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(here: Town) -> None:
-    await here.run(10)
     for number in range(1, 6):
         here.set(f"e{number}", status="cancelled")
     here.fault("storm", None, None, for_s=30)
@@ -177,11 +157,10 @@ def broken(sound: Callable[..., object]) -> Callable[..., object]:
 
 
 @pytest.mark.parametrize(("of", "name"), [(_Pass, "_result"), (_Pass, "event"), (Stored, "_changes")])
-@in_town(world(*several(happening, 5, first=0)), PAUSE)
+@in_town(world(*several(happening, 5, first=0)), PAUSE, watched=10)
 async def test_beside_an_event_that_cannot_be_decided_on_a_dead_one_is_paused(
     here: Town, monkeypatch: pytest.MonkeyPatch, of: type, name: str
 ) -> None:
-    await here.run(10)
     told, here.worker.defects = here.worker.defects, []
     (state,) = here.worker.states.values()
     with monkeypatch.context() as patch:
@@ -201,11 +180,10 @@ async def test_beside_an_event_that_cannot_be_decided_on_a_dead_one_is_paused(
 
 
 @pytest.mark.parametrize(("of", "name"), [(ApiService, "read"), (observe, "wanted_keys")])
-@in_town(world(*several(draft, 5, first=0)), BOOST)
+@in_town(world(*several(draft, 5, first=0)), BOOST, watched=10)
 async def test_beside_an_event_whose_facts_cannot_be_had_another_is_boosted(
     here: Town, monkeypatch: pytest.MonkeyPatch, of: type | ModuleType, name: str
 ) -> None:
-    await here.run(10)
     told, here.worker.defects = here.worker.defects, []
     with monkeypatch.context() as patch:
         patch.setattr(of, name, broken(getattr(of, name)))

@@ -186,9 +186,8 @@ async def test_what_is_unknown_of_a_partner_that_is_gone_is_put_before_an_operat
     assert (here.only.state, here.only.reason) == ("needs_human", "partner_gone"), here.story()
 
 
-@in_town(world(happening("e1")), PAUSE)
+@in_town(world(happening("e1")), PAUSE, watched=6)
 async def test_what_was_being_sent_is_unknown_to_the_next_process_also_while_nobody_can_sign_in(here: Town) -> None:
-    await here.run(6)
     here.fault("hang_before", "PUT", CAMPAIGN)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["sending"], "under way", 30)

@@ -5,27 +5,21 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import BOOST, CAMPAIGN, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, world
+from tests.worlds import BOOST, CAMPAIGN, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, rules_of, world
 from worker.engine.views import DecidingSettings as Deciding
 from worker.model.commits import Commit
 from worker.model.errors import LedgerUnwritable
 
 RUN_AND_PAUSE = """
 rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    priority: 10
-    do: [pause]
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED'
-    do: [run]
+  - {id: pause-cancelled, when: event.status == 'cancelled', priority: 10, do: [pause]}
+  - {id: run-flagged, when: event.frontend_status == 'FLAGGED', do: [run]}
 """
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=10)
 async def test_01_a_read_that_said_there_counts_even_if_nobody_was_looking_at_it_just_then(here: Town) -> None:
     """4.2.3: one read begun after the attempt that says *there*, ordinary looks included, confirms for good."""
-    await here.run(10)
     here.fault("answer_after", "PUT", CAMPAIGN, status=500)
     here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=9)
     here.set("e1", status="cancelled")
@@ -46,18 +40,13 @@ async def test_03_a_run_that_a_pause_overtook_is_not_switched_on_again(here: Tow
     assert not proved, "it took effect, and the worker says that it is proved absent" + here.story()
 
 
-PAUSE_PREMIUM = """
-rules:
-  - id: pause-premium
-    when: partner.pricing_tier == 'premium'
-    do: [pause]
-"""
-
-
-@in_town(world(happening("e1")), PAUSE_PREMIUM)
+@in_town(
+    world(happening("e1")),
+    rules_of("{id: pause-premium, when: partner.pricing_tier == 'premium', do: [pause]}"),
+    watched=10,
+)
 async def test_07_a_fact_of_the_partner_does_not_grow_old_with_an_event(here: Town) -> None:
     """Pre-flight stores partner facts as the event's own, which from then on stand before the partner's."""
-    await here.run(10)
     here.become(pricing_tier="premium")
     await here.until(lambda: here.states() == ["confirmed"], "paused")
     here.become(pricing_tier="standard")
@@ -67,21 +56,16 @@ async def test_07_a_fact_of_the_partner_does_not_grow_old_with_an_event(here: To
     assert here.states() == ["confirmed", "confirmed"], "the second episode" + here.story()
 
 
-JOINED = """
-rules:
-  - id: a-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
-  - id: b-hidden
-    when: event.frontend_status == 'CANCELLED'
-    do: [pause]
-"""
-
-
-@in_town(world(happening("e1")), JOINED)
+@in_town(
+    world(happening("e1")),
+    rules_of(
+        "{id: a-cancelled, when: event.status == 'cancelled', do: [pause]}",
+        "{id: b-hidden, when: event.frontend_status == 'CANCELLED', do: [pause]}",
+    ),
+    watched=10,
+)
 async def test_09_a_rule_that_joins_a_write_in_preflight_is_not_forgotten(here: Town) -> None:
     """hold() and move() write a row from a snapshot taken before the awaits; what joined meanwhile must stay."""
-    await here.run(10)
     here.fault("answer_before", "GET", "/events/e1$", status=500, times=4, delay_s=8)
     here.fault("slow", "GET", "/events/e1$", times=1, delay_s=8)
     here.set("e1", status="cancelled")
@@ -93,11 +77,8 @@ async def test_09_a_rule_that_joins_a_write_in_preflight_is_not_forgotten(here: 
 
 
 @pytest.mark.parametrize("key", ["partners: [partner-id-two]", "mode: approve"], ids=["narrowed", "approve"])
-@in_town(world(happening("e1")))
-async def test_11_and_12_a_rule_narrowed_to_other_partners_or_put_into_approve_mode_sends_nothing(
-    here: Town, key: str
-) -> None:
-    await here.run(10)
+@in_town(world(happening("e1")), watched=10)
+async def test_11_and_12_a_rule_narrowed_to_others_or_put_into_approve_mode_sends_nothing(here: Town, key: str) -> None:
     here.halt()
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["planned"], "held")
@@ -123,10 +104,9 @@ async def test_14_a_log_line_that_fails_at_sending_leaves_no_row_in_sending(here
     assert here.states() != ["sending"], here.story()
 
 
-@in_town(world(replace(draft("e1"), lower_limit=5.0, upper_limit=50.0)), BOOST)  # 150 to 1500 for a month
+@in_town(world(replace(draft("e1"), lower_limit=5.0, upper_limit=50.0)), BOOST, watched=15)  # 150 to 1500 for a month
 async def test_18_a_budget_is_judged_by_the_range_for_the_days_to_the_event(here: Town) -> None:
     """API 8: the range is for a given runtime; 3.1: whole days from now to the start, at least 1."""
-    await here.run(15)
     here.suggest("e1", 2)
     await here.run(3 * MINUTE)
     assert here.states() == ["confirmed"], here.story()
@@ -151,9 +131,9 @@ async def test_20_a_joined_rule_still_gets_its_effect_when_the_owner_of_an_unkno
 @in_town(
     world(happening("e1"), happening("e2", start_date_time="9999-12-31T23:59:59-05:00")),
     PAUSE + "  - {id: late, when: event.start_date_time < timestamp('2020-01-01T00:00:00Z'), do: [run]}\n",
+    watched=10,
 )
 async def test_21_one_event_with_an_odd_date_does_not_blind_the_partner(here: Town) -> None:
-    await here.run(10)
     await here.becomes("e1", MINUTE, status="cancelled")
     assert here.campaigns() == ["PAUSED"], here.story()
 
@@ -180,10 +160,9 @@ async def test_28_nothing_is_sent_for_an_event_that_answers_404_by_itself(here: 
     assert len(here.effects("boost")) == 0, here.story()
 
 
-@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE)
+@in_town(world(happening("e1", client_campaign_status="PAUSED")), RUN_AND_PAUSE, watched=10)
 async def test_29_a_pause_that_was_accepted_is_not_sent_again_because_reads_lag(here: Town) -> None:
     """4.2.8 sends anew only if the overtaken write landed *after* it; this one had landed before."""
-    await here.run(10)
     here.fault("answer_after", "PUT", CAMPAIGN, status=500)
     here.set("e1", frontend_status="FLAGGED")
     here.fault("slow", "GET", "/client_campaign_status/task$", delay_s=1)
@@ -199,12 +178,11 @@ NAMES = [f"e{number:02}" for number in range(24)]
 
 
 @pytest.mark.parametrize("waves", [[NAMES], [NAMES[:14], NAMES]], ids=["one wave", "a second wave"])
-@in_town(world(*map(happening, NAMES)))
-async def test_19_and_31_what_comes_back_after_a_reset_waits_even_if_it_was_not_asked_for_meanwhile(
+@in_town(world(*map(happening, NAMES)), watched=20)
+async def test_19_and_31_what_comes_back_after_a_reset_waits_even_if_not_asked_for(
     here: Town, waves: list[list[str]]
 ) -> None:
     """3.2: if more than half of a partner's events vanish at once, what comes back waits for approval."""
-    await here.run(20)
     for gone in waves:
         for name in gone:
             here.change(name, remove=True)
@@ -217,19 +195,15 @@ async def test_19_and_31_what_comes_back_after_a_reset_waits_even_if_it_was_not_
     assert here.effects() == []
 
 
-TWICE_WISHED = """
-rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    do: [pause]
-  - id: pause-sold
-    when: event.predicted_sales_share > 0.8
-    do: [pause]
-"""
-
-
-@in_town(world(happening("e1")), TWICE_WISHED, deciding=replace(Deciding(), mode="approve"))
-async def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is_recorded_once(
+@in_town(
+    world(happening("e1")),
+    rules_of(
+        "{id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}",
+        "{id: pause-sold, when: event.predicted_sales_share > 0.8, do: [pause]}",
+    ),
+    deciding=replace(Deciding(), mode="approve"),
+)
+async def test_32_a_decision_whose_commit_only_seemed_to_fail_is_told_once(
     here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that fails may leave the commit on the disk; stored anew, the log would tell a firing twice (found by the
@@ -250,10 +224,9 @@ async def test_32_a_decision_whose_commit_was_reported_as_failed_and_is_there_is
     assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled", "pause-sold"], here.story()
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_nothing_is_sent_for_a_rule_that_went_while_its_facts_were_read_anew(here: Town) -> None:
     """The rules are replaced in the middle of a pre-flight: its write was judged under those of before."""
-    await here.run(6)
     here.set("e1", status="cancelled")
     here.fault("slow", "GET", "/events/e1$", delay_s=1)
     await here.worker.cycle.run(here.worker.states[PARTNER])
@@ -274,10 +247,9 @@ rules:
 """
 
 
-@in_town(world(happening("e1")), KEEP_ON)
+@in_town(world(happening("e1")), KEEP_ON, watched=6)
 async def test_an_effect_that_shows_after_its_write_has_ended_is_no_change_for_its_rule_either(here: Town) -> None:
     """3.2: a change that the rule's own write made fires nothing, also one that an operator knew of before any read."""
-    await here.run(6)
     here.fault("answer_before", "PUT", "/campaign_optimisation_status$", status=500)
     here.set("e1", campaign_optimisation_status="OFF")
     await here.until(lambda: here.states() == ["needs_human"], "nobody knows", MINUTE)

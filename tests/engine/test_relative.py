@@ -79,28 +79,20 @@ async def test_an_approved_raise_of_100_does_not_go_out_once_a_hand_has_set_50(h
     assert here.effects() == []
 
 
-@in_town(world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve"))
-async def test_an_approved_raise_goes_out_where_nothing_has_moved(here: Town) -> None:
-    await waiting(here)
-    budget(here, 50)
-    await here.run(10)
-    budget(here, 100)
-    here.decide(approved)
-    await here.until(lambda: here.states() == ["confirmed"], "raised to 120")
-    assert len(here.effects()) == 1
-
-
-@in_town(
-    world(draft("e1", total_budget=100)),
-    MORE.replace('"=setup.total_budget * 1.2"', "500"),
-    deciding=in_mode("approve"),
+@pytest.mark.parametrize(
+    ("rules", "hands"),
+    [(MORE, [50, 100]), (MORE.replace('"=setup.total_budget * 1.2"', "500"), [50])],
+    ids=["nothing has moved in the end", "a literal budget"],
 )
-async def test_a_literal_budget_is_sent_whatever_the_target_reads(here: Town) -> None:
+@in_town(world(draft("e1", total_budget=100)), lambda rules: rules, deciding=in_mode("approve"))
+async def test_an_approved_raise_goes_out_where_its_ground_has_not_moved(here: Town, hands: list[float]) -> None:
     await here.sees("waiting", frontend_status="FLAGGED")
-    budget(here, 50)
-    await here.run(10)
+    for amount in hands:
+        budget(here, amount)
+        await here.run(10)
     here.decide(approved)
-    await here.until(lambda: here.states() == ["confirmed"], "set to 500")
+    await here.until(lambda: here.states() == ["confirmed"], "raised to 120, or set to 500")
+    assert len(here.effects()) == 1
 
 
 @in_town(world(draft("e1", total_budget=100)), MORE)
@@ -151,9 +143,8 @@ async def test_what_is_proved_absent_is_not_sent_again_once_what_it_was_computed
     assert "proved absent" in here.only.why
 
 
-@in_town(world(published("e1"), published("e2")), CLUSTER, deciding=in_mode("approve"))
+@in_town(world(published("e1"), published("e2")), CLUSTER, deciding=in_mode("approve"), watched=6)
 async def test_a_clusters_budget_is_compared_in_its_own_row(here: Town) -> None:
-    await here.run(6)
     here.set("e1", frontend_status="FLAGGED")
     here.set("e2", frontend_status="FLAGGED")
     await here.until(lambda: here.states() == ["waiting", "waiting"], "both wait")
@@ -203,9 +194,7 @@ def yes(here: Town) -> None:
 
 
 @in_town(world(draft("e1", total_budget=500)), BOOST_ASKED)
-async def test_an_approved_boost_that_is_proved_absent_is_asked_about_where_it_spends_more_by_now(
-    here: Town,
-) -> None:
+async def test_an_approved_boost_that_is_proved_absent_is_asked_about_where_it_spends_more_by_now(here: Town) -> None:
     """It is still wanted: an operator is asked. What else of a draft is money is not compared with what was before."""
     await here.until(lambda: here.states() == ["waiting"], "it waits")
     yes(here)

@@ -53,11 +53,10 @@ def states(here: Town) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("mode", ["live", "approve"])
 @pytest.mark.parametrize("at_once", [False, True], ids=["gone for a while", "other events at once"])
-@in_town(world(*EVENTS), lambda mode: f"{PAUSE}    mode: {mode}\n")
-async def test_what_was_planned_or_approved_before_a_reset_reaches_no_other_event_unasked(
+@in_town(world(*EVENTS), lambda mode: f"{PAUSE}    mode: {mode}\n", watched=6)
+async def test_what_was_planned_before_a_reset_reaches_no_other_event_unasked(
     here: Town, at_once: bool, mode: str
 ) -> None:
-    await here.run(6)
     here.halt()
     cancel(here)
     await here.run(9)
@@ -72,9 +71,8 @@ async def test_what_was_planned_or_approved_before_a_reset_reaches_no_other_even
     await here.until(lambda: here.states() == ["confirmed"] * 5, "a person has looked")
 
 
-@in_town(world(*EVENTS))
+@in_town(world(*EVENTS), watched=6)
 async def test_what_was_planned_goes_out_where_the_same_events_only_drop_out_of_the_list(here: Town) -> None:
-    await here.run(6)
     here.halt()
     cancel(here)
     await here.run(9)
@@ -107,9 +105,8 @@ rules:
 """
 
 
-@in_town(world(*EVENTS), REMEMBERS)
+@in_town(world(*EVENTS), REMEMBERS, watched=6)
 async def test_what_another_event_was_and_what_was_done_to_it_is_no_ground_for_anything(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 60, category="tired", capacity=500)
     await become_others(here, at_once=False)
     await here.becomes("e1", 12, client_campaign_status="PAUSED")

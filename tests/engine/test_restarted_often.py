@@ -67,9 +67,7 @@ class Held(SqlLedger):
 
 
 @in_town(world(happening("e1")))
-async def test_a_row_in_sending_that_a_start_cannot_store_as_unknown_is_stored_once_the_ledger_is_free(
-    here: Town,
-) -> None:
+async def test_a_row_in_sending_that_a_start_cannot_store_is_stored_once_the_ledger_is_free(here: Town) -> None:
     here.fault("hang_after", "PUT", CAMPAIGN)
     await here.cancelled("sending")
     await here.kill()
@@ -117,7 +115,7 @@ def frozen_once(here: Town, seconds: float, meanwhile: Callable[[], None] = lamb
     [(9.0, 1, "not longer than api.timeout: it is sent"), (11.0, 2, "longer: what was judged then is not sent now")],
 )
 @in_town(world(draft("e1")), BOOST_DRAFTS)
-async def test_a_process_that_slept_for_longer_than_the_timeout_does_not_send(
+async def test_who_slept_longer_than_the_timeout_does_not_send(
     here: Town, seconds: float, attempts: int, reason: str
 ) -> None:
     frozen_once(here, seconds)

@@ -73,9 +73,7 @@ async def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_n
 
 
 @in_town(world(happening("e1"), happening("e2"), happening("e3")), PAUSE)
-async def test_what_was_open_in_a_restored_ledger_is_settled_by_a_person_or_by_presence(
-    here: Town, tmp_path: Path
-) -> None:
+async def test_what_was_open_in_a_restored_ledger_is_for_a_person_or_presence(here: Town, tmp_path: Path) -> None:
     here.halt()
     for event in ("e1", "e2"):
         here.set(event, status="cancelled")
@@ -106,9 +104,7 @@ rules:
 
 
 @in_town(world(happening("e1")), FIRST_DRAFT)
-async def test_a_write_that_a_ledger_put_back_beneath_the_worker_forgot_is_put_before_an_operator(
-    here: Town, tmp_path: Path
-) -> None:
+async def test_a_write_forgotten_by_a_ledger_put_back_is_put_before_an_operator(here: Town, tmp_path: Path) -> None:
     """The poll after it saw the draft that the write had made, and ended it as not wanted any more: as if it had never
     been sent (found by the simulation, seed 20209688)."""
     here.halt()

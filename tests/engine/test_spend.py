@@ -106,10 +106,9 @@ def computed(head: str = "", budget: str = "campaigns[0]['budget'] * 1.2") -> st
 
 
 @pytest.mark.parametrize("asked", [False, True])
-@in_town(world(*published("e1", "e2")), lambda asked: computed("mode: approve" if asked else ""))
+@in_town(world(*published("e1", "e2")), lambda asked: computed("mode: approve" if asked else ""), watched=30)
 async def test_what_was_held_for_long_is_computed_anew_and_asked_again(here: Town, asked: bool) -> None:
     """The second write is held for a day; meanwhile its campaign was given another budget."""
-    await here.run(30)
     if asked:
         here.decide(approved)
     await here.run(60)
@@ -156,10 +155,10 @@ HOURLY = "  - {id: other, when: event.city == 'Berlin', do: [{optimisation: 'ON'
     computed("mode: approve") + HOURLY,
     limits=replace(spending(), writes_per_hour=1),
     deciding=replace(QUICK.deciding, gap_then="act"),
+    watched=30,
 )
 async def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same(here: Town) -> None:
     """Approved, held by ``spend`` for a day, and then by ``writes_per_hour``: the approval of yesterday is over."""
-    await here.run(30)
     here.decide(approved)
     await here.run(60)
     await here.clock.sleep(3600)
@@ -181,10 +180,10 @@ async def test_what_another_brake_holds_after_that_is_computed_anew_all_the_same
 @in_town(
     world(*(replace(one, defaults={"total_budget": 500, "goal": "ROAS"}) for one in published("e1", "e2"))),
     lambda asked: computed("mode: approve" if asked else "", "defaults.total_budget * 0.24"),
+    watched=30,
 )
 async def test_what_cannot_be_computed_anew_is_held_and_goes_by_no_fact_of_yesterday(here: Town, asked: bool) -> None:
     """The fact that the value is computed from stands in no condition, and cannot be read when the day is over."""
-    await here.run(30)
     if asked:
         here.decide(approved)
     await here.run(60)
@@ -241,10 +240,9 @@ rules:
 """
 
 
-@in_town(world(*several(happening, 6)), LIMITED, deciding=replace(QUICK.deciding, gap_then="act"))
+@in_town(world(*several(happening, 6)), LIMITED, deciding=replace(QUICK.deciding, gap_then="act"), watched=6)
 async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -> None:
     """Of all its events, also those of one poll; over a restart; and the others are held, not lost."""
-    await here.run(6)
     for number in (1, 2, 3, 4, 5):
         here.set(f"e{number}", status="cancelled")
     await here.run(30)
@@ -259,9 +257,8 @@ async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -
     assert here.states() == ["confirmed"] * 6
 
 
-@in_town(world(*several(happening, 4)), LIMITED.replace("do:", "mode: approve\n    do:"))
+@in_town(world(*several(happening, 4)), LIMITED.replace("do:", "mode: approve\n    do:"), watched=6)
 async def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(here: Town) -> None:
-    await here.run(6)
     for number in (1, 2, 3, 4):
         here.set(f"e{number}", status="cancelled")
         await here.run(6)

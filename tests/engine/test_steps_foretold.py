@@ -40,9 +40,8 @@ async def rested(here: Town) -> None:
 # plan
 
 
-@in_town(world(happening("e1"), happening("e2")), RULES)
+@in_town(world(happening("e1"), happening("e2")), RULES, watched=9)
 async def test_a_plan_goes_as_far_as_the_wait_and_says_until_when_it_waits(here: Town) -> None:
-    await here.run(9)
     here.set("e1", category="tired")
     found = await stopped_and_rehearsed(here)
     assert rows(found) == [("e1", "pause", "sent", "condition"), ("e1", "wait", "planned", "sequence")]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.calling import PAUSE
-from tests.worlds import CAMPAIGN, Town, draft, happening, in_town, paused_and_not_logged, several, world
+from tests.worlds import CAMPAIGN, RUN, Town, draft, happening, in_town, paused_and_not_logged, rules_of, several, world
 from worker.engine.operators import Word, approved, rejected, undo_of
 from worker.engine.views import DecidingSettings as Deciding
 from worker.model.writes import Mode, Write
@@ -117,10 +117,9 @@ async def test_what_another_hand_has_set_since_is_left_alone(here: Town) -> None
     assert len(here.effects("set_frontend_status")) == 1
 
 
-@in_town(world(happening("e1")), HIDE)
+@in_town(world(happening("e1")), HIDE, watched=6)
 async def test_a_hand_that_came_before_the_write_and_is_told_of_after_it_keeps_no_undo_back(here: Town) -> None:
     """Only the read before the write had shown it, and no list came through until the write was confirmed."""
-    await here.run(6)
     here.halt()
     here.set("e1", status="archived")
     await here.until(lambda: here.states() == ["planned"] * 2, "held", 30)
@@ -196,9 +195,7 @@ async def test_several_writes_on_one_target_are_put_back_together_as_far_as_they
     assert shown == ["HIDDEN", "CANCELLED", "FLAGGED"], here.story()
 
 
-@in_town(
-    world(happening("e1")), PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
-)
+@in_town(world(happening("e1")), PAUSE + RUN.removeprefix("\nrules:\n"))
 async def test_what_another_rule_has_set_since_is_left_alone(here: Town) -> None:
     await paused(here)
     here.set("e1", status="active")
@@ -232,9 +229,8 @@ async def test_a_boost_cannot_be_undone_and_is_named(here: Town) -> None:
     assert (found.plans, found.records) == ([], [])
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts_it_back(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_after", "PUT", CAMPAIGN, status=500)
     here.fault("stale_reads", "GET", "/events/", times=None, by_s=15)
     here.set("e1", status="cancelled")
@@ -246,16 +242,26 @@ async def test_an_undo_of_a_write_that_is_not_settled_waits_for_it_and_then_puts
     assert values(here) == ["PAUSED", "RUNNING"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "state", "ends", "why"),
+    [
+        ({"status": 500}, "unknown", "cancelled", "proved absent, and write 2 puts it back"),
+        ({"status": 401, "delay_s": 4.0}, "sending", "skipped", ""),
+    ],
+    ids=["proved absent", "its credentials refused while it was undone"],
+)
 @in_town(world(happening("e1")))
-async def test_a_write_that_a_person_puts_back_is_not_sent_once_more(here: Town) -> None:
-    """It was sent and proved absent, and went out again only to be undone after it."""
-    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
-    await here.cancelled("unknown")
+async def test_a_write_that_a_person_puts_back_is_not_sent_once_more(
+    here: Town, answer: dict[str, Any], state: str, ends: str, why: str
+) -> None:
+    """It went out again only to be undone after it."""
+    here.fault("answer_before", "PUT", CAMPAIGN, **answer)
+    await here.cancelled(state)
     undo(here)
-    await here.until(lambda: here.states() == ["cancelled", "skipped"], "both at an end")
+    await here.until(lambda: here.states() == [ends, "skipped"], "both at an end")
     await here.run(60)
-    assert [(one.state, one.reason) for one in here.writes()] == [("cancelled", "undo"), ("skipped", "already_so")]
-    assert here.writes()[0].why == "proved absent, and write 2 puts it back"
+    assert [(one.state, one.reason) for one in here.writes()] == [(ends, "undo"), ("skipped", "already_so")]
+    assert here.writes()[0].why.startswith(why)
     assert here.effects() == []
 
 
@@ -280,18 +286,6 @@ async def test_a_write_whose_undo_waits_for_a_person_is_held_meanwhile(here: Tow
         [("cancelled", "undo"), ("skipped", "already_so")] if yes else [("confirmed", "read"), ("cancelled", "person")]
     )
     assert [(one.state, one.reason) for one in here.writes()] == ended
-
-
-@in_town(world(happening("e1")))
-async def test_a_write_whose_attempt_never_left_stays_unsent_where_a_person_puts_it_back(here: Town) -> None:
-    """It was being sent when the person undid it, and its credentials were refused, after which it is sent anew."""
-    here.fault("answer_before", "PUT", CAMPAIGN, status=401, delay_s=4.0)
-    await here.cancelled("sending")
-    undo(here)
-    await here.until(lambda: here.states() == ["skipped", "skipped"], "both at an end")
-    await here.run(60)
-    assert [(one.state, one.reason) for one in here.writes()] == [("skipped", "undo"), ("skipped", "already_so")]
-    assert here.effects() == []
 
 
 @in_town(
@@ -353,9 +347,7 @@ async def test_a_rule_that_enforces_its_wish_holds_the_undo_until_it_is_disabled
     await here.until(lambda: undos(here)[0].state == "confirmed", "put back")
 
 
-@in_town(
-    world(happening("e1")), PAUSE + "  - id: run-flagged\n    when: event.frontend_status == 'FLAGGED'\n    do: [run]\n"
-)
+@in_town(world(happening("e1")), PAUSE + RUN.removeprefix("\nrules:\n"))
 async def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(here: Town) -> None:
     """An undo is a person's: a rule that wishes the same plans a write of its own, and is told of in the log."""
     await paused(here)
@@ -370,39 +362,29 @@ async def test_a_firing_with_the_same_wish_does_not_hide_behind_an_undo(here: To
     assert values(here) == ["PAUSED", "RUNNING"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "shadow", "state", "held_by"),
+    [("live", True, "shadowed", None), ("shadow", False, "planned", "mode"), ("approve", False, "confirmed", None)],
+    ids=["written down only", "held in shadow mode", "approved by who undoes"],
+)
 @in_town(world(happening("e1")))
-async def test_in_shadow_mode_an_undo_is_only_written_down(here: Town) -> None:
-    await paused(here)
-    undo(here, shadow=True)
-    await here.run(15)
-    assert here.states() == ["confirmed", "shadowed"]
-    assert values(here) == ["PAUSED"]
-
-
-@pytest.mark.parametrize(("mode", "state", "held_by"), [("shadow", "planned", "mode"), ("approve", "confirmed", None)])
-@in_town(world(happening("e1")))
-async def test_an_undo_is_held_in_shadow_mode_and_has_been_approved_by_who_undoes(
-    here: Town, mode: Mode, state: str, held_by: str | None
-) -> None:
+async def test_an_undo_in_each_mode(here: Town, mode: Mode, shadow: bool, state: str, held_by: str | None) -> None:
     await paused(here)
     await here.kill()
     here.settings = replace(here.settings, deciding=Deciding(mode=mode))
     here.start()
-    undo(here)
+    undo(here, shadow=shadow)
     await here.run(30)
     assert (undos(here)[0].state, undos(here)[0].held_by) == (state, held_by)
     assert values(here) == (["PAUSED", "RUNNING"] if mode == "approve" else ["PAUSED"])
 
 
-WRONG_2 = """
-rules:
-  - id: wrong
-    when: event.title == 'wrong'
-    do: [{update_draft: {total_budget: 750}}, {series_add: [e2]}]
-"""
-
-
-@in_town(world(draft("e1"), happening("e2")), WRONG_2)
+@in_town(
+    world(draft("e1"), happening("e2")),
+    rules_of(
+        "{id: wrong, when: event.title == 'wrong', do: [{update_draft: {total_budget: 750}}, {series_add: [e2]}]}"
+    ),
+)
 async def test_a_draft_and_a_series_are_put_back_too(here: Town) -> None:
     await here.sees(*["confirmed"] * 2, title="wrong")
     undo(here)
@@ -414,16 +396,12 @@ async def test_a_draft_and_a_series_are_put_back_too(here: Town) -> None:
     assert here.twin.books.summary()["repeated"] == 0
 
 
-WRONG = """
-rules:
-  - id: wrong
-    when: event.title == 'wrong'
-    do: [{update_draft: {total_budget: 500.4}}]
-"""
-
-
 @pytest.mark.parametrize("lost", [False, True])
-@in_town(world(draft("e1")), WRONG, twin=changed_settings(TwinSettings(), {"numbers_shown": "whole"}))
+@in_town(
+    world(draft("e1")),
+    rules_of("{id: wrong, when: event.title == 'wrong', do: [{update_draft: {total_budget: 500.4}}]}"),
+    twin=changed_settings(TwinSettings(), {"numbers_shown": "whole"}),
+)
 async def test_an_undo_of_what_is_shown_rounded_as_it_was_before_is_sent_once_and_not_taken_for_done(
     here: Town, lost: bool
 ) -> None:

@@ -183,19 +183,13 @@ async def test_by_its_name_a_rule_is_undone_by_what_may_have_had_an_effect_and_e
 
 RAISE = """
 rules:
-  - id: raise
-    when: event.category == 'hot'
-    do: [{edit_cluster: {each: campaigns, budget: 700}}]
-  - id: put-back
-    after: raise
-    when: since(event.capacity) < -10.0
-    do: [{undo: after}]
+  - {id: raise, when: event.category == 'hot', do: [{edit_cluster: {each: campaigns, budget: 700}}]}
+  - {id: put-back, after: raise, when: since(event.capacity) < -10.0, do: [{undo: after}]}
 """
 
 
-@in_town(world(published("e1", BUDGETS)), RAISE, limits=Limits(spend=SpendLimits(per_day=2200.0)))
+@in_town(world(published("e1", BUDGETS)), RAISE, limits=Limits(spend=SpendLimits(per_day=2200.0)), watched=6)
 async def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spending_limit_holds_it(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 60, category="hot")
     assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 700.0}
     await worse(here)
@@ -206,9 +200,8 @@ async def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spendi
     assert [one.held_by for one in here.writes() if one.key.rule == "raise"][3:].count("spend") == 2
 
 
-@in_town(world(published("e1", BUDGETS)), RAISE)
+@in_town(world(published("e1", BUDGETS)), RAISE, watched=6)
 async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_changed(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 60, category="hot")
     undone = [one for one in here.writes() if one.key.item == "rock:1"]
     word = Word(because="too much", by="ann", at=here.clock.now())

@@ -57,10 +57,7 @@ def kinds(here: Town) -> list[str]:
         ("edit_cluster: {tc: a, tc_run_id: 1, budget: '=true'}", "budget is True, and must be a number"),
         ("edit_cluster: {tc: a, tc_run_id: 1, budget: '=[5.0]'}", "budget is [5.0], and must be a number"),
         ("edit_cluster: {tc: '=event.capacity', tc_run_id: 1, budget: 5}", "tc is 400.0, and must be a text"),
-        (
-            "edit_cluster: {tc: a, tc_run_id: '=event.title', budget: 5}",
-            "tc_run_id is the text 'Event e1', and must",
-        ),
+        ("edit_cluster: {tc: a, tc_run_id: '=event.title', budget: 5}", "tc_run_id is the text 'Event e1', and must"),
         ("edit_cluster: {tc: a, tc_run_id: 1, extra: {x: {y: ['=1e308 * 10.0']}}}", "x is {'y': [inf]}, which is not"),
         ("edit_cluster: {tc: a, tc_run_id: 1, extra: {bid: \"='nan'\"}}", "bid is the text 'nan', which is not finite"),
         ("update_draft: {total_budget: '=event.title'}", "total_budget is the text 'Event e1', and must be a number"),
@@ -167,6 +164,9 @@ async def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(here: T
     assert here.states() == ["confirmed"], "unknown has closed no episode"
 
 
+MORE_MONEY = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
+
+
 @pytest.mark.parametrize(
     "do",
     [
@@ -176,9 +176,15 @@ async def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(here: T
         "edit_cluster: {tc: a, tc_run_id: 1, extra: {targeting: [{maxPrice: \"='99999'\"}]}}",
         "create_campaign: {tc: b, tc_run_id: 1, extra: {spendCap: 99999}}",
         "write: {method: PUT, host: cr, path: '/events/{eid}', body: [{cost: {value: 99999}}]}",
+        "create_campaign: {tc: by assumption, tc_run_id: 1}",
     ],
 )
-@in_town(world(published()), of, limits=spending(per_event=1000.0))
+@in_town(
+    world(published()),
+    of,
+    limits=spending(per_event=1000.0),
+    assumptions=lambda do: {"create_campaign.query": MORE_MONEY} if "by assumption" in do else None,
+)
 async def test_money_under_any_name_counts_for_the_limit(here: Town) -> None:
     await fires(here)
     assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()
@@ -221,17 +227,3 @@ async def test_a_budget_is_planned_in_whole_cents(here: Town, sent: float) -> No
 async def test_a_budget_that_differs_by_less_than_a_cent_is_so_already(here: Town) -> None:
     await here.cancelled("skipped")
     assert here.only.reason == "already_so"
-
-
-MORE_MONEY = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
-
-
-@in_town(
-    world(published()),
-    rule("[{create_campaign: {tc: b, tc_run_id: 1}}]"),
-    limits=spending(per_event=1000.0),
-    assumptions={"create_campaign.query": MORE_MONEY},
-)
-async def test_money_that_an_assumption_adds_counts_for_the_limit(here: Town) -> None:
-    await fires(here)
-    assert (here.only.state, here.only.held_by) == ("planned", "spend"), here.story()

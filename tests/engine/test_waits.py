@@ -3,12 +3,13 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
-from tests.worlds import CAMPAIGN, QUICK, Town, draft, happening, in_town, several, world
+from tests.worlds import CAMPAIGN, QUICK, Town, draft, happening, in_town, rules_of, several, world
 from worker.engine.operators import approved, rejected
 from worker.model.rules import Surge
 
@@ -55,9 +56,8 @@ async def test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_res
     assert len(here.log("fired")) == 1
 
 
-@in_town(world(happening("e1", category="tired")), REST)
+@in_town(world(happening("e1", category="tired")), REST, watched=30)
 async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> None:
-    await here.run(30)
     await here.becomes("e1", 9, category="awake")
     assert [(one.intent.action, one.state, one.reason) for one in here.writes()][1:] == [
         ("wait", "skipped", "no_longer_holds")
@@ -68,10 +68,14 @@ async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> Non
 
 
 @pytest.mark.parametrize(("then", "ends"), [("ask", "waiting"), ("reobserve", "waiting"), ("act", "confirmed")])
-@in_town(world(happening("e1", category="tired")), REST, deciding=lambda then: replace(QUICK.deciding, gap_then=then))
+@in_town(
+    world(happening("e1", category="tired")),
+    REST,
+    deciding=lambda then: replace(QUICK.deciding, gap_then=then),
+    watched=30,
+)
 async def test_what_comes_after_a_wait_that_was_over_long_ago_asks_as_a_firing_does(here: Town, ends: str) -> None:
     """Nobody looked for days after the wait had ended: what it runs now would be run at an odd hour."""
-    await here.run(30)
     await sleeps(here, 5 * DAY)
     await here.run(60)
     run, told = here.writes()[2:]
@@ -108,11 +112,10 @@ rules:
 
 
 @pytest.mark.parametrize(("by_hand", "then"), [(None, "planned"), ("FLAGGED", "skipped")])
-@in_town(world(happening("e1")), HIDE)
-async def test_what_the_rule_has_set_counts_as_at_the_firing_while_it_stands(
+@in_town(world(happening("e1")), HIDE, watched=60)
+async def test_what_the_rule_has_set_counts_as_before_while_it_stands(
     here: Town, by_hand: str | None, then: str
 ) -> None:
-    await here.run(60)
     if by_hand:
         here.set("e1", by="person", frontend_status=by_hand)
     await here.run(30)
@@ -124,9 +127,8 @@ async def test_what_the_rule_has_set_counts_as_at_the_firing_while_it_stands(
         assert [one.state for one in here.writes()] == ["confirmed"] * 5
 
 
-@in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"))
+@in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"), watched=9)
 async def test_an_approval_is_for_what_is_planned_and_the_wait_asks_nobody(here: Town) -> None:
-    await here.run(9)
     for _ in range(2):
         assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "waiting"), ("wait", "planned")]
         await here.clock.sleep(2 * HOUR)
@@ -162,9 +164,8 @@ rules:
 """
 
 
-@in_town(world(happening("e1")), NEWER, deciding=replace(QUICK.deciding, gap_then="act"))
+@in_town(world(happening("e1")), NEWER, deciding=replace(QUICK.deciding, gap_then="act"), watched=9)
 async def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(here: Town) -> None:
-    await here.run(9)
     await here.becomes("e1", 9, capacity=500)
     await here.becomes("e1", 9, capacity=600)
     assert [(one.intent.action, one.key.episode, one.state, one.reason) for one in here.writes()] == [
@@ -180,19 +181,13 @@ async def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(here: T
     assert here.states()[1:] == ["confirmed"] * 4
 
 
-AT = """
-rules:
-  - id: each-noon
-    when: event.status == 'active'
-    at: "0 13 * * *"
-    do: [pause, {wait: 3h}, run]
-"""
-
-
 @pytest.mark.parametrize("gone", [False, True])
-@in_town(world(happening("e1")), AT)
+@in_town(
+    world(happening("e1")),
+    rules_of("{id: each-noon, when: event.status == 'active', at: \"0 13 * * *\", do: [pause, {wait: 3h}, run]}"),
+    watched=6,
+)
 async def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the_end(here: Town, gone: bool) -> None:
-    await here.run(6)
     await here.clock.sleep(HOUR - 6)
     await here.run(60)
     assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "confirmed"), ("wait", "planned")]
@@ -204,17 +199,12 @@ async def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the
     assert (last.intent.action, last.state) == (("wait", "skipped") if gone else ("run", "confirmed"))
 
 
-TELL_LATER = """
-rules:
-  - id: tell-later
-    when: event.status == 'active'
-    do: [{wait: 1h}, {notify: "=event.title"}]
-"""
-
-
-@in_town(world(happening("e1")), TELL_LATER)
+@in_town(
+    world(happening("e1")),
+    rules_of("{id: tell-later, when: event.status == 'active', do: [{wait: 1h}, {notify: \"=event.title\"}]}"),
+    watched=9,
+)
 async def test_each_and_values_are_as_they_are_when_the_wait_is_over(here: Town) -> None:
-    await here.run(9)
     here.set("e1", title="Another night")
     await sleeps(here, HOUR)
     await here.run(30)
@@ -248,10 +238,9 @@ rules:
 
 
 @pytest.mark.parametrize("grown", [False, True])
-@in_town(world(replace(happening("e1"), clusters=({"tc": "a", "tc_run_id": 1},))), COSTLY)
+@in_town(world(replace(happening("e1"), clusters=({"tc": "a", "tc_run_id": 1},))), COSTLY, watched=30)
 async def test_facts_that_nobody_reads_while_it_waits_are_read_when_it_is_over(here: Town, grown: bool) -> None:
     """After the pause the rest of the condition is false, so that its costly part is not looked at any more."""
-    await here.run(30)
     await sleeps(here, 2 * DAY)
     if grown:
         clusters = [{"tc": "a", "tc_run_id": 1}, {"tc": "b", "tc_run_id": 1}]
@@ -298,10 +287,9 @@ rules:
 """
 
 
-@in_town(world(happening("e1")), ESCALATE)
+@in_town(world(happening("e1")), ESCALATE, watched=6)
 async def test_a_message_that_is_said_again_is_no_step_that_others_wait_for(here: Town) -> None:
     """The wait began anew with each."""
-    await here.run(6)
     await here.becomes("e1", 30, category="hidden")
     await here.run(240)
     assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
@@ -347,31 +335,35 @@ def of_clusters(*steps: str) -> str:
 
 ROCK = {"tc": "rock", "tc_run_id": 7, "budget": 100}
 ON_ROCK = replace(draft("e1"), published=True, tc_run_id=7, campaigns=(ROCK,))
+DRAFT = 'update_draft: {total_budget: "=setup.total_budget * 1.2"}'
 CREATE = "create_campaign: {tc: jazz, tc_run_id: 7}"
 EACH = "edit_cluster: {each: campaigns, budget: 50}"
 RAISE = 'edit_cluster: {each: campaigns, budget: "=each.budget * 1.2"}'
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "by_hand", "ends"),
+    ("place", "before", "after", "by_hand", "ends"),
     [
-        (CREATE, EACH, None, {"rock": 50, "jazz": 50}),
-        (RAISE, RAISE, None, {"rock": 120}),
-        (RAISE, RAISE.replace("1.2", "1.5"), None, {"rock": 150}),
-        (RAISE, RAISE, 200, {"rock": 240}),
+        (ON_ROCK, CREATE, EACH, {}, {"rock": 50, "jazz": 50}),
+        (ON_ROCK, RAISE, RAISE, {}, {"rock": 120}),
+        (ON_ROCK, RAISE, RAISE.replace("1.2", "1.5"), {}, {"rock": 150}),
+        (ON_ROCK, RAISE, RAISE, {"campaigns": [{**ROCK, "budget": 200}]}, {"rock": 240}),
+        (draft("e1"), DRAFT, DRAFT.replace("1.2", "1.5"), {}, 750),
+        (draft("e1"), DRAFT, DRAFT.replace("1.2", "1.5"), {"setup": {"total_budget": 700}}, 1050),
     ],
 )
-@in_town(world(ON_ROCK), lambda before, after: of_clusters(before, "wait: 10m", after))
+@in_town(lambda place: world(place, more=()), lambda before, after: of_clusters(before, "wait: 10m", after), watched=6)
 async def test_what_comes_after_a_wait_is_computed_from_what_is_there_then_but_for_what_a_step_has_set(
-    here: Town, by_hand: float | None, ends: dict[str, float]
+    here: Town, by_hand: dict[str, Any], ends: dict[str, float] | float
 ) -> None:
-    await here.run(6)
     here.set("e1", frontend_status="FLAGGED")
     await here.until(lambda: "confirmed" in here.states(), "the first step")
-    if by_hand is not None:
-        here.change("e1", campaigns=[{**ROCK, "budget": by_hand}])
+    if by_hand:
+        here.change("e1", **by_hand)
     await here.run(900)
-    assert {one["tc"]: one.get("budget") for one in here.event().campaigns} == ends, here.story()
+    event = here.event()
+    budgets = {one["tc"]: one.get("budget") for one in event.campaigns}
+    assert (budgets or (event.setup or {})["total_budget"]) == ends, here.story()
 
 
 @pytest.mark.parametrize("between", ["wait: 10m", "frontend_status: FLAGGED"])
@@ -390,33 +382,13 @@ async def test_what_an_undo_has_put_back_no_later_step_of_the_firing_sets_again(
     assert ends["pause"] == ("confirmed", "read"), "what is about something else goes on"
 
 
-DRAFT = 'update_draft: {total_budget: "=setup.total_budget * 1.2"}'
-
-
-@pytest.mark.parametrize(("by_hand", "ends"), [(None, 750), (700, 1050)])
-@in_town(world(draft("e1")), of_clusters(DRAFT, "wait: 10m", DRAFT.replace("1.2", "1.5")))
-async def test_a_value_of_the_draft_counts_from_what_stood_there_before_the_rules_own_step(
-    here: Town, by_hand: float | None, ends: float
-) -> None:
-    await here.run(6)
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: "confirmed" in here.states(), "the first step")
-    if by_hand is not None:
-        here.change("e1", setup={"total_budget": by_hand})
-    await here.run(900)
-    setup = here.event().setup
-    assert setup is not None
-    assert setup["total_budget"] == ends, here.story()
-
-
-BOTH = """
-rules:
-  - {id: for-a-while, when: event.category == 'tired', do: [pause, {wait: 10m}, run]}
-  - {id: for-longer, when: event.category == 'tired', do: [pause, {wait: 20m}, run]}
-"""
-
-
-@in_town(world(happening("e1", category="tired")), BOTH)
+@in_town(
+    world(happening("e1", category="tired")),
+    rules_of(
+        "{id: for-a-while, when: event.category == 'tired', do: [pause, {wait: 10m}, run]}",
+        "{id: for-longer, when: event.category == 'tired', do: [pause, {wait: 20m}, run]}",
+    ),
+)
 async def test_a_rule_whose_wait_is_over_wants_what_comes_behind_it_and_no_more_what_came_before(here: Town) -> None:
     """Each stood for its pause as long as its episode was open: they held each other for ever."""
     await here.run(900)
@@ -445,16 +417,15 @@ async def test_a_rule_wants_nothing_of_what_comes_behind_a_wait_that_never_began
     assert here.campaigns() == ["PAUSED"], here.story()
 
 
-BLIP = """
-rules:
-  - {id: over, priority: 5, when: event.category == 'tired', do: [pause]}
-  - {id: blip, when: event.frontend_status == 'FLAGGED', do: [run, {optimisation: "OFF"}, pause]}
-"""
-
-
-@in_town(world(happening("e1", category="tired")), BLIP)
+@in_town(
+    world(happening("e1", category="tired")),
+    rules_of(
+        "{id: over, priority: 5, when: event.category == 'tired', do: [pause]}",
+        "{id: blip, when: event.frontend_status == 'FLAGGED', do: [run, {optimisation: \"OFF\"}, pause]}",
+    ),
+    watched=9,
+)
 async def test_a_step_of_which_a_later_one_sets_the_opposite_is_a_wish_too(here: Town) -> None:
     """Only the last counted: the first was sent against what a rule of higher priority wants."""
-    await here.run(9)
     await here.becomes("e1", 60, frontend_status="FLAGGED")
     assert here.campaigns() == ["PAUSED"], here.story()

@@ -66,9 +66,8 @@ async def test_a_value_that_only_the_read_of_one_event_showed_is_not_passed_over
     assert told(here)[1:] == ["campaign RUNNING>PAUSED ours", "campaign PAUSED>RUNNING", "campaign RUNNING>PAUSED"]
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=9)
 async def test_an_effect_that_came_while_the_worker_was_down_is_its_own(here: Town) -> None:
-    await here.run(9)
     here.fault("hang_after", "PUT", CAMPAIGN)
     here.set("e1", status="cancelled")
     await here.until(lambda: bool(here.effects()), "it took effect, and no answer comes", 30)
@@ -77,9 +76,8 @@ async def test_an_effect_that_came_while_the_worker_was_down_is_its_own(here: To
     assert told(here) == ["status active>cancelled", "campaign RUNNING>PAUSED ours"]
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_change_whose_record_could_not_be_stored_is_told_once_there_is_room(here: Town) -> None:
-    await here.run(6)
     disk = Disk(here, full=True)
     await here.becomes("e1", 6, frontend_status="FLAGGED")
     await here.becomes("e1", 6, frontend_status="HIDDEN")
@@ -90,10 +88,9 @@ async def test_a_change_whose_record_could_not_be_stored_is_told_once_there_is_r
     assert told(here) == ["frontend DEFAULT>FLAGGED", "frontend FLAGGED>HIDDEN"]
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_several_changes_whose_commit_seemed_to_fail_are_told_once(here: Town) -> None:
     """Two changes that wait for room are stored by a commit whose sync then fails; what came back was told twice."""
-    await here.run(6)
     disk = Disk(here, full=True, unsure=1)
     for value in ("FLAGGED", "DEFAULT"):
         await here.becomes("e1", 6, frontend_status=value)
@@ -116,9 +113,8 @@ async def test_a_pause_that_somebody_took_back_unseen_is_not_the_author_of_the_n
     assert told(here)[1:] == ["campaign RUNNING>PAUSED ours", "campaign PAUSED>RUNNING", "campaign RUNNING>PAUSED"]
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_an_attempt_that_was_refused_made_nothing_so(here: Town) -> None:
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=400)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["rejected"], "refused", 30)
@@ -126,10 +122,11 @@ async def test_an_attempt_that_was_refused_made_nothing_so(here: Town) -> None:
     assert told(here)[-1] == "campaign RUNNING>PAUSED"
 
 
-@in_town(world(draft("e1", client_campaign_status="PAUSED"), draft("e2")), BOOST + PAUSE.replace("rules:", ""))
+@in_town(
+    world(draft("e1", client_campaign_status="PAUSED"), draft("e2")), BOOST + PAUSE.replace("rules:", ""), watched=9
+)
 async def test_a_publish_and_what_comes_with_it_are_told_from_a_persons(here: Town) -> None:
     """The document says that the campaigns run once they are published (3.2)."""
-    await here.run(9)
     here.suggest("e1", 7)
     here.change("e2", by="person", setup={"state": "PUBLISHED"})
     await here.until(lambda: here.states() == ["confirmed"], "published", 60)
@@ -145,10 +142,9 @@ async def test_a_publish_and_what_comes_with_it_are_told_from_a_persons(here: To
     assert "state DRAFT>PUBLISHED" in told(here, "e2")
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_change_that_a_read_of_its_own_saw_first_is_in_the_log(here: Town) -> None:
     """While the list fails, the reads for evidence go on, and see what others do."""
-    await here.run(6)
     here.fault("answer_before", "PUT", CAMPAIGN, status=500)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states() == ["unknown"], "unknown", 30)
@@ -165,9 +161,8 @@ rules:
 """
 
 
-@in_town(world(happening("e1")), A)
+@in_town(world(happening("e1")), A, watched=6)
 async def test_a_field_that_only_one_rule_names_is_watched_too(here: Town) -> None:
-    await here.run(6)
     await here.becomes("e1", 6, category="party", title="Another title", mood="bad")
     await here.becomes("e1", 6, mood="so so", special_ad_category="politics")
     await here.becomes("e1", 6, special_ad_category=None)
@@ -185,12 +180,9 @@ def lacks(here: Town, times: int = 100) -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-@in_town(world(happening("e1")), PAUSE + PARTIES)
-async def test_what_a_field_became_while_a_list_lacked_it_is_told_once_it_is_read_again(
-    here: Town, restarted: bool
-) -> None:
+@in_town(world(happening("e1")), PAUSE + PARTIES, watched=6)
+async def test_what_a_field_became_while_a_list_lacked_it_is_told_when_read(here: Town, restarted: bool) -> None:
     """What it was before is in the trail: of two changes ago, since the last was that it was lacking."""
-    await here.run(6)
     lacks(here)
     await here.run(4)
     here.set("e1", category="party")  # another change meanwhile, which is told at once
@@ -207,19 +199,17 @@ async def test_what_a_field_became_while_a_list_lacked_it_is_told_once_it_is_rea
     assert [one for one in told(here) if "campaign" in one] == [once]
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_field_that_comes_back_as_it_was_has_not_changed(here: Town) -> None:
-    await here.run(6)
     lacks(here, times=2)
     await here.run(12)
     assert told(here) == []
 
 
 @pytest.mark.parametrize("stored", [False, True])
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_what_a_field_was_outlives_a_commit_that_fails_while_it_is_lacking(here: Town, stored: bool) -> None:
     """Also one that was reported as failed, and is there all the same."""
-    await here.run(6)
     disk = Disk(here, full=not stored, unsure=99 if stored else 0)
     lacks(here, times=3)
     await here.becomes("e1", 6, frontend_status="FLAGGED")
@@ -229,10 +219,9 @@ async def test_what_a_field_was_outlives_a_commit_that_fails_while_it_is_lacking
     assert told(here) == ["frontend DEFAULT>FLAGGED", "campaign RUNNING>PAUSED"], here.story()
 
 
-@in_town(world(draft("e1")), BOOST)
+@in_town(world(draft("e1")), BOOST, watched=9)
 async def test_what_nobody_reads_for_a_while_is_what_it_was_when_it_was_read_last(here: Town) -> None:
     """While no rule wants the setup of an idle event, nobody reads it."""
-    await here.run(9)
     becomes(here, "PUBLISHED")
     await here.run(9)
     published = "state DRAFT>PUBLISHED"
@@ -240,18 +229,12 @@ async def test_what_nobody_reads_for_a_while_is_what_it_was_when_it_was_read_las
     await here.becomes("e1", 9, status="idle")
     becomes(here, "DRAFT")
     await here.becomes("e1", 15, status="active")
-    assert told(here) == [
-        published,
-        "status active>idle",
-        "status idle>active",
-        "state PUBLISHED>DRAFT",
-    ], here.story()
+    assert told(here) == [published, "status active>idle", "status idle>active", "state PUBLISHED>DRAFT"], here.story()
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-@in_town(world(draft("e1")), "rules:\n  - id: never\n    when: setup.state == 'NEVER'\n    do: [pause]\n")
+@in_town(world(draft("e1")), "rules:\n  - id: never\n    when: setup.state == 'NEVER'\n    do: [pause]\n", watched=15)
 async def test_what_a_setup_became_while_it_could_not_be_read_is_told_once_it_can(here: Town, restarted: bool) -> None:
-    await here.run(15)
     here.fault("answer_before", "GET", "/setup", times=1000, status=403)
     await here.run(60)
     if restarted:
@@ -268,10 +251,9 @@ EVENTS = [f"e{number}" for number in range(1, 9)]
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-@in_town(world(*map(happening, EVENTS)))
+@in_town(world(*map(happening, EVENTS)), watched=9)
 async def test_what_another_event_had_under_its_id_is_not_what_this_one_was(here: Town, restarted: bool) -> None:
     """A reset gives the ids to other events, whose campaign's status the list then lacks."""
-    await here.run(9)
     lacks(here, times=1000)
     for event in EVENTS:
         here.set(event, title=f"not {event}", start_date_time="2027-01-01T00:00:00Z", client_campaign_status="PAUSED")
@@ -285,9 +267,8 @@ async def test_what_another_event_had_under_its_id_is_not_what_this_one_was(here
     assert [record["reason"] for record in here.log("observed")] == ["reset"], here.story()
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_commit_that_fails_after_one_that_only_seemed_to_makes_nothing_told_again(here: Town) -> None:
-    await here.run(6)
     stored, times = here.ledger.apply, 0
 
     def apply(commit: Commit) -> tuple[Write, ...]:
@@ -305,10 +286,9 @@ async def test_a_commit_that_fails_after_one_that_only_seemed_to_makes_nothing_t
 
 
 @pytest.mark.parametrize("flips", [14, 16, 18])
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_more_changes_than_are_kept_do_not_hide_the_newest(here: Town, flips: int) -> None:
     """All of them are stored at last by a commit that seems to fail, and then comes one more."""
-    await here.run(6)
     disk = Disk(here, full=True, unsure=1)
     for number in range(flips):
         await here.becomes("e1", 3, frontend_status=("FLAGGED", "DEFAULT")[number % 2])
@@ -319,10 +299,8 @@ async def test_more_changes_than_are_kept_do_not_hide_the_newest(here: Town, fli
     assert len(set(told(here)[-2:])) == 2, here.story()
 
 
-@in_town(world(happening("e1")))
+@in_town(world(happening("e1")), watched=6)
 async def test_a_write_its_undo_and_the_next_are_all_ours(here: Town) -> None:
-    await here.run(6)
-
     here.set("e1", status="cancelled")
     for number in (1, 2, 3):
         await here.until(lambda number=number: here.states() == ["confirmed"] * number, "done", 60)  # type: ignore[misc]
@@ -337,10 +315,9 @@ async def test_a_write_its_undo_and_the_next_are_all_ours(here: Town) -> None:
     ], here.story()
 
 
-@in_town(world(draft("e1")), BOOST + PAUSE.replace("rules:", ""))
+@in_town(world(draft("e1")), BOOST + PAUSE.replace("rules:", ""), watched=9)
 async def test_a_publish_is_no_author_of_a_later_start_that_another_process_sees(here: Town) -> None:
     """The campaigns ran when it was confirmed; a person paused them, and ran them again while the worker was down."""
-    await here.run(9)
     here.suggest("e1", 7)
     await here.until(lambda: here.states() == ["confirmed"], "published", 60)
     await here.run(15)
@@ -362,9 +339,8 @@ rules:
 """
 
 
-@in_town(world(happening("e1")), BY_WHOM)
+@in_town(world(happening("e1")), BY_WHOM, watched=6)
 async def test_a_change_that_the_first_poll_of_a_process_sees_is_seen(here: Town) -> None:
-    await here.run(6)
     here.set("e1", client_campaign_status="PAUSED")
     await here.restart()
     await here.run(9)

@@ -14,9 +14,8 @@ SLOW = timedelta(seconds=30)
 FALL = "rules:\n  - {id: fall, when: \"delta(event.capacity, '2h') <= -100.0\", do: [pause]}\n"
 
 
-@in_town(world(happening("e1")), FALL, interval=SLOW)
+@in_town(world(happening("e1")), FALL, interval=SLOW, watched=60)
 async def test_the_record_outlives_the_process(here: Town) -> None:
-    await here.run(60)
     await here.becomes("e1", 60, capacity=300)
     await here.restart(HOUR / 2)
     await here.run(1.4 * HOUR)
@@ -25,9 +24,8 @@ async def test_the_record_outlives_the_process(here: Town) -> None:
     assert here.states() == ["confirmed"]
 
 
-@in_town(world(happening("e1")), FALL, interval=SLOW)
+@in_town(world(happening("e1")), FALL, interval=SLOW, watched=60)
 async def test_in_a_long_silence_nothing_is_known(here: Town) -> None:
-    await here.run(60)
     here.set("e1", capacity=300)
     await here.restart(3 * HOUR)
     await here.run(1.9 * HOUR)
@@ -38,19 +36,17 @@ async def test_in_a_long_silence_nothing_is_known(here: Town) -> None:
     assert "ago(event.capacity, '2h') is 300" in str(fired["why"])
 
 
-@in_town(world(happening("e1")), FALL.replace("do: [pause]", "mode: approve, do: [pause]"), interval=SLOW)
+@in_town(world(happening("e1")), FALL.replace("do: [pause]", "mode: approve, do: [pause]"), interval=SLOW, watched=60)
 async def test_before_a_write_is_sent_what_was_is_read_from_the_record_anew(here: Town) -> None:
     """The fall lies further back than the rule asks when the write may go at last."""
-    await here.run(60)
     await here.becomes("e1", 2 * HOUR, capacity=300)
     assert here.states() == ["waiting"]
     await here.run(0.2 * HOUR)
     assert here.states() == ["skipped"], "nothing has fallen in the last two hours"
 
 
-@in_town(world(happening("e1")), FALL, interval=SLOW, observations_kept=timedelta(minutes=10))
+@in_town(world(happening("e1")), FALL, interval=SLOW, observations_kept=timedelta(minutes=10), watched=60)
 async def test_changes_are_kept_as_long_as_a_rule_asks_back(here: Town) -> None:
-    await here.run(60)
     await here.becomes("e1", 1.9 * HOUR, capacity=300)
     then = here.clock.now() - timedelta(hours=1.85)
     found = {one.key: one.fact for one in here.ledger.observed_at(PARTNER, EventId("e1"), then)}
@@ -78,9 +74,8 @@ def seen(fact: Fact) -> Any:  # noqa: ANN401 - whatever JSON the service gave
     return fact.value if isinstance(fact, Known) else fact.code
 
 
-@in_town(world(happening("e1"), happening("e2")), PAUSE)
+@in_town(world(happening("e1"), happening("e2")), PAUSE, watched=7)
 async def test_facts_of_the_partner_silences_and_events_out_of_sight_are_kept_too(here: Town) -> None:
-    await here.run(7)
     here.become(currency="SEK")
     await here.run(70)
     here.change("e1", remove=True)
@@ -99,9 +94,8 @@ async def test_facts_of_the_partner_silences_and_events_out_of_sight_are_kept_to
 HOUSE = "rules: [{id: r, when: house.currency == 'SEK', do: [{notify: moved}]}]"
 
 
-@in_town(world(happening("e1")), HOUSE, facts={"house": "/partners/"})
+@in_town(world(happening("e1")), HOUSE, facts={"house": "/partners/"}, watched=7)
 async def test_a_change_of_what_a_rule_names_is_told_also_where_it_is_the_whole_partners(here: Town) -> None:
-    await here.run(7)
     here.become(currency="SEK")
     await here.run(7)
     assert [one["facts"] for one in here.log("observed")] == [{"house.currency": "SEK", "before": "EUR"}]
@@ -124,9 +118,8 @@ async def test_old_changes_are_dropped_after_their_time(here: Town) -> None:
     assert [seen(one.fact)["category"] for one in history.start if one.event == E1] == ["a"]
 
 
-@in_town(world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:"))
+@in_town(world(draft("e1")), BOOST.replace("do:", "mode: shadow\n    do:"), watched=9)
 async def test_a_watched_list_is_recorded_when_it_changes_also_over_reads_that_failed(here: Town) -> None:
-    await here.run(9)
     here.fault("answer_before", "GET", "/suggested_tcs$", times=2, status=500)
     here.suggest("e1", 3, 1)
     await here.run(15)
@@ -145,9 +138,9 @@ DAY = {"date": "2026-01-02", "tickets": 40, "revenue": 1400.0}
 @in_town(
     world(replace(happening("e1"), sales=(DAY,))),
     "rules: [{id: a, when: \"event.id == 'e1' && statistics.tickets > 99.0\", do: [pause]}]\n",
+    watched=15,
 )
 async def test_a_field_of_any_fact_that_a_condition_names_is_recorded_when_it_changes(here: Town) -> None:
-    await here.run(15)
     more = ({**DAY, "tickets": 41},)
     here.change("e1", sales=more)
     await here.run(15)
@@ -161,11 +154,8 @@ OF_ANOTHER = "rules: [{id: other, when: event.city == 'Ulm', do: [pause]}]"
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-@in_town(world(happening("e1"), happening("e2")), FALLEN, interval=SLOW)
-async def test_of_a_time_in_which_no_rule_named_it_nothing_is_known_of_a_fact_of_the_partner(
-    here: Town, restarted: bool
-) -> None:
-    await here.run(60)
+@in_town(world(happening("e1"), happening("e2")), FALLEN, interval=SLOW, watched=60)
+async def test_of_a_time_in_which_no_rule_named_it_nothing_is_known_of_a_fact(here: Town, restarted: bool) -> None:
     here.use(OF_ANOTHER)
     if restarted:
         await here.restart()

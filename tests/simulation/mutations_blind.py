@@ -172,7 +172,8 @@ _BLIND: tuple[Mutant, ...] = (
         "is created again",
         applied=flaw("api.client:ApiService._campaigns", ("if lacks:", "if lacks and not campaigns:")),
         tested_by="tests/engine/test_whole_lists.py"
-        "::test_where_the_rest_of_the_list_cannot_be_had_no_campaign_is_started",
+        "::test_what_a_list_does_not_show_is_no_proof_and_what_it_shows_is"
+        "[where no later page can be asked for, no campaign is started]",
     ),
     Mutant(
         name=("what else has come into the list beside a campaign that is to be created is no third value"),
