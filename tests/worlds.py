@@ -5,7 +5,7 @@ rules are, lets things happen at virtual seconds, and looks at what the books an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -34,6 +34,7 @@ from worker.engine.views import EngineSettings
 from worker.guards import Limits
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import HANDED_OVER, MESSAGE, Commit, LogFilter, Move, Record
+from worker.model.errors import LedgerUnwritable
 from worker.model.exchange import SecretValue
 from worker.model.facts import CustomFact, PartnerId
 from worker.model.rules import RuleSet
@@ -433,6 +434,44 @@ def _lay_out(folder: Path) -> None:
     if not (folder / "worker.db").exists() and not (folder / "worker.db.mark").exists():
         for name, content in _blank().items():
             (folder / name).write_bytes(content)
+
+
+class Disk:
+    """The ledger's disk, as these commits meet it: ``full``; or ``unsure``: so many of them are stored, and reported as
+    failed all the same."""
+
+    def __init__(
+        self, here: Town, of: Callable[[Commit], bool] = lambda _: True, *, full: bool = False, unsure: int = 0
+    ) -> None:
+        self.full, self.unsure, self.failed, self._of = full, unsure, 0, of
+        self._stored = here.ledger.apply
+        here.ledger.apply = self.apply  # type: ignore[method-assign]
+
+    def apply(self, commit: Commit) -> tuple[Write, ...]:
+        concerned = self._of(commit)
+        self.failed += concerned and (self.full or self.unsure > 0)
+        if concerned and self.full:
+            raise LedgerUnwritable("the disk is full")
+        made = self._stored(commit)
+        if concerned and self.unsure:
+            self.unsure -= 1
+            raise LedgerUnwritable("the sync failed")
+        return made
+
+
+def has_told(kind: str) -> Callable[[Commit], bool]:
+    """Commits with a record of that kind."""
+    return lambda commit: any(one.kind == kind for one in commit.records)
+
+
+def testifying(here: Town) -> None:
+    """From now on what the ledger is told of what is another's is stored, as in a fleet."""
+
+    def testify(records: Sequence[Record]) -> bool:
+        here.ledger.apply(Commit(at=here.clock.now(), records=tuple(records)))
+        return True
+
+    here.ledger.testify = testify  # type: ignore[method-assign]
 
 
 async def paused_and_not_logged(here: Town) -> None:

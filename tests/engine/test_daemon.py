@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, tenant, world
+from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, tenant, testifying, world
 from worker.engine.daemon import Daemon, RuleSource
 from worker.engine.ports import CycleReport, Fleet, Parts, Service
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, DaemonStatus, Record
+from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, OwnershipLost
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
@@ -215,12 +215,8 @@ async def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_
             raise answers.pop(0)
         return apply(commit)
 
-    def testify(records: Sequence[Record]) -> bool:  # as the ledger of a fleet does
-        apply(Commit(at=here.clock.now(), records=tuple(records)))
-        return True
-
+    testifying(here)
     here.ledger.apply = lost  # type: ignore[assignment,method-assign]
-    here.ledger.testify = testify  # type: ignore[method-assign]
     daemon._record("held", "it is the same partner as another", partner=PARTNER, reason="same_partner")
     daemon._save_status()
     daemon._save_status()

@@ -1,16 +1,14 @@
 """Writes that cannot be sent and that nobody asks for any more: what holds them, for how long, how they end."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.calling import PAUSE
-from tests.worlds import CAMPAIGN, MINUTE, RUN, Town, draft, happening, in_town, rules_of, world
+from tests.worlds import CAMPAIGN, MINUTE, RUN, Disk, Town, draft, happening, in_town, rules_of, testifying, world
 from worker.guards import Limits
-from worker.model.commits import Commit, Hold, Record, Sending
-from worker.model.errors import LedgerUnwritable
+from worker.model.commits import Commit, Hold, Sending
 from worker.model.writes import Write
 from worker.writes.life import move
 
@@ -103,18 +101,6 @@ async def unknown_pause(here: Town) -> Write:
     return here.only
 
 
-def no_room_while(here: Town, full: Callable[[], bool]) -> None:
-    """From now on the ledger takes no commit as long as the disk is full."""
-    stored = here.ledger.apply
-
-    def apply(commit: Commit) -> tuple[Write, ...]:
-        if full():
-            raise LedgerUnwritable("the disk is full")
-        return stored(commit)
-
-    here.ledger.apply = apply  # type: ignore[method-assign]
-
-
 @in_town(world(happening("e1")), PAUSE)
 async def test_a_rule_that_is_edited_meanwhile_acts_by_its_new_text(here: Town) -> None:
     await unknown_pause(here)
@@ -159,11 +145,10 @@ async def test_a_presence_that_the_ledger_could_not_take_is_not_forgotten(here: 
     """4.2.3: one read that says *there* confirms for good, also where the disk was full at that moment."""
     here.fault("answer_after", "PUT", CAMPAIGN, status=500)
     await here.cancelled("unknown")
-    full = True
-    no_room_while(here, lambda: full)
+    disk = Disk(here, full=True)
     await here.run(9)
     await here.becomes("e1", 9, by="person", client_campaign_status="RUNNING")
-    full = False
+    disk.full = False
     await here.run(120)
     assert here.only.state == "confirmed", here.story()
     assert [one.after for one in here.effects()] == ["PAUSED"], "it took effect, and is not made twice"
@@ -175,21 +160,19 @@ async def test_a_presence_is_not_forgotten_though_the_answer_itself_could_not_be
     """The row still says ``sending`` while a look shows the effect; a person reverses it before there is room again."""
     here.fault("answer_after", "PUT", CAMPAIGN, status=500)
     here.set("e1", status="cancelled")
-    sent, full = here.ledger.record_sending, False
+    sent, disk = here.ledger.record_sending, Disk(here)
 
     def record_sending(sending: Sending) -> Hold | None:
-        nonlocal full
-        full = True
+        disk.full = True
         return sent(sending)
 
     here.ledger.record_sending = record_sending  # type: ignore[method-assign]
-    no_room_while(here, lambda: full)
     await here.until(lambda: here.states() == ["sending"], "it is under way")
     await here.run(4 + later)
     assert here.states() == ["sending"]
     await here.becomes("e1", 9, by="person", client_campaign_status="RUNNING")
     here.ledger.record_sending = sent  # type: ignore[method-assign]
-    full = False
+    disk.full = False
     await here.run(120)
     assert here.only.state == "confirmed", here.story()
     assert [one.after for one in here.effects()] == ["PAUSED"], "it took effect, and is not made twice"
@@ -219,12 +202,8 @@ async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
             found.append(lost.after)
         return brake
 
-    def testify(records: Sequence[Record]) -> bool:  # as the ledger of a fleet does
-        here.ledger.apply(Commit(at=here.clock.now(), records=tuple(records)))
-        return True
-
     here.ledger.record_sending = record_sending  # type: ignore[method-assign]
-    here.ledger.testify = testify  # type: ignore[method-assign]
+    testifying(here)
     await here.becomes("e1", 120, status="cancelled")
     assert here.only.state == "confirmed", here.story()
     told = [one for one in here.log("evidence") if one["reason"] == "takeover"]

@@ -4,11 +4,20 @@ import re
 
 import pytest
 
-from tests.worlds import BOOST, CAMPAIGN, PAUSE, Town, draft, happening, in_town, paused_and_not_logged, world
+from tests.worlds import (
+    BOOST,
+    CAMPAIGN,
+    PAUSE,
+    Disk,
+    Town,
+    draft,
+    happening,
+    has_told,
+    in_town,
+    paused_and_not_logged,
+    world,
+)
 from worker.engine.operators import Word, undo_of
-from worker.model.commits import Commit
-from worker.model.errors import LedgerUnwritable
-from worker.model.writes import Write
 
 PARTIES = """
   - id: parties
@@ -16,6 +25,7 @@ PARTIES = """
     do: [pause]
 """
 CHANGED = re.compile(r"\w+\.(\w+) changed from '?(.*?)'? to '?(.*?)'?, (by the worker's own write|not by the worker)")
+TELLS = has_told("observed")
 SHORT = {"client_campaign_status": "campaign", "frontend_status": "frontend"}
 
 
@@ -28,27 +38,6 @@ def told(here: Town, event: str = "e1") -> list[str]:
 def _shortly(change: re.Match[str]) -> str:
     field, before, after, whose = change.groups()
     return f"{SHORT.get(field, field)} {before}>{after}{' ours' if whose.startswith('by') else ''}"
-
-
-class Disk:
-    """The ledger's disk, as commits meet it that tell of changes: ``full``; or ``unsure``: so many of them are stored,
-    and reported as failed all the same."""
-
-    def __init__(self, here: Town, *, full: bool = False, unsure: int = 0) -> None:
-        self.full, self.unsure, self.failed = full, unsure, 0
-        self._stored = here.ledger.apply
-        here.ledger.apply = self.apply  # type: ignore[method-assign]
-
-    def apply(self, commit: Commit) -> tuple[Write, ...]:
-        tells = any(one.kind == "observed" for one in commit.records)
-        self.failed += tells and (self.full or self.unsure > 0)
-        if tells and self.full:
-            raise LedgerUnwritable("the disk is full")
-        made = self._stored(commit)
-        if tells and self.unsure:
-            self.unsure -= 1
-            raise LedgerUnwritable("the sync failed")
-        return made
 
 
 def becomes(here: Town, state: str) -> None:
@@ -78,7 +67,7 @@ async def test_an_effect_that_came_while_the_worker_was_down_is_its_own(here: To
 
 @in_town(world(happening("e1")), watched=6)
 async def test_a_change_whose_record_could_not_be_stored_is_told_once_there_is_room(here: Town) -> None:
-    disk = Disk(here, full=True)
+    disk = Disk(here, TELLS, full=True)
     await here.becomes("e1", 6, frontend_status="FLAGGED")
     await here.becomes("e1", 6, frontend_status="HIDDEN")
     assert disk.failed > 1
@@ -91,7 +80,7 @@ async def test_a_change_whose_record_could_not_be_stored_is_told_once_there_is_r
 @in_town(world(happening("e1")), watched=6)
 async def test_several_changes_whose_commit_seemed_to_fail_are_told_once(here: Town) -> None:
     """Two changes that wait for room are stored by a commit whose sync then fails; what came back was told twice."""
-    disk = Disk(here, full=True, unsure=1)
+    disk = Disk(here, TELLS, full=True, unsure=1)
     for value in ("FLAGGED", "DEFAULT"):
         await here.becomes("e1", 6, frontend_status=value)
     disk.full = False
@@ -210,7 +199,7 @@ async def test_a_field_that_comes_back_as_it_was_has_not_changed(here: Town) -> 
 @in_town(world(happening("e1")), watched=6)
 async def test_what_a_field_was_outlives_a_commit_that_fails_while_it_is_lacking(here: Town, stored: bool) -> None:
     """Also one that was reported as failed, and is there all the same."""
-    disk = Disk(here, full=not stored, unsure=99 if stored else 0)
+    disk = Disk(here, TELLS, full=not stored, unsure=99 if stored else 0)
     lacks(here, times=3)
     await here.becomes("e1", 6, frontend_status="FLAGGED")
     assert disk.failed
@@ -269,19 +258,13 @@ async def test_what_another_event_had_under_its_id_is_not_what_this_one_was(here
 
 @in_town(world(happening("e1")), watched=6)
 async def test_a_commit_that_fails_after_one_that_only_seemed_to_makes_nothing_told_again(here: Town) -> None:
-    stored, times = here.ledger.apply, 0
-
-    def apply(commit: Commit) -> tuple[Write, ...]:
-        nonlocal times
-        times += any(one.kind == "observed" for one in commit.records)
-        made = stored(commit) if times in (0, 1) or times > 3 else ()
-        if 1 <= times <= 3:
-            raise LedgerUnwritable("the sync failed, or the disk is full")
-        return made
-
-    here.ledger.apply = apply  # type: ignore[method-assign]
+    disk = Disk(here, TELLS, unsure=1)
     await here.becomes("e1", 3, frontend_status="FLAGGED")
-    await here.becomes("e1", 15, frontend_status="HIDDEN")
+    disk.full = True
+    await here.becomes("e1", 6, frontend_status="HIDDEN")
+    disk.full = False
+    await here.run(9)
+    assert disk.failed == 3
     assert told(here) == ["frontend DEFAULT>FLAGGED", "frontend FLAGGED>HIDDEN"], here.story()
 
 
@@ -289,7 +272,7 @@ async def test_a_commit_that_fails_after_one_that_only_seemed_to_makes_nothing_t
 @in_town(world(happening("e1")), watched=6)
 async def test_more_changes_than_are_kept_do_not_hide_the_newest(here: Town, flips: int) -> None:
     """All of them are stored at last by a commit that seems to fail, and then comes one more."""
-    disk = Disk(here, full=True, unsure=1)
+    disk = Disk(here, TELLS, full=True, unsure=1)
     for number in range(flips):
         await here.becomes("e1", 3, frontend_status=("FLAGGED", "DEFAULT")[number % 2])
     disk.full = False
