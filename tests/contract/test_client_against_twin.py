@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from tests.contract.malformed import key_of
-from tests.contract.stories import stories_in
 from tests.twin import BASE_URLS, TwinTransport
-from tests.unit.reading.virtual import VirtualClock, no_chance
+from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from tests.virtual import last
 from worker.api.assumptions import Assumptions
 from worker.api.client import ApiService, ApiSettings

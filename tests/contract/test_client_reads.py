@@ -6,8 +6,20 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from tests.contract.stories import in_world
-from tests.unit.api.world import CLUB, E1, FLOOR_S, HALL, Answer, Behaviour, World, answer, broken, event, page
+from tests.unit.api.world import (
+    CLUB,
+    E1,
+    FLOOR_S,
+    HALL,
+    Answer,
+    Behaviour,
+    World,
+    answer,
+    broken,
+    event,
+    in_world,
+    page,
+)
 from tests.virtual import last
 from worker.api import transport
 from worker.api.assumptions import Assumptions, assumptions_from

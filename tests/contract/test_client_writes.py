@@ -7,8 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from tests.contract.stories import in_world
-from tests.unit.api.world import CLUB, CR, E1, HALL, Answer, Behaviour, World, answer, broken, event
+from tests.unit.api.world import CLUB, CR, E1, HALL, Answer, Behaviour, World, answer, broken, event, in_world
 from worker.api import transport
 from worker.api.requests import Hosts
 from worker.model.errors import UsageError

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.api.world import assumed
-from tests.unit.reading.virtual import VirtualClock, no_chance
+from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from worker.api import requests as tokens
 from worker.api.assumptions import Assumptions
 from worker.api.requests import Account, AuthAnswer, Authenticator
@@ -82,26 +82,21 @@ class Door:
         return [at for at, _, _ in self.posts]
 
 
-def test_many_who_need_a_token_share_one_sign_in() -> None:
-    door = Door()
+at_door = stories_in(Door)
 
-    async def story() -> set[str]:
-        return set(await asyncio.gather(*(door.token() for _ in range(20))))
 
-    assert door.clock.run(story()) == {"access-1"}
+@at_door()
+async def test_many_who_need_a_token_share_one_sign_in(door: Door) -> None:
+    assert set(await asyncio.gather(*(door.token() for _ in range(20)))) == {"access-1"}
     assert door.posts == [(0.0, "/auth", {"username": "me", "password": "s3cret"})]
 
 
-def test_who_gives_up_does_not_take_the_sign_in_from_the_others() -> None:
-    door = Door()
-
-    async def story() -> str:
-        first, second = asyncio.ensure_future(door.token()), asyncio.ensure_future(door.token())
-        await door.clock.sleep(0.5)
-        first.cancel()
-        return await second
-
-    assert door.clock.run(story()) == "access-1"
+@at_door()
+async def test_who_gives_up_does_not_take_the_sign_in_from_the_others(door: Door) -> None:
+    first, second = asyncio.ensure_future(door.token()), asyncio.ensure_future(door.token())
+    await door.clock.sleep(0.5)
+    first.cancel()
+    assert await second == "access-1"
 
 
 def test_the_token_is_renewed_at_four_fifths_of_its_life_counted_from_the_request() -> None:
@@ -118,41 +113,23 @@ def test_a_renewal_that_fails_leaves_the_old_token_in_use_and_is_tried_again() -
     assert len(door.posts) == 3
 
 
-def test_an_expired_token_is_not_given_out() -> None:
-    door = Door(lambda number: signed_in(1) if number == 1 else AuthAnswer(status=503))
-
-    async def story() -> WorkerError:
-        await door.token()
-        await door.clock.sleep(LIFETIME_S)
-        return await door.error()
-
-    assert isinstance(door.clock.run(story()), Unreachable)
+@at_door(answer=lambda number: signed_in(1) if number == 1 else AuthAnswer(status=503))
+async def test_an_expired_token_is_not_given_out(door: Door) -> None:
+    await door.token()
+    await door.clock.sleep(LIFETIME_S)
+    assert isinstance(await door.error(), Unreachable)
 
 
-def test_a_token_that_the_service_refused_is_replaced_but_not_within_five_seconds() -> None:
-    door = Door()
-
-    async def story() -> str:
-        door.sign_in.refused(await door.sign_in.token())
-        return await door.token()
-
-    assert door.clock.run(story()) == "access-2"
+@at_door()
+async def test_a_token_that_the_service_refused_is_replaced_once_and_not_within_five_seconds(door: Door) -> None:
+    old = await door.sign_in.token()
+    door.sign_in.refused(old)
+    new = await door.sign_in.token()
+    door.sign_in.refused(old)
+    assert door.sign_in.renewable(old), "there is another one to try with"
+    assert not door.sign_in.renewable(new), "it is only seconds old"
+    assert await door.token() == "access-2", "what was replaced already is refused without harm"
     assert door.times() == [0.0, 5.0]
-
-
-def test_a_token_that_was_replaced_already_is_refused_without_harm() -> None:
-    door = Door()
-
-    async def story() -> str:
-        old = await door.sign_in.token()
-        door.sign_in.refused(old)
-        new = await door.sign_in.token()
-        door.sign_in.refused(old)
-        assert door.sign_in.renewable(old), "there is another one to try with"
-        assert not door.sign_in.renewable(new), "it is only seconds old"
-        return await door.token()
-
-    assert door.clock.run(story()) == "access-2"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -160,11 +137,10 @@ def test_refused_credentials_are_not_tried_again_for_five_minutes(status: int) -
     door = Door(lambda _: AuthAnswer(status=status, content=b'{"password": "s3cret"}'))
 
     async def story() -> list[WorkerError]:
-        seen = [await door.error(), await door.error()]
-        await door.clock.sleep(299)
-        seen.append(await door.error())
-        await door.clock.sleep(1)
-        seen.append(await door.error())
+        seen = []
+        for wait_s in (0, 0, 299, 1):
+            await door.clock.sleep(wait_s)
+            seen.append(await door.error())
         return seen
 
     seen = door.clock.run(story())
@@ -175,17 +151,11 @@ def test_refused_credentials_are_not_tried_again_for_five_minutes(status: int) -
     assert door.times() == [0.0, 301.0]
 
 
-def test_a_service_that_does_not_answer_is_tried_again_with_longer_and_longer_waits() -> None:
-    door = Door(lambda _: AuthAnswer(status=None, why="ConnectError: refused"))
-
-    async def story() -> WorkerError:
+@at_door(answer=lambda _: AuthAnswer(status=None, why="ConnectError: refused"))
+async def test_a_service_that_does_not_answer_is_tried_again_with_longer_and_longer_waits(door: Door) -> None:
+    while door.clock.monotonic() < 150:
         error = await door.error()
-        while door.clock.monotonic() < 150:
-            await door.clock.sleep(1.0)
-            error = await door.error()
-        return error
-
-    error = door.clock.run(story())
+        await door.clock.sleep(1.0)
 
     assert isinstance(error, Unreachable)
     assert "refused" in str(error)
@@ -193,15 +163,11 @@ def test_a_service_that_does_not_answer_is_tried_again_with_longer_and_longer_wa
     assert gaps == [6, 11, 21, 41, 61]
 
 
-def test_a_sign_in_that_is_too_much_waits_as_long_as_it_is_told() -> None:
-    door = Door(lambda number: AuthAnswer(status=429, retry_after=timedelta(seconds=90 if number == 1 else 10**7)))
-
-    async def story() -> None:
-        for at in (0.0, 50.0, 90.9, 91.0, 500.0, 991.9, 992.0):
-            await door.clock.sleep(at - door.clock.monotonic())
-            await door.error()
-
-    door.clock.run(story())
+@at_door(answer=lambda number: AuthAnswer(status=429, retry_after=timedelta(seconds=90 if number == 1 else 10**7)))
+async def test_a_sign_in_that_is_too_much_waits_as_long_as_it_is_told(door: Door) -> None:
+    for at in (0.0, 50.0, 90.9, 91.0, 500.0, 991.9, 992.0):
+        await door.clock.sleep(at - door.clock.monotonic())
+        await door.error()
 
     assert door.times() == [0.0, 91.0, 992.0], "ninety seconds, and then never more than a quarter of an hour"
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import httpx
 
-from tests.unit.reading.virtual import VirtualClock, no_chance
+from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from worker.api.assumptions import Assumptions, assumptions_from
 from worker.api.client import ApiService, ApiSettings
 from worker.api.exchanges import ReadResponse
@@ -180,6 +180,10 @@ class World:
     def asked(self, path: str) -> list[float]:
         """When the path was asked for."""
         return [seen.at for seen in self.seen if seen.path == path]
+
+
+in_world = stories_in(World)
+"""Makes a story a test: it is given a world of its own, and runs in the time of that world's clock."""
 
 
 def copied(made: Answer) -> Answer:

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from tests.unit.reading.virtual import VirtualClock, no_chance, virtually
+from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from worker.model.exchange import Places, Urgency
 from worker.model.facts import PartnerId
 from worker.reading import gate as gates
@@ -62,14 +61,7 @@ class World:
         return [round(at, 2) for at, _ in self.begun]
 
 
-def in_world(**keys: float) -> Callable[[Callable[..., Any]], Any]:
-    """A test is given a world, and runs in its time."""
-
-    def make() -> tuple[VirtualClock, tuple[World]]:
-        world = World(**keys)
-        return world.clock, (world,)
-
-    return virtually(make)
+in_world = stories_in(World)
 
 
 @in_world(slow_s=2.0)

@@ -71,6 +71,19 @@ def virtually(make: Callable[[], tuple[VirtualClock, tuple[Any, ...]]]) -> Calla
     return made
 
 
+def stories_in(make: Callable[..., Any]) -> Callable[..., Callable[[Callable[..., Any]], Any]]:
+    """The decorator for stories in what is made so and has a clock; it takes what that is made with."""
+
+    def told(**of: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401 - whatever such a world takes
+        def one() -> tuple[VirtualClock, tuple[Any, ...]]:
+            world = make(**of)
+            return world.clock, (world,)
+
+        return virtually(one)
+
+    return told
+
+
 def no_chance() -> float:
     """The least that could be drawn."""
     return 0.0
