@@ -178,11 +178,14 @@ def paced(per_minute: float = 60) -> tuple[VirtualClock, Pacer]:
     return clock, Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
 
 
-def with_pacer(per_minute: float = 60) -> Callable[[Callable[..., Any]], Any]:
-    """A test is given a pacer and its clock, and runs in its time."""
+def with_pacer(per_minute: float = 60, *, taught: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """A test is given a pacer and its clock, and runs in its time. ``taught``: some 90% of the pace, by a 429."""
 
     def make() -> tuple[VirtualClock, tuple[VirtualClock, Pacer]]:
         clock, pacer = paced(per_minute)
+        if taught:
+            pacer._door(HALL).pace = replace(pacer.pace(HALL), used=per_minute, passed=1000)
+            pacer.throttled(HALL, began=1000.0, retry_after=None)
         return clock, (clock, pacer)
 
     return virtually(make)
@@ -363,61 +366,44 @@ async def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it(
     assert pacer.blocked_until(HALL) == 65.0
 
 
-def taught(clock: VirtualClock, per_minute: float) -> Pacer:
-    """A pacer that a 429 has taught some 90% of so many a minute."""
-    pacer = Pacer(per_minute=per_minute, clock=clock, chance=no_chance)
-    pacer._door(HALL).pace = replace(pacer.pace(HALL), used=per_minute, passed=1000)
-    pacer.throttled(HALL, began=1000.0, retry_after=None)
-    return pacer
+async def taken(clock: VirtualClock, pacer: Pacer, count: int, by_s: float) -> list[float]:
+    """When so many places were taken, counted from when they were kept; the last of them by then at the latest."""
+    places = await pacer.keep(HALL, Urgency.PREFLIGHT, count)
+    began, left = clock.monotonic(), []
+    for number in range(1, count + 1):
+        assert await places.take(by=began + by_s if number == count else None)
+        left.append(clock.monotonic() - began)
+    return left
 
 
-def test_the_write_leaves_as_long_after_its_reads_as_its_facts_stay_young() -> None:
-    clock = VirtualClock()
-    pacer = taught(clock, 60)
-
-    async def story() -> list[float]:
-        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 4)
-        began = clock.monotonic()
-        left = []
-        for by in (None, None, None, began + 2.7):
-            assert await places.take(by=by)
-            left.append(clock.monotonic() - began)
-        return left
-
-    assert clock.run(story()) == pytest.approx([0.0, 0.9, 1.8, 2.7]), "as evenly as the interval lets it"
+@with_pacer(60, taught=True)
+async def test_the_write_leaves_as_long_after_its_reads_as_its_facts_stay_young(
+    clock: VirtualClock, pacer: Pacer
+) -> None:
+    left = await taken(clock, pacer, 4, by_s=2.7)
+    assert left == pytest.approx([0.0, 0.9, 1.8, 2.7]), "as evenly as the interval lets it"
 
 
-def test_a_write_that_has_time_waits_for_the_pace() -> None:
-    clock = VirtualClock()
-    pacer = taught(clock, 300)
-
-    async def story() -> float:
-        places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
-        began = clock.monotonic()
-        assert await places.take()
-        assert await places.take(by=began + 2.7)
-        return clock.monotonic() - began
-
-    assert clock.run(story()) == pytest.approx(60.0 / 270.0)
+@with_pacer(300, taught=True)
+async def test_a_write_that_has_time_waits_for_the_pace(clock: VirtualClock, pacer: Pacer) -> None:
+    assert await taken(clock, pacer, 2, by_s=2.7) == pytest.approx([0.0, 60.0 / 270.0])
 
 
-def test_nobody_else_leaves_before_the_write_has_and_not_for_longer_than_an_interval() -> None:
-    clock = VirtualClock()
-    pacer = taught(clock, 60)
-
-    async def story() -> list[float]:
-        waits = []
-        for taken in (2, 1):
-            places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
-            began = clock.monotonic()
-            look = asyncio.ensure_future(pacer.turn(HALL, Urgency.LISTING))
-            for _ in range(taken):
-                assert await places.take(by=began + 1.0)
-            await look
-            waits.append(clock.monotonic() - began)
-            places.give_back()
-        return waits
-
-    after, stalled = clock.run(story())
-    assert 1.9 <= after <= 2.3, "a whole pace after the write, so that it does not meet what the write has used up"
-    assert 2.9 <= stalled <= 3.1, "a pre-flight that stalls is worth nothing after that"
+@pytest.mark.parametrize(
+    ("takes", "least_s", "most_s", "reason"),
+    [
+        (2, 1.9, 2.3, "a whole pace after the write, so that it does not meet what the write has used up"),
+        (1, 2.9, 3.1, "a pre-flight that stalls is worth nothing after an interval"),
+    ],
+)
+@with_pacer(60, taught=True)
+async def test_nobody_else_leaves_before_the_write_has_and_not_for_longer_than_an_interval(
+    clock: VirtualClock, pacer: Pacer, takes: int, least_s: float, most_s: float, reason: str
+) -> None:
+    places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
+    began = clock.monotonic()
+    look = asyncio.ensure_future(pacer.turn(HALL, Urgency.LISTING))
+    for _ in range(takes):
+        assert await places.take(by=began + 1.0)
+    await look
+    assert least_s <= clock.monotonic() - began <= most_s, reason

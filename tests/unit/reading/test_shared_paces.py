@@ -60,8 +60,7 @@ def test_a_wait_that_the_service_asked_for_goes_on(goodbye: bool, ago_s: float) 
 
 
 def test_who_asks_is_told_of_each_429() -> None:
-    clock = VirtualClock()
-    pace = pacer(clock)
+    pace = pacer(VirtualClock())
     told: list[PartnerId] = []
     pace.struck = told.append
     pace.throttled(HALL, began=0.0, retry_after=None)
@@ -101,8 +100,6 @@ async def test_a_place_that_was_kept_lets_nothing_leave_once_the_lease_is_over(w
 
 def test_the_floor_of_each_resource_goes_with_its_partner() -> None:
     first, second = World(), World()
-    second.clock = first.clock
-    second = World()
 
     async def before() -> dict[str, Json]:
         await first.gate.ask(HALL, "/events/", first.fetch("list"), urgency=Urgency.LISTING)
