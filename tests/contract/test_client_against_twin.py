@@ -4,7 +4,6 @@ Each documented answer of the twin must come out as a whole fact, each write mus
 what the twin counts as bad manners must never happen.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import httpx
@@ -12,19 +11,14 @@ import pytest
 
 from tests.contract.malformed import key_of
 from tests.twin import BASE_URLS, TwinTransport
-from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
+from tests.unit.api.world import FLOOR_S, World
+from tests.unit.reading.virtual import stories_in
 from tests.virtual import last
-from worker.api.assumptions import Assumptions
-from worker.api.client import ApiService, ApiSettings
-from worker.api.exchanges import ReadResponse
 from worker.api.facts import FACT_SOURCES
-from worker.api.requests import Account, Hosts
-from worker.api.transport import Transports
-from worker.engine.ports import Service as Port
-from worker.model.exchange import Accepted, Outcome, SecretValue, Urgency
-from worker.model.facts import CustomFact, EventId, Fact, Known, PartnerId
+from worker.api.requests import Hosts
+from worker.model.exchange import Accepted, Outcome
+from worker.model.facts import EventId, Fact, Known, PartnerId
 from worker.model.writes import Intent
-from worker.reading.gate import Gate, Pacer
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
@@ -34,49 +28,28 @@ RUNNING = EventId("e1")
 FACTS = tuple(FACT_SOURCES)
 
 
-class Meeting:
+class Meeting(World):
     """The client and the twin, on one clock."""
 
-    def __init__(
-        self,
-        *,
-        settings: TwinSettings | None = None,
-        assumptions: Assumptions | None = None,
-        page_size: int = 5,
-        facts: Mapping[str, CustomFact] | None = None,
-    ) -> None:
-        self.clock = VirtualClock()
+    def __init__(self, *, settings: TwinSettings | None = None, **changes: object) -> None:
+        super().__init__(
+            quiet_s=FLOOR_S,
+            user=("sandbox", "sandbox"),
+            hosts=Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"]),
+            **{"page_size": 5, **changes},
+        )
         world = demo_world(12, datetime(2030, 5, 1, tzinfo=UTC))
         self.twin = Twin(world, settings=settings, origin_s=0.0)
-        self.pacer = Pacer(per_minute=600, clock=self.clock, chance=no_chance)
-        self.gate: Gate[ReadResponse] = Gate(pacer=self.pacer, clock=self.clock, floor_s=3.0)
-        transports = Transports(reads=self.transport, writes=self.transport)
-        api = ApiService(
-            settings=ApiSettings(
-                hosts=Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"]),
-                page_size=page_size,
-                assumptions=assumptions or Assumptions(),
-                facts=facts or {},
-                transports=transports,
-            ),
-            account=Account(username=SecretValue("sandbox"), password=SecretValue("sandbox")),
-            gate=self.gate,
-            pacing=self.pacer,
-            clock=self.clock,
-            chance=no_chance,
-        )
-        self.api = api
-        self.service: Port = api
 
     def transport(self) -> httpx.AsyncBaseTransport:
         return TwinTransport(self.twin, clock=self.clock.monotonic, sleep=self.clock.sleep)
 
-    async def read(self, name: str, event: EventId = RUNNING) -> Fact:
-        return await self.service.read(FIRST, event, key_of(name), urgency=Urgency.FACT)
+    async def fact(self, name: str) -> Fact:
+        return await self.read(name, partner=FIRST, event=RUNNING, params=key_of(name).params)
 
-    async def send(self, action: str, value: str = "", *, event: EventId = RUNNING, item: str = "") -> Outcome:
+    async def send(self, action: str, value: str = "", *, item: str = "") -> Outcome:
         intent = Intent(action=action, target="t", wish="w", params={"value": value} if value else {})
-        request = self.service.request_for(FIRST, event, intent, item)
+        request = self.service.request_for(FIRST, RUNNING, intent, item)
         await self.service.ready_to_write(FIRST)
         return await self.service.send(FIRST, request, not_after=self.clock.monotonic() + 10)
 
@@ -102,7 +75,7 @@ def test_the_list_of_events_is_whole(page_size: int) -> None:
 
 @meeting_of()
 async def test_every_fact_is_known_and_whole(meeting: Meeting) -> None:
-    facts = {name: await meeting.read(name) for name in FACTS}
+    facts = {name: await meeting.fact(name) for name in FACTS}
 
     assert [name for name, fact in facts.items() if not isinstance(fact, Known) or fact.gaps] == []
     assert meeting.twin.violations() == []
@@ -123,7 +96,7 @@ async def test_a_write_takes_effect_once_and_reads_show_it(
 ) -> None:
     outcome = await meeting.send(action, value, item=item)
     await meeting.clock.sleep(10.0)
-    fact = await meeting.read("event")
+    fact = await meeting.fact("event")
 
     assert isinstance(outcome, Accepted)
     assert isinstance(fact, Known)

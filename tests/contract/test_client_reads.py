@@ -15,6 +15,7 @@ from tests.unit.api.world import (
     Behaviour,
     World,
     answer,
+    assumed,
     broken,
     event,
     in_world,
@@ -22,18 +23,11 @@ from tests.unit.api.world import (
 )
 from tests.virtual import last
 from worker.api import transport
-from worker.api.assumptions import Assumptions, assumptions_from
 from worker.model.errors import NotSafe, Unreachable
 from worker.model.exchange import TaskState
 from worker.model.facts import CustomFact, EventId, Fact, Json, Known, PartnerId, Scalar, Unknown
 
 TASK = "/events/e1/client_campaign_status/task"
-
-
-def assumed(key: str, value: Json) -> Assumptions:
-    made, wrong = assumptions_from({key: value})
-    assert not wrong
-    return made
 
 
 def code(fact: Fact) -> str:
@@ -116,14 +110,9 @@ async def test_every_read_says_who_asks_and_for_whom(world: World) -> None:
         (answer({"detail": "no"}, 404), "gone", "a 404 where it is no answer"),
         (answer(None, 500), "unreadable", "the service failed"),
         (answer(None, 429), "unreadable", "the service asks for patience"),
-        (
-            answer(None, 302, location="https://api.example/api/v3/events/e1"),
-            "unreadable",
-            "redirects are not followed",
-        ),
+        (answer(None, 302, location="https://api.example/api/v3/events/e1"), "unreadable", "it is not followed"),
         (answer(None), "malformed", "null is no event"),
         (httpx.Response(200, content=b"<html>"), "malformed", "not JSON"),
-        (httpx.Response(200, content=b'{"id": "e1", "capacity": NaN}'), "malformed", "not JSON either"),
         (httpx.Response(204), "malformed", "nothing at all"),
         (answer(event("e2")), "malformed", "another event than the one asked for"),
         (answer({"status": "active"}), "malformed", "nobody's event"),
@@ -294,7 +283,7 @@ def test_partners_are_discovered_or_named() -> None:
     ],
 )
 def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response, expected: Json, reason: str) -> None:
-    world = World(assumptions=assumed("setup.after_publish", after_publish))
+    world = World(assumptions=assumed(setup__after_publish=after_publish))
     world.on("/events/e1/campaigns", campaigns)
 
     fact = world.clock.run(world.read("setup"))
@@ -411,7 +400,7 @@ async def test_a_list_is_read_page_by_page_and_each_page_has_its_floor(world: Wo
     ]
 
 
-@in_world(page_size=1, assumptions=assumed("events.page_parameter", "p"))
+@in_world(page_size=1, assumptions=assumed(events__page_parameter="p"))
 async def test_the_page_parameter_is_an_assumption(world: World) -> None:
     world.on("/events/", page("e1", total=2, limit=1), page("e2", number=2, total=2, limit=1))
 
@@ -475,7 +464,7 @@ def names(found: Fact) -> list[Json]:
     return [one["tc"] for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-@in_world(assumptions=assumed("campaigns.items", "items"))
+@in_world(assumptions=assumed(campaigns__items="items"))
 async def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_first(world: World) -> None:
     world.on(
         CAMPAIGNS,
@@ -491,30 +480,17 @@ async def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_fir
     assert [seen.target for seen in world.seen[-2:]] == ["/api/v3" + CAMPAIGNS, "/api/v3" + CAMPAIGNS + "?page=2"]
 
 
-@in_world(assumptions=assumed("campaigns.items", "campaigns.items"))
-async def test_what_stands_beside_a_list_in_a_record_of_its_own_is_heard(world: World) -> None:
-    first: Json = {"items": [{"tc": "a", "tc_run_id": 7}], "total": 2, "nextPage": 2}
-    second: Json = {"items": [{"tc": "b", "tc_run_id": 7}], "total": 2, "nextPage": None}
-    world.on(CAMPAIGNS, answer({"campaigns": first}), answer({"campaigns": second}))
-    found = await world.read("campaigns")
-
-    assert isinstance(found, Known)
-    assert names(found) == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("second", "why"),
     [
         (answer(None, 500), "page 2: the service answered 500"),
         (answer({"items": [{"no": "name"}]}), "page 2: campaign 1 has no usable tc"),
-        (answer(None, 404), "page 2: the service answered 404"),
         (httpx.Response(200, content=b"{"), "page 2: the answer is not JSON"),
         (campaigns("a", "b", total=3), "page 2 answered as one before it; see the assumption events.page_parameter"),
-        (campaigns("b", total=3), "it changed while it was read"),
         (campaigns(total=3), "it holds 2 of 3"),
     ],
 )
-@in_world(assumptions=assumed("campaigns.items", "items"))
+@in_world(assumptions=assumed(campaigns__items="items"))
 async def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(
     world: World, second: httpx.Response, why: str
 ) -> None:
@@ -527,7 +503,7 @@ async def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(
     assert names(found)[:2] == ["a", "b"]
 
 
-@in_world(assumptions=assumed("campaigns.items", "items"))
+@in_world(assumptions=assumed(campaigns__items="items"))
 async def test_a_list_without_an_end_is_not_read_for_ever(world: World) -> None:
     world.on(CAMPAIGNS, lambda seen: campaigns(seen.target, has_more=True))
     found = await world.read("campaigns")

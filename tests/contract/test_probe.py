@@ -36,7 +36,7 @@ def says(found: Probed, word: str) -> dict[str, Json]:
 
 def meeting_in(dialect: str, assumptions: Assumptions | None = None, **changes: Json) -> Meeting:
     settings = changed_settings(TwinSettings(), {**dialects()[dialect].settings, **changes})
-    return Meeting(settings=settings, assumptions=assumptions, page_size=100)
+    return Meeting(settings=settings, assumptions=assumptions or Assumptions(), page_size=100)
 
 
 def test_the_standard_dialect_confirms_all_that_reading_can_show() -> None:

@@ -97,7 +97,14 @@ def id_token(*groups: str) -> str:
 class World:
     """A service that answers each path by a rule, or by 404, and remembers everything it was asked."""
 
-    def __init__(self, *, quiet_s: float = 0.0, per_minute: float = 600.0, **changes: object) -> None:
+    def __init__(
+        self,
+        *,
+        quiet_s: float = 0.0,
+        per_minute: float = 600.0,
+        user: tuple[str, str] = ("me", "s3cret"),
+        **changes: object,
+    ) -> None:
         self.clock = VirtualClock()
         self.seen: list[Seen] = []
         self.rules: dict[str, Behaviour] = {"/auth": self.signed_in}
@@ -108,7 +115,7 @@ class World:
         )
         self.api = ApiService(
             settings=replace(settings, **changes),  # type: ignore[arg-type]  # fields of ApiSettings
-            account=Account(username=SecretValue("me"), password=SecretValue("s3cret")),
+            account=Account(username=SecretValue(user[0]), password=SecretValue(user[1])),
             gate=self.gate,
             pacing=self.pacer,
             clock=self.clock,

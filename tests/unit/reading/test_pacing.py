@@ -67,12 +67,6 @@ def used(pace: Pace, now: float, seconds: float) -> tuple[Pace, float]:
     return pace, until
 
 
-def test_a_429_after_many_requests_lowers_the_pace_by_a_tenth() -> None:
-    pace, now = used(pacing.fresh(300, 0.0), 0.0, 60.0)
-
-    assert struck(pace, now).budget == pytest.approx(270, abs=3)
-
-
 def test_the_pace_returns_to_just_below_the_last_429_stays_there_and_then_tries_more() -> None:
     pace, now = used(pacing.fresh(300, 0.0), 0.0, 60.0)
     pace = pacing.eased(struck(pace, now), began=now + 7.5)

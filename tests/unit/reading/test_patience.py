@@ -49,16 +49,6 @@ def test_a_wait_goes_on_in_the_next_process_and_on_another_boot() -> None:
     assert after.waits() == said, "and the one after it is told the same"
 
 
-def test_a_wait_that_is_over_is_none() -> None:
-    _, pacer = started(at=1000.0)
-    pacer.throttled(HALL, began=999.0, retry_after=timedelta(seconds=30))
-
-    _, after = started(at=1030.0)
-    after.go_on_waiting(status(pacer.waits()))
-
-    assert after.waits() == {"asked_to_wait": {}}
-
-
 def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
     clock, pacer = started(at=0.0)
     pacer.throttled(HALL, began=0.0, retry_after=timedelta(minutes=5))
@@ -70,6 +60,8 @@ def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
 @pytest.mark.parametrize(
     "body",
     [
+        pytest.param(None, id="of nobody, at the first start"),
+        pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:00:00Z"}}, id="one that is over"),
         pytest.param({}, id="of a program before this one"),
         pytest.param({"asked_to_wait": None}, id="nothing"),
         pytest.param({"asked_to_wait": {HALL: "soon"}}, id="no time"),
@@ -78,13 +70,7 @@ def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
         pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:15:01Z"}}, id="by a clock that was wrong"),
     ],
 )
-def test_what_cannot_be_a_wait_holds_nobody(body: dict[str, Json]) -> None:
+def test_what_cannot_be_a_wait_holds_nobody(body: dict[str, Json] | None) -> None:
     _, pacer = started(at=0.0)
-    pacer.go_on_waiting(status(body))
-    assert pacer.waits() == {"asked_to_wait": {}}
-
-
-def test_a_first_start_has_nothing_to_take_over() -> None:
-    _, pacer = started(at=0.0)
-    pacer.go_on_waiting(None)
+    pacer.go_on_waiting(status(body) if body is not None else None)
     assert pacer.waits() == {"asked_to_wait": {}}

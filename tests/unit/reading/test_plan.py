@@ -7,7 +7,7 @@ from math import sqrt
 import pytest
 
 from worker.model.facts import EventId, FactKey
-from worker.reading.pacing import Want, choose, delays, expected_delay_s, facts_per_poll
+from worker.reading.pacing import Want, choose, delays, facts_per_poll
 
 INTERVAL = timedelta(seconds=3)
 SETUP = FactKey(name="setup")
@@ -96,11 +96,3 @@ def test_each_is_visited_in_proportion_to_the_root_of_weight_and_rate() -> None:
 
     assert quick / slow == pytest.approx(sqrt(16.0), rel=0.1)
     assert min(seen[name] for name in wants) > 0, "nothing starves"
-
-
-def test_the_delay_to_expect_is_told() -> None:
-    wants = [want(f"e{number}", 0.0) for number in range(100)]
-
-    assert expected_delay_s(wants, 1.0, INTERVAL) == pytest.approx(50.0), "half a turn through all of them"
-    assert expected_delay_s(wants, 1000.0, INTERVAL) == pytest.approx(1.5), "half the floor at best"
-    assert expected_delay_s([], 1.0, INTERVAL) == 0.0
