@@ -7,7 +7,7 @@ from math import sqrt
 import pytest
 
 from worker.model.facts import EventId, FactKey
-from worker.reading.pacing import Want, choose, delays, facts_per_poll
+from worker.reading.pacing import Want, choose, delays, expected_delay_s, facts_per_poll
 
 INTERVAL = timedelta(seconds=3)
 SETUP = FactKey(name="setup")
@@ -72,6 +72,7 @@ def test_what_to_expect_of_a_list_and_its_facts() -> None:
     assert short.short
 
     assert delays([], 1, 300, INTERVAL).of_facts == 0.0
+    assert expected_delay_s(wants, 1e9, INTERVAL) == pytest.approx(1.5), "half the floor at best"
 
 
 def visits(wants: dict[str, tuple[float, float]], reads: int, room: int) -> Counter[str]:
