@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.calling import Called, call, settle_in
+from tests.calling import Called, call
 from tests.contract.interleaving import Side, in_every_order
 from tests.contract.postgres import Server
 from tests.unit.ledger.examples import NOW, after, become, key, memory, no_brake, plan, planned, to_sending
@@ -61,11 +61,6 @@ def test_a_set_with_a_mistake_changes_nothing(config: Path, url: str) -> None:
     assert publish(config, "rules: []\n").code == 2
     with open_reading(url) as ledger:
         assert ledger.generation() == 1
-
-
-def test_a_ledger_in_a_file_needs_no_publishing(tmp_path: Path) -> None:
-    done = publish(settle_in(tmp_path))
-    assert (done.code, "takes up" in done.err) == (2, True)
 
 
 def test_until_a_set_is_published_a_replica_says_what_it_waits_for(config: Path) -> None:

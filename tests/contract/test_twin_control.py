@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,15 @@ class Operator:
         return (await self.client.put(PAUSE, headers=self.headers)).status_code
 
 
+def client_of(service: Twin, clock: Callable[[], float], host: str = "127.0.0.1") -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app=sandbox_app(service, clock=clock, sleep=no_sleep), client=(host, 4242))
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700")
+
+
 @asynccontextmanager
 async def operating(client_host: str = "127.0.0.1") -> AsyncIterator[Operator]:
     service = Twin(demo_world(), origin_s=0.0)
-    app = sandbox_app(service, clock=lambda: 10.0, sleep=no_sleep)
-    transport = httpx.ASGITransport(app=app, client=(client_host, 4242))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
+    async with client_of(service, lambda: 10.0, client_host) as client:
         tokens = (await client.post("/api/v3/auth", json={"username": "sandbox", "password": "sandbox"})).json()
         headers = {"Authorization": f"Bearer {tokens['AccessToken']}", "X-Preferred-Partner-Id": FIRST_PARTNER}
         yield Operator(client=client, service=service, headers=headers)
@@ -129,9 +132,7 @@ async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset(it: Op
         ("faults", {"kind": "slwo"}, "did you mean 'slow'"),
         ("faults", [3], "fault cannot be 3: expected a map"),
         ("change", {"event": "e1", "set": {"status": "x"}}, "several partners have an event 'e1'"),
-        ("change", {"event": "e1", "sett": {}}, "did you mean 'set'"),
         ("change", {"event": "e4", "set": {"staus": "x"}}, "unknown field 'staus', did you mean 'status'"),
-        ("change", [], "a change is a map with one of"),
         ("settings", {"task_fail": True}, "did you mean 'task_fails'"),
     ],
 )
@@ -142,10 +143,7 @@ async def test_what_cannot_be_done_is_refused_with_the_nearest_right_name(
 
     assert answer.status_code == 422
     assert message in answer.json()["error"]
-
-
-async def test_a_body_that_is_no_json_is_refused(it: Operator) -> None:
-    assert (await it.client.post("/_sandbox/change", content=b"{")).status_code == 422
+    assert (await it.client.post(f"/_sandbox/{path}", content=b"{")).status_code == 422, "nor is what is no JSON done"
 
 
 @pytest.mark.parametrize("path", ["/", "/_sandbox/books", "/_sandbox/faults", "/_sandbox/settings"])
@@ -209,11 +207,7 @@ def test_the_sandbox_process_tells_its_address_and_ends_when_told_to(number: sig
 
 
 async def test_times_count_from_the_first_request_whenever_the_machine_was_started() -> None:
-    clock = iter([5000.0, 5002.5])
-    service = Twin(demo_world())
-    app = sandbox_app(service, clock=lambda: next(clock), sleep=no_sleep)
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 4242))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
+    async with client_of(Twin(demo_world()), iter([5000.0, 5002.5]).__next__) as client:
         for _ in range(2):
             await client.put(PAUSE)
         requests = (await client.get("/_sandbox/requests")).json()

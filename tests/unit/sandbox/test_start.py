@@ -42,15 +42,10 @@ def test_a_fault_is_asked_for_in_a_line(text: str, fault: Fault, reason: str) ->
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("stom", "did you mean 'storm'"),
         ("", "fault.kind cannot be ''"),
         ("storm for=20", "fault.params have no 'for', did you mean 'for_s'"),
-        (
-            "slow PUT client_campaign_status",
-            "not 'CLIENT_CAMPAIGN_STATUS'; a path has a / in it",
-        ),
+        ("slow PUT client_campaign_status", "not 'CLIENT_CAMPAIGN_STATUS'; a path has a / in it"),
         ("storm host=moon", "fault.match.host cannot be 'moon'"),
-        ("{kind: }", "fault.kind cannot be None"),
         ("{[", "is not YAML"),
     ],
 )

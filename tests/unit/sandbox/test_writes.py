@@ -20,16 +20,6 @@ def without_setup(**settings: Any) -> Desk:  # noqa: ANN401  # the fields of Set
     return desk
 
 
-def test_a_pause_takes_effect_at_once_and_its_task_ends_later() -> None:
-    desk = Desk()
-
-    assert desk.pause("e1") == 204
-    assert desk.read("/events/e1")["client_campaign_status"] == "PAUSED"
-    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "PENDING"}}
-    desk.passes(3.0)
-    assert desk.read("/events/e1/client_campaign_status/task") == {"data": {"state": "SUCCESS"}}
-
-
 # Status fields
 
 
@@ -163,20 +153,18 @@ def test_a_draft_cannot_be_edited_once_it_is_published_nor_before_it_exists() ->
     assert desk.status("PUT", "/setup_processes/e1", DRAFT) == 409
 
 
-def test_a_second_publish_takes_effect_again_and_the_books_say_so() -> None:
-    desk = Desk()
+@pytest.mark.parametrize(("settings", "status"), [({}, 200), ({"boost_published": "conflict"}, 409)])
+def test_a_second_publish_takes_effect_again_and_the_books_say_so_or_it_is_a_conflict(
+    settings: dict[str, Any], status: int
+) -> None:
+    desk = Desk(settings=TwinSettings(**settings))
     desk.status("POST", "/setup_processes/e2/boost")
     once = len(desk.read("/events/e2/campaigns"))
 
-    assert desk.status("POST", "/setup_processes/e2/boost") == 200
-    assert len(desk.read("/events/e2/campaigns")) == 2 * once
-    assert desk.repeated == 1
-
-
-def test_a_second_publish_can_be_a_conflict() -> None:
-    desk = Desk(settings=TwinSettings(boost_published="conflict"))
-
-    assert [desk.status("POST", "/setup_processes/e2/boost") for _ in range(2)] == [200, 409]
+    assert desk.status("POST", "/setup_processes/e2/boost") == status
+    repeated = status == 200
+    assert len(desk.read("/events/e2/campaigns")) == (2 * once if repeated else once)
+    assert desk.repeated == repeated
 
 
 def test_a_publish_can_mind_the_budget_range() -> None:
