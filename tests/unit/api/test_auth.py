@@ -1,14 +1,13 @@
 """Signing in: one token for all, one request at a time, and nothing secret in any message."""
 
 import asyncio
-import base64
 import json
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from tests.unit.api.world import assumed
+from tests.unit.api.world import assumed, id_token, jwt
 from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from worker.api import requests as tokens
 from worker.api.assumptions import Assumptions
@@ -21,15 +20,10 @@ LIFETIME_S = 3600
 REFRESHING = assumed(auth__refresh={"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}})
 
 
-def jwt(claims: Json, *, padding: bool = False) -> str:
-    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode()
-    return f"head.{payload if padding else payload.rstrip('=')}.signature"
-
-
 def signed_in(number: int = 1, **changes: Json) -> AuthAnswer:
     body: dict[str, Json] = {
         "AccessToken": f"access-{number}",
-        "IdToken": jwt({"idp:groups": ["partner-id-hall", "staff"]}),
+        "IdToken": id_token("partner-id-hall", "staff"),
         "RefreshToken": "refresh-1",
         "ExpiresIn": LIFETIME_S,
         "TokenType": "Bearer",

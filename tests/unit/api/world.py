@@ -89,9 +89,13 @@ def broken(status: int = 200, **headers: str) -> Behaviour:
     return lambda _: httpx.Response(status, headers=spelled(headers), stream=BrokenBody())
 
 
+def jwt(claims: Json, *, padding: bool = False) -> str:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode()
+    return f"head.{payload if padding else payload.rstrip('=')}.tail"
+
+
 def id_token(*groups: str) -> str:
-    payload = base64.urlsafe_b64encode(json.dumps({"idp:groups": list(groups)}).encode()).decode().rstrip("=")
-    return f"head.{payload}.tail"
+    return jwt({"idp:groups": [*groups]})
 
 
 class World:

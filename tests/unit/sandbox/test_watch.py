@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
 from tests.unit.sandbox.desk import Desk
@@ -9,7 +11,14 @@ from worker.sandbox.faults import Fault, Match
 from worker.sandbox.settings import TwinSettings
 from worker.sandbox.start import SECOND_PARTNER
 
-TASK = "/events/e1/client_campaign_status/task"
+DO: Mapping[str, Callable[[Desk], object]] = {
+    "read": lambda desk: desk.read("/events/e1"),
+    "sign in": Desk.sign_in,
+    "pause": Desk.pause,
+    "task": lambda desk: desk.status("GET", "/events/e1/client_campaign_status/task"),
+    "task of another": lambda desk: desk.status("GET", "/events/e2/client_campaign_status/task"),
+}
+GROWING = "pause; 2; task; 4; task; 8; task; 16; task; 32; task; 64; task"
 
 
 def kinds(desk: Desk) -> list[str]:
@@ -17,19 +26,30 @@ def kinds(desk: Desk) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("wait_s", "expected", "reason"),
+    ("story", "expected", "reason"),
     [
-        (0.0, ["read_floor"], "at once"),
-        (2.999, ["read_floor"], "a little early"),
-        (3.0, [], "exactly on time"),
-        (60.0, [], "long after"),
+        ("read; read", ["read_floor"], "the same at once"),
+        ("read; 2.999; read", ["read_floor"], "the same a little early"),
+        ("read; 3; read", [], "exactly on time"),
+        ("read; 60; read", [], "long after"),
+        ("sign in; pause; sign in; pause; sign in; pause", [], "signing in and writing know no floor"),
+        (GROWING, [], "a task may be read after its put with growing waits"),
+        (f"{GROWING}; 128; task", ["task_too_often"], "but not for ever"),
+        ("task", ["task_without_put"], "nor without a put"),
+        ("pause; 2; task of another", ["task_without_put"], "nor with the put of another"),
+        ("pause; 1.9; task", ["task_too_soon"], "nor too soon"),
+        ("pause; 1.9; task; 3; task; 3; task", ["task_too_soon"] * 3, "nor in a loop"),
+        ("pause; 2; task; pause; 2; task", [], "another put begins the reading of its task anew"),
     ],
 )
-def test_the_same_read_within_three_seconds_is_noted(wait_s: float, expected: list[str], reason: str) -> None:
+def test_what_comes_too_soon_is_noted(story: str, expected: list[str], reason: str) -> None:
+    """A number is a wait in seconds."""
     desk = Desk()
-    desk.read("/events/e1")
-    desk.passes(wait_s)
-    desk.read("/events/e1")
+    for step in story.split("; "):
+        if step in DO:
+            DO[step](desk)
+        else:
+            desk.passes(float(step))
 
     assert kinds(desk) == expected, reason
 
@@ -82,15 +102,6 @@ def test_a_read_that_failed_is_no_leave_to_ask_again_at_once(kind: str) -> None:
     assert kinds(desk) == ["read_floor"]
 
 
-def test_signing_in_and_writing_know_no_floor() -> None:
-    desk = Desk()
-    for _ in range(3):
-        desk.sign_in()
-        desk.pause("e1")
-
-    assert kinds(desk) == []
-
-
 def test_a_call_without_token_or_partner_is_noted_and_the_health_check_needs_neither() -> None:
     desk = Desk()
     desk.send_with({}, "GET", "/status/")
@@ -98,53 +109,6 @@ def test_a_call_without_token_or_partner_is_noted_and_the_health_check_needs_nei
     desk.send_with({}, "GET", "/events/e1")
 
     assert kinds(desk) == ["missing_authorization", "missing_partner"]
-
-
-def test_a_task_may_be_read_after_its_put_with_growing_waits() -> None:
-    desk = Desk()
-    desk.pause("e1")
-    for wait_s in (2.0, 4.0, 8.0, 16.0, 32.0, 64.0):
-        desk.passes(wait_s)
-        desk.read(TASK)
-
-    assert kinds(desk) == []
-    desk.passes(128.0)
-    desk.read(TASK)
-    assert kinds(desk) == ["task_too_often"]
-
-
-def test_a_task_must_not_be_read_without_a_put_nor_too_soon_nor_in_a_loop() -> None:
-    desk = Desk()
-    desk.status("GET", TASK)
-    assert kinds(desk) == ["task_without_put"]
-    desk.pause("e1")
-    desk.passes(1.9)
-    desk.read(TASK)
-    assert kinds(desk)[1:] == ["task_too_soon"]
-    for _ in range(2):
-        desk.passes(3.0)
-        desk.read(TASK)
-
-    assert kinds(desk)[1:] == ["task_too_soon"] * 3
-
-
-def test_another_put_begins_the_reading_of_its_task_anew() -> None:
-    desk = Desk()
-    for _ in range(2):
-        desk.pause("e1")
-        desk.passes(2.0)
-        desk.read(TASK)
-
-    assert kinds(desk) == []
-
-
-def test_the_put_of_one_event_is_no_leave_to_read_the_task_of_another() -> None:
-    desk = Desk()
-    desk.pause("e1")
-    desk.passes(2.0)
-    desk.status("GET", "/events/e2/client_campaign_status/task")
-
-    assert kinds(desk) == ["task_without_put"]
 
 
 @pytest.mark.parametrize(
