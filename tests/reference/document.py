@@ -22,13 +22,7 @@ from worker.model.actions import ACTIONS, Action, Param
 from worker.model.commits import KINDS, REASONS
 from worker.model.endpoints import Endpoint, Host
 from worker.model.errors import CODES
-from worker.model.facts import (
-    EVENT_FIELDS,
-    GOALS,
-    LISTS,
-    RECORDS,
-    Field,
-)
+from worker.model.facts import EVENT_FIELDS, GOALS, LISTS, RECORDS, Field
 from worker.model.writes import UNSETTLED
 from worker.rules.actions import METHODS
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT, Function

@@ -84,13 +84,7 @@ def test_a_folder_in_place_of_the_ledger_is_said_to_be_one(tmp_path: Path, argum
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [
-        (("run", "--for", "1s"), 3),
-        (("status",), 0),
-        (("writes",), 0),
-        (("approve", "1"), 1),
-        (("log", "--verify"), 1),
-    ],
+    [(("run", "--for", "1s"), 3), (("status",), 0), (("writes",), 0), (("approve", "1"), 1), (("log", "--verify"), 1)],
 )
 def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
     config = settle_in(tmp_path, "ledger: sqlite:///var/ledger/worker.db\n")

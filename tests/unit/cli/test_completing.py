@@ -12,11 +12,7 @@ from worker.cli.app import app
 def offered(config: Path, *words: str, begun: str = "") -> Sequence[str]:
     """What bash is told for these words, the last of which is only begun."""
     line = " ".join(["campaign-worker", "--config", str(config), *words, begun])
-    asked = {
-        "_CAMPAIGN_WORKER_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) + 3),
-    }
+    asked = {"_CAMPAIGN_WORKER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) + 3)}
     return CliRunner().invoke(app, [], prog_name="campaign-worker", env=asked).stdout.split()
 
 

@@ -154,10 +154,7 @@ def test_who_follows_or_plans_by_a_misspelt_name_is_told_so(config: Path, monkey
         (("log", "--write", "99"), "there is no write 99"),
         (("log", "--write", "99999999999999999999999"), "there is no write 99999999999999999999999"),
         (("log", "--write", "-99999999999999999999999"), "there is no write -99999999999999999999999"),
-        (
-            ("writes", "--partner", "nope"),
-            "there is 1 partner, such as partner-id-acme",
-        ),
+        (("writes", "--partner", "nope"), "there is 1 partner, such as partner-id-acme"),
         (("writes", "--rule", "nope"), "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled"),
     ],
 )
@@ -272,10 +269,7 @@ def test_a_daemon_that_ended_is_told_of_as_ended_and_why(config: Path) -> None:
     shown = call("status", config=config).out
 
     assert (found["running"], found["pid"], found["since"], found["unreachable"]) == (False, None, None, None)
-    assert found["ended"] == {
-        "at": "2026-01-31T12:00:00Z",
-        "why": "the service refused the sign-in with status 401",
-    }
+    assert found["ended"] == {"at": "2026-01-31T12:00:00Z", "why": "the service refused the sign-in with status 401"}
     assert (found["partners"][ACME]["last_ok_at"], found["partners"][ACME]["budget"]) == (WATCHED["last_ok_at"], None)
     assert "does not run; last heard of 2026-01-31 12:00:00 UTC" in shown
     assert "refused the sign-in with status 401" in shown

@@ -1,14 +1,15 @@
 """A rule that comes after another one: what its condition is without a write, and what it says of one."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders import NOW, PARTNER
+from tests.builders import NOW, a_fact, an_observation
 from worker.model.errors import InputErrors
-from worker.model.facts import EventId, FactKey, Json, Known, Observation
+from worker.model.facts import FactKey, Json, Observation
 from worker.model.rules import Judgement, Rule, Scope, Truth
 from worker.rules.cel import BadSyntax
 from worker.rules.evaluate import expression
@@ -19,20 +20,23 @@ FIRST = "rules: [{id: first, when: event.status == 'cancelled', do: [pause]},"
 
 
 def the_rule(more: str) -> Rule:
-    (rule,) = [
-        one
-        for one in read_rules({"a.yaml": f"{FIRST} {{id: then, after: first, {more}, do: [run]}}]"}).rules.rules
-        if one.after
-    ]
+    _, rule = read_rules({"a.yaml": f"{FIRST} {{id: then, after: first, {more}, do: [run]}}]"}).rules.rules
     return rule
 
 
 def judged(rule: Rule, write: Json, **event: Json) -> Judgement:
+    return judged_on(rule, write, observed(event=event))
+
+
+def judged_on(rule: Rule, write: Json, observation: Observation) -> Judgement:
     key = FactKey(name="write", params=(("after", "first"), ("for", "then")))
-    facts = {key: Known(value=write, read_at=NOW), FactKey(name="event"): Known(value=event, read_at=NOW)}
-    seen = Observation(partner=PARTNER, event=EventId("e1"), facts=facts)
+    seen = replace(observation, facts={**observation.facts, key: a_fact(write)})
     assert rule.when is not None
     return rule.when.judge(Scope(observation=seen, keys=keys_for(rule, seen, NOW), now=NOW))
+
+
+def observed(**facts: Json) -> Observation:
+    return an_observation({name: a_fact(value) for name, value in facts.items()})
 
 
 def written(hours: float, **more: Json) -> Json:
@@ -41,10 +45,10 @@ def written(hours: float, **more: Json) -> Json:
 
 
 @pytest.mark.parametrize(
-    "when", ["now - write.at > duration('1h')", "event.missing > 1.0 || now - write.at > duration('1h')"]
+    "when", ["now - write.at > duration('1h')", "event.capacity > 1.0 || now - write.at > duration('1h')"]
 )
 def test_without_a_write_the_condition_is_false_whatever_else_it_asks(when: str) -> None:
-    rule = the_rule(f'when: "{when.replace("event.missing", "event.capacity")}"')
+    rule = the_rule(f'when: "{when}"')
     none = judged(rule, None)
     assert none.truth is Truth.FALSE
     assert none.why.startswith("rule first has no confirmed write on the event that stands")
@@ -65,11 +69,6 @@ def test_what_a_write_was_of_is_known_by_its_fields() -> None:
     assert judged(rule, written(1, before="PAUSED")).truth is Truth.FALSE
 
 
-def observed(**facts: Json) -> Observation:
-    known = {FactKey(name=name): Known(value=value, read_at=NOW) for name, value in facts.items()}
-    return Observation(partner=PARTNER, event=EventId("e1"), facts=known)
-
-
 SINCE = the_rule(
     "with: {budget: 500, goal: ROAS}, when: since(statistics.sold.tickets) < since(statistics.seats)"
     " && since(expected_value) > 0.0 && known(since(event.capacity))"
@@ -79,7 +78,7 @@ SINCE = the_rule(
 def test_what_is_kept_are_the_numbers_that_are_known_by_fact_parameters_and_field() -> None:
     value = FactKey(name="expected_value", params=(("budget", 500.0), ("goal", "ROAS")))
     seen = observed(statistics={"sold": {"tickets": 5.0}, "seats": "many"}, event={"capacity": True})
-    seen = Observation(partner=PARTNER, event=seen.event, facts={**seen.facts, value: Known(value=7, read_at=NOW)})
+    seen = replace(seen, facts={**seen.facts, value: a_fact(7)})
     kept = kept_of(SINCE, seen, NOW)
     assert kept == {"statistics.sold.tickets": 5.0, "expected_value?budget=500.0&goal=ROAS": 7.0}
     assert since_then(SINCE, kept, seen, NOW) == {"statistics": {"sold": {"tickets": 5.0}}, "expected_value": 7.0}
@@ -134,10 +133,7 @@ def test_since_is_the_difference_of_what_was_kept_whatever_came_in_between(value
         for capacity, tickets in (values[:2], values[2:])
     )
     write = written(1, since=since_then(rule, kept_of(rule, then, NOW), then, NOW))
-    key = FactKey(name="write", params=(("after", "first"), ("for", "then")))
-    seen = Observation(partner=PARTNER, event=now.event, facts={**now.facts, key: Known(value=write, read_at=NOW)})
-    assert rule.when is not None
-    found = rule.when.judge(Scope(observation=seen, keys=keys_for(rule, seen, NOW), now=NOW)).truth
+    found = judged_on(rule, write, now).truth
     was, sold, capacity, tickets = values
     if was is None or sold is None or capacity is None or tickets is None:
         assert found is Truth.UNKNOWN

@@ -2,27 +2,17 @@
 
 import pytest
 
-from worker.model.errors import InputErrors
+from tests.unit.rules.reading import mistakes, the_rule
 from worker.model.facts import Json
 from worker.model.rules import RuleStep
-from worker.rules.load import Loaded, read_rules
+from worker.rules.load import read_rules
 from worker.rules.registry import with_custom
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do:\n      - %s\n"
 
 
-def loaded(written: str) -> Loaded:
-    return read_rules({"r.yaml": HEAD % written})
-
-
 def step(written: str) -> RuleStep:
-    return loaded(written).rules.rules[0].do[0]
-
-
-def mistakes(written: str) -> list[str]:
-    with pytest.raises(InputErrors) as caught:
-        loaded(written)
-    return [str(problem) for problem in caught.value.problems]
+    return the_rule(HEAD % written).do[0]
 
 
 def call(method: str, path: str, more: str = "") -> str:
@@ -57,7 +47,7 @@ def test_confirm_may_stand_beside_the_write() -> None:
 def test_confirm_stands_in_one_place() -> None:
     confirm = "confirm: {get: /events/x, when: response.ok}"
     twice = f"{{{call('POST', '/ingest/transaction_summary', f', {confirm}')}, {confirm}}}"
-    assert any("'confirm' is given twice" in one for one in mistakes(twice))
+    assert any("'confirm' is given twice" in one for one in mistakes(HEAD % twice))
 
 
 @pytest.mark.parametrize(
@@ -86,14 +76,8 @@ def test_confirm_stands_in_one_place() -> None:
         (call("PUT", "/x", ", body: {a: ['{tc}']}"), "write.body: nothing fills in {tc}"),
         (call("PUT", "/x", ", confirm: {get: x, when: response.ok}"), "write.confirm.get is a path that begins with /"),
         (call("PUT", "/x", ", confirm: {get: '/{x}', when: response.ok}"), "write.confirm.get: nothing fills in {x}"),
-        (
-            call("PUT", "/x", ", confirm: {get: /auth/x, when: response.ok}"),
-            "write.confirm.get: the service does not let",
-        ),
-        (
-            call("PUT", "/x", ", confirm: {get: /campaign_results/, when: response.ok}"),
-            "does not let a partner read that",
-        ),
+        (call("PUT", "/x", ", confirm: {get: /auth/x, when: response.ok}"), "write.confirm.get: the service does not"),
+        (call("PUT", "/x", ", confirm: {get: /campaign_results/, when: response.ok}"), "let a partner read that"),
         (
             call("PUT", "/x", ", confirm: {get: '/events/{eid}/client_campaign_status/task', when: response.ok}"),
             "write.confirm.get must not be a task",
@@ -123,7 +107,7 @@ def test_confirm_stands_in_one_place() -> None:
     ],
 )
 def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:
-    found = mistakes(written)
+    found = mistakes(HEAD % written)
     assert any(message in one for one in found), found
     assert all(one.startswith("r.yaml:5:") for one in found)
 
@@ -143,7 +127,7 @@ def test_what_a_rule_must_not_send_is_told(written: str, message: str) -> None:
     ],
 )
 def test_a_request_that_the_document_does_not_have_so_is_a_warning(written: str, warning: str | None) -> None:
-    found = [one.message for one in loaded(written).warnings]
+    found = [one.message for one in read_rules({"r.yaml": HEAD % written}).warnings]
     assert found == [] if warning is None else warning in found[0]
 
 
@@ -155,7 +139,7 @@ def test_a_message_may_be_computed() -> None:
 
 def test_a_message_goes_to_a_name_that_the_config_has_where_there_is_one() -> None:
     rule = HEAD % "notify: {text: x, to: opps}"
-    assert read_rules({"r.yaml": rule}).rules.rules[0].do[0].params["to"] == "opps"
+    assert the_rule(rule).do[0].params["to"] == "opps"
     for channels, said in ((frozenset({"ops"}), "did you mean 'ops'?"), (frozenset[str](), "is named 'opps'")):
-        with pytest.raises(InputErrors, match=said):
-            read_rules({"r.yaml": rule}, with_custom({}, channels=channels))
+        (found,) = mistakes(rule, with_custom({}, channels=channels))
+        assert said in found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.model.errors import InputErrors
+from tests.unit.rules.reading import problems, the_rule
 from worker.model.facts import CustomFact
 from worker.rules.load import read_rules
 from worker.rules.registry import with_custom
@@ -11,14 +11,9 @@ HEAD = "rules:\n  - id: a\n    do: [pause]\n    when: "
 COLUMN = 11
 
 
-def complaints(condition: str, extra: str = "") -> list[tuple[int, str, str]]:
+def complaints(condition: str) -> list[tuple[int, str, str]]:
     """Column within the condition (from 1), message and hint of every error."""
-    text = HEAD + condition + "\n" + extra
-    try:
-        read_rules({"r.yaml": text})
-    except InputErrors as errors:
-        return [(one.column - COLUMN + 1, one.message, one.hint) for one in errors.problems]
-    return []
+    return [(one.column - COLUMN + 1, one.message, one.hint) for one in problems(HEAD + condition + "\n")]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +123,7 @@ def test_a_remedy_names_what_it_is_about(condition: str, hint: str) -> None:
 
 def test_a_fact_of_the_config_can_be_named_and_is_of_any_type() -> None:
     custom = with_custom({"ad_spend": CustomFact(name="ad_spend", get="/x/{eid}", value="spend")})
-    loaded = read_rules({"r.yaml": HEAD + "ad_spend > 5.0 && ad_spend.x == 'y'"}, custom)
-    assert loaded.rules.rules[0].names == {"ad_spend"}
+    assert the_rule(HEAD + "ad_spend > 5.0 && ad_spend.x == 'y'", custom).names == {"ad_spend"}
 
 
 @pytest.mark.parametrize(
@@ -146,19 +140,11 @@ def test_a_fact_of_the_config_can_be_named_and_is_of_any_type() -> None:
     ids=["plain", "single", "double", "literal", "folded", "plain over lines", "double over lines"],
 )
 def test_the_place_is_right_in_every_way_to_write_a_text(style: str, line: int, column: int) -> None:
-    with pytest.raises(InputErrors) as caught:
-        read_rules({"r.yaml": HEAD + style + "\n"})
-    [problem] = [one for one in caught.value.problems if "statsu" in one.message]
+    [problem] = [one for one in problems(HEAD + style + "\n") if "statsu" in one.message]
     assert (problem.line, problem.column) == (line, column)
 
 
-@pytest.mark.parametrize(
-    ("condition", "warning"),
-    [
-        ("'ROSA' == setup.goal", "setup.goal is never 'ROSA'; did you mean 'ROAS'? "),
-    ],
-)
-def test_a_value_outside_a_documented_set_is_a_warning_with_the_nearest(condition: str, warning: str) -> None:
-    loaded = read_rules({"r.yaml": HEAD + f'"{condition}"'})
-    assert [one.severity for one in loaded.warnings] == ["warning"]
-    assert loaded.warnings[0].message.startswith(warning)
+def test_a_value_outside_a_documented_set_is_a_warning_with_the_nearest() -> None:
+    (warning,) = read_rules({"r.yaml": HEAD + "\"'ROSA' == setup.goal\""}).warnings
+    assert warning.severity == "warning"
+    assert warning.message.startswith("setup.goal is never 'ROSA'; did you mean 'ROAS'? ")

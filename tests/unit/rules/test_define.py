@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.unit.engine.ruletest_bench import SETTINGS, bench_of, ran
+from tests.unit.rules.reading import mistakes
 from worker.model.errors import InputErrors
 from worker.model.rules import Rule
 from worker.rules.evaluate import Expression, leaves
@@ -33,14 +34,6 @@ def condition(when: str, names: str = NAMES) -> Expression:
     found = rule(when, names).when
     assert isinstance(found, Expression)
     return found
-
-
-def mistakes(names: str, when: str = "true") -> list[str]:
-    try:
-        loaded(when, f"define: {names}")
-    except InputErrors as errors:
-        return [str(one) for one in errors.problems]
-    return []
 
 
 @pytest.mark.parametrize(
@@ -78,18 +71,11 @@ def test_names_within_names_of_items_do_not_meet() -> None:
 
 
 def test_an_edit_of_a_name_is_an_edit_of_each_rule_that_names_it() -> None:
-    texts = [NAMES, NAMES.replace("300", "400")]
     do = 'do: [{create_draft: {goal: ROAS, total_budget: "=limit * 2.0"}}]'
-    read = [
-        read_rules(
-            {
-                "a.yaml": names,
-                "b.yaml": f"rules:\n  - {{id: r, when: small, {do}}}\n  - {{id: s, when: 'true', do: [pause]}}",
-            }
-        )
-        for names in texts
-    ]
-    (r, s), (edited, same) = (one.rules.rules for one in read)
+    text = f"rules:\n  - {{id: r, when: small, {do}}}\n  - {{id: s, when: 'true', do: [pause]}}"
+    (r, s), (edited, same) = (
+        read_rules({"a.yaml": names, "b.yaml": text}).rules.rules for names in (NAMES, NAMES.replace("300", "400"))
+    )
     assert r.when != edited.when
     assert r.do_hash != edited.do_hash
     assert (s.when, s.do_hash) == (same.when, same.do_hash)
@@ -107,7 +93,7 @@ def test_an_edit_of_a_name_is_an_edit_of_each_rule_that_names_it() -> None:
     ],
 )
 def test_what_a_name_cannot_be_is_told_at_its_place(names: str, when: str, said: str) -> None:
-    found = mistakes(names, when)
+    found = mistakes(f"define: {names}\n{RULES.replace('WHEN', when)}")
     assert any(said in one for one in found) if said else found == [], found
 
 
@@ -135,10 +121,9 @@ def test_warnings_know_what_names_mean(when: str, said: list[str]) -> None:
 
 def test_too_long_with_its_names_is_told() -> None:
     names = "{a: ['" + "x" * 9_000 + "'], b: a + a + a, c: b + b + b, d: c + c + c}"
-    assert any("longer than 100000 characters" in one for one in mistakes(names))
-    assert any(
-        "longer than 100000 characters" in one for one in mistakes(names.replace(", d: c + c + c", ""), "'x' in c + c")
-    )
+    shorter = names.replace(", d: c + c + c", "")
+    for text in (names, f"{shorter}\n{RULES}".replace("WHEN", "'x' in c + c")):
+        assert any("longer than 100000 characters" in one for one in mistakes(f"define: {text}"))
 
 
 @pytest.mark.parametrize(

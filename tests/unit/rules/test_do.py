@@ -2,10 +2,9 @@
 
 import pytest
 
-from worker.model.errors import InputErrors
+from tests.unit.rules.reading import mistakes, problems, the_rule
 from worker.model.facts import Json
 from worker.model.rules import Computed, RuleStep, Template
-from worker.rules.load import read_rules
 from worker.rules.registry import Registry, with_custom
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [%s]\n"
@@ -13,14 +12,7 @@ WATCHING = "rules:\n  - id: a\n    on_change: suggested_tcs\n    do: [%s]\n"
 
 
 def step(action: str, head: str = HEAD) -> RuleStep:
-    (rule,) = read_rules({"r.yaml": head % action}).rules.rules
-    return rule.do[0]
-
-
-def mistakes(text: str) -> list[str]:
-    with pytest.raises(InputErrors) as caught:
-        read_rules({"r.yaml": text})
-    return [str(problem) for problem in caught.value.problems]
+    return the_rule(head % action).do[0]
 
 
 @pytest.mark.parametrize(
@@ -48,36 +40,24 @@ def test_each_action_is_read_with_what_it_takes(written: str, action: str, param
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("head", "written", "message"),
     [
-        ("update_draft: {goal: roas}", "r.yaml:4:31: update_draft.goal is one of UTILIZATION, ROAS"),
-        ("edit_cluster: {tc: rock, tc_run_id: x}", "r.yaml:4:46: edit_cluster.tc_run_id must be a whole number"),
-        ("{edit_cluster: {each: [added]}}", "r.yaml:4:32: edit_cluster.each must be a mapping with of, where"),
-        ("{optimisation: 'ON', pause: }", "r.yaml:4:10: an action is a word, or one key with its value"),
-        ("{}", "r.yaml:4:10: an action is a word, or one key with its value"),
+        (HEAD, "update_draft: {goal: roas}", "r.yaml:4:31: update_draft.goal is one of UTILIZATION, ROAS"),
+        (HEAD, "edit_cluster: {tc: rock, tc_run_id: x}", "r.yaml:4:46: edit_cluster.tc_run_id must be a whole number"),
+        (HEAD, "{edit_cluster: {each: [added]}}", "r.yaml:4:32: edit_cluster.each must be a mapping with of, where"),
+        (HEAD, "{optimisation: 'ON', pause: }", "r.yaml:4:10: an action is a word, or one key with its value"),
+        (HEAD, "{}", "r.yaml:4:10: an action is a word, or one key with its value"),
         (
+            HEAD,
             "create_draft: {goal: ROAS, total_budget: 5, extra: {x: {y: ['=defaults.z']}}}",
             "r.yaml:4:81: defaults has no documented field 'z'",
         ),
+        (WATCHING, "edit_cluster: {each: added}, each: added", "r.yaml:4:39: unknown action 'each'"),
+        (WATCHING, "{edit_cluster: {each: added, budget: '=each.price'}}", "r.yaml:4:54: each has no 'price' here"),
     ],
 )
-def test_what_an_action_cannot_take_is_told_at_its_place(written: str, message: str) -> None:
-    found = mistakes(HEAD % written)
-    assert any(one.startswith(message) for one in found), found
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("edit_cluster: {each: added}, each: added", "r.yaml:4:39: unknown action 'each'"),
-        (
-            "{edit_cluster: {each: added, budget: '=each.price'}}",
-            "r.yaml:4:54: each has no 'price' here",
-        ),
-    ],
-)
-def test_what_each_cannot_take_is_told_at_its_place(written: str, message: str) -> None:
-    found = mistakes(WATCHING % written)
+def test_what_an_action_cannot_take_is_told_at_its_place(head: str, written: str, message: str) -> None:
+    found = mistakes(head % written)
     assert any(one.startswith(message) for one in found), found
 
 
@@ -98,16 +78,14 @@ def test_each_stands_among_the_parameters_or_beside_the_action(written: str) -> 
 def test_a_value_may_speak_of_its_item_and_of_the_items_run(watched: str) -> None:
     do = "[edit_cluster: {each: added, extra: {x: '=each.tc_run_id'}}]"
     text = f"rules:\n  - {{id: a, on_change: {watched}, do: {do}}}"
-    (rule,) = read_rules({"r.yaml": text}).rules.rules
-    assert rule.names >= {"each"}
+    assert the_rule(text).names >= {"each"}
 
 
 def test_values_are_computed_at_any_depth() -> None:
     found = step("update_draft: {tcs: ['=event.city', rock], extra: {x: {y: '=defaults.goal', z: 1}}}")
     assert [one.source for one in found.computed] == ["event.city", "defaults.goal"]
     assert _sources(dict(found.params)) == {"tcs": ["=event.city", "rock"], "x": {"y": "=defaults.goal", "z": 1}}
-    (rule,) = read_rules({"r.yaml": HEAD % "series_add: ['=event.id', e2]"}).rules.rules
-    assert rule.names == {"event"}
+    assert the_rule(HEAD % "series_add: ['=event.id', e2]").names == {"event"}
 
 
 def _sources(value: Template) -> Json:
@@ -151,11 +129,7 @@ def _sources(value: Template) -> Json:
         ("write: {method: PUT, path: /x, extra: {}}", "r.yaml:4:41: unknown key 'extra' in write", "known here: body"),
         ("update_draft: {extra: {eid: e9}}", "r.yaml:4:33: 'eid' does not stand under extra", "leave it out"),
         ("update_draft: {extra: [a]}", "r.yaml:4:32: update_draft.extra must be a mapping", "write extra: {"),
-        (
-            "update_draft: {extra: '=event'}",
-            "r.yaml:4:32: update_draft.extra must be a mapping",
-            "write extra: {",
-        ),
+        ("update_draft: {extra: '=event'}", "r.yaml:4:32: update_draft.extra must be a mapping", "write extra: {"),
         ("update_draft: {extra: {x: [1e999]}}", "r.yaml:4:36: update_draft.x is [inf], which is not finite", "write a"),
         (
             "update_draft: {goal: ROAS, extra: {daily_budget: '99,999'}}",
@@ -180,9 +154,7 @@ def _sources(value: Template) -> Json:
     ],
 )
 def test_a_parameter_that_nobody_names_is_an_error_with_the_way_out(written: str, message: str, hint: str) -> None:
-    with pytest.raises(InputErrors) as caught:
-        read_rules({"r.yaml": HEAD % written})
-    (problem,) = caught.value.problems
+    (problem,) = problems(HEAD % written)
     assert str(problem).startswith(message)
     assert problem.hint.startswith(hint)
 
@@ -194,12 +166,11 @@ def test_an_assumption_names_parameters_too() -> None:
     assert registry.assumed["create_campaign"] == {"kind"}, "what the query fills in by itself is nobody's to give"
     assert registry.assumed["edit_cluster"] == frozenset()
     text = HEAD % "create_campaign: {tc: a, tc_run_id: 1, kind: '=event.city'}"
-    assert set(read_rules({"r.yaml": text}, registry).rules.rules[0].do[0].params) == {"tc", "tc_run_id", "kind"}
+    assert set(the_rule(text, registry).do[0].params) == {"tc", "tc_run_id", "kind"}
     assert "unknown key 'kind'" in mistakes(text)[0]
 
 
 @pytest.mark.parametrize("written", ["frontend_status: CANCELLED", "write: {method: DELETE, path: '/x', host: cr}"])
 def test_what_needs_the_ingest_service_is_refused_where_its_address_is_not_known(written: str) -> None:
-    with pytest.raises(InputErrors) as caught:
-        read_rules({"r.yaml": HEAD % f"{{{written}}}"}, Registry(ingest=False))
-    assert "needs the event-ingest service" in str(caught.value.problems[0])
+    (found,) = mistakes(HEAD % f"{{{written}}}", Registry(ingest=False))
+    assert "needs the event-ingest service" in found

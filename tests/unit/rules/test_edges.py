@@ -1,28 +1,27 @@
 """Edges of the rules layer that no ordinary rule file reaches."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.builders import a_fact, an_observation
+from tests.builders import NOW, a_fact, a_rule, an_observation
+from tests.unit.rules.reading import the_rule
 from worker.model.errors import InputErrors
 from worker.model.facts import FactKey
 from worker.model.rules import Rule
 from worker.rules.evaluate import expression
 from worker.rules.facts import keys_for
-from worker.rules.load import read_files, read_rules
+from worker.rules.load import read_files
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ALWAYS_A_FILE_THAT_FAILS = Path("/proc/self/mem")
 
 
 def rule_of(when: str) -> Rule:
-    return read_rules({"r.yaml": f"rules:\n  - id: a\n    when: {when}\n    do: [pause]\n"}).rules.rules[0]
+    return the_rule(f"rules:\n  - id: a\n    when: {when}\n    do: [pause]\n")
 
 
 def test_a_fact_of_the_config_has_its_own_name_for_a_key() -> None:
-    made = Rule(id=rule_of("event.status == 'a'").id, file="r.yaml", when=expression("ad_spend > 3.0"))
+    made = a_rule(when=expression("ad_spend > 3.0"))
     assert keys_for(made, an_observation({}), NOW)["ad_spend"] == FactKey(name="ad_spend")
 
 

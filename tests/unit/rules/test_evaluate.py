@@ -1,35 +1,20 @@
 """Which facts a rule needs, and what counts as a change."""
 
-from datetime import UTC, datetime
-
 import pytest
 
-from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
-from worker.model.rules import Rule, Watch
+from tests.builders import NOW, a_fact, an_observation
+from tests.unit.rules.reading import the_rule
+from worker.model.facts import FactKey, Json
+from worker.model.rules import Watch
 from worker.rules.facts import difference, keys_for, normalised, watch_key
-from worker.rules.load import read_rules
-from worker.rules.registry import with_custom
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-ACTIVE: Json = {"status": "active", "start_date_time": "2026-01-09T00:00:00Z"}
-
-
-def rule(text: str) -> Rule:
-    custom = with_custom({"spend": CustomFact(name="spend", get="/x/{eid}")})
-    return read_rules({"r.yaml": f"rules:\n  - {{id: a, do: [boost], {text}}}"}, custom).rules.rules[0]
-
-
-def seen(**facts: Json | Fact) -> Observation:
-    known = {
-        FactKey(name=name): value if isinstance(value, Known | Unknown) else Known(value=value, read_at=NOW)
-        for name, value in facts.items()
-    }
-    return Observation(partner=PartnerId("p"), event=EventId("e"), facts=known)
 
 
 def test_rules_without_parameters_share_one_mapping_of_keys() -> None:
-    first, second = rule("when: event.status == 'a'"), rule("when: setup.state == 'DRAFT'")
-    assert keys_for(first, seen(), NOW) is keys_for(second, seen(), NOW)
+    first, second = (
+        keys_for(the_rule(f"rules: [{{id: a, do: [boost], when: {when}}}]"), an_observation({}), NOW)
+        for when in ("event.status == 'a'", "setup.state == 'DRAFT'")
+    )
+    assert first is second
 
 
 @pytest.mark.parametrize(
@@ -57,11 +42,11 @@ def test_rules_without_parameters_share_one_mapping_of_keys() -> None:
     ],
 )
 def test_a_watched_value_is_compared_in_one_form(watch: Watch, value: Json, expected: Json, reason: str) -> None:
-    assert normalised(Known(value=value, read_at=NOW), watch) == expected, reason
+    assert normalised(a_fact(value), watch) == expected, reason
 
 
 def test_a_record_with_gaps_is_no_value_to_compare() -> None:
-    fact = Known(value={"status": "a"}, read_at=NOW, gaps={"city": "it is missing"})
+    fact = a_fact({"status": "a"}, gaps={"city": "it is missing"})
     assert normalised(fact, Watch(fact="event")) is None, "the missing field has not been cleared"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.ruletest_bench import a_bench, passes
+from tests.unit.rules.reading import the_rule
 from worker.model.rules import Hours
 from worker.rules.lint import lint
 from worker.rules.load import read_rules
@@ -15,8 +16,7 @@ from worker.rules.spelling import WEEKDAYS, LocalHours
 
 
 def hours(text: str) -> Hours:
-    rule = f"{{id: r, when: event.status == 'x', do: [pause], between: {{{text}}}}}"
-    found = read_rules({"r.yaml": f"rules:\n  - {rule}\n"}).rules.rules[0].between
+    found = the_rule(f"rules: [{{id: r, when: event.status == 'x', do: [pause], between: {{{text}}}}}]").between
     assert found is not None
     return found
 

@@ -1,14 +1,16 @@
 """The edges: named limits, odd spellings, and files that cannot be read."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.builders import NOW, a_fact, a_scope
+from tests.unit.rules.reading import the_rule
 from worker.model.errors import InputErrors
-from worker.model.facts import CustomFact, EventId, FactKey, Known, Observation, PartnerId
-from worker.model.rules import Scope, Truth
+from worker.model.facts import CustomFact
+from worker.model.rules import Truth
 from worker.rules import load
 from worker.rules.binding import Form
 from worker.rules.cel import SOURCE_LENGTH_MAX, BadSyntax, parse
@@ -18,7 +20,7 @@ from worker.rules.models import RULES_MAX
 from worker.rules.registry import BUILT_IN, with_custom
 from worker.rules.remedies import ONE_KIND
 from worker.rules.spelling import duration_text, parse_duration, parse_moment
-from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, Value, compose, offsets_of
+from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, compose, offsets_of
 
 NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
 
@@ -71,11 +73,7 @@ def test_remedies(source: str, hint: str) -> None:
 
 
 def test_a_list_where_a_record_was_expected_is_named() -> None:
-    key, now = FactKey(name="event"), datetime(2026, 1, 1, tzinfo=UTC)
-    facts = {key: Known(value={"benchmark": [1]}, read_at=now)}
-    scope = Scope(
-        observation=Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts), keys={"event": key}, now=now
-    )
+    scope = a_scope({"event": a_fact({"benchmark": [1]})})
     judgement = expression("event.benchmark.prediction == 1.0").judge(scope)
     assert judgement.truth is Truth.UNKNOWN
     assert judgement.why == "event.benchmark is a list of 1 and has no field 'prediction'"
@@ -92,12 +90,11 @@ def test_durations_are_spelled_as_they_are_read() -> None:
 
 
 def test_a_time_is_how_long_ago_or_when() -> None:
-    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
     for text in ("2h", "2026-03-01T10:00:00Z", "2026-03-01 11:00+01:00", "2026-03-01T10:00"):
-        assert parse_moment(text, now) == now - timedelta(hours=2)
+        assert parse_moment(text, NOW) == NOW - timedelta(hours=2)
     for text in ("noon", "", "0001-01-01T00:00:00+14:00"):
         with pytest.raises(ValueError, match="is no time"):
-            parse_moment(text, now)
+            parse_moment(text, NOW)
 
 
 def test_a_place_is_never_invented() -> None:
@@ -117,7 +114,7 @@ def test_long_texts_and_many_rules_are_refused() -> None:
 
 def test_a_rule_may_have_times_in_a_zone() -> None:
     text = "rules: [{id: a, when: event.city == 'x', do: [pause], at: '* * * * *', timezone: Europe/Berlin}]"
-    at = load.read_rules({"f": text}).rules.rules[0].at
+    at = the_rule(text).at
     assert at is not None
     assert (at.source, at.timezone) == ("* * * * *", "Europe/Berlin")
 
@@ -140,14 +137,7 @@ def test_the_hash_of_nested_files_is_of_their_names_below_the_folder() -> None:
 def test_any_field_of_a_fact_of_the_config_can_be_compared() -> None:
     custom = with_custom({"spend": CustomFact(name="spend", get="/x")})
     text = "rules: [{id: a, on_change: {fact: spend, by: [anything]}, do: [pause]}]"
-    assert load.read_rules({"f": text}, custom).rules.rules[0].on_change[0].by == ("anything",)
-
-
-def _value(text: str) -> Value:
-    value = compose(Document(file="f", text=text))
-    if value is None:
-        raise ValueError("nothing is written")
-    return value
+    assert the_rule(text, custom).on_change[0].by == ("anything",)
 
 
 def test_a_form_notes_a_place_inside_a_text() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.ruletest_bench import a_bench, passes
+from tests.unit.rules.reading import mistakes, the_rule
 from worker.model.errors import InputErrors
 from worker.model.facts import PartnerId
 from worker.model.rules import Rule, RuleSet, SpendLimits, Surge, Watch
@@ -17,17 +18,8 @@ from worker.rules.load import files_hash, load, load_rules, read_rules
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [pause]\n"
 
 
-def mistakes(text: str) -> list[str]:
-    try:
-        read_rules({"r.yaml": text})
-    except InputErrors as errors:
-        return [str(one) for one in errors.problems]
-    return []
-
-
 def one(extra: str = "", do: str = "[pause]") -> Rule:
-    text = f"rules:\n  - id: a\n    when: event.status == 'x'\n    do: {do}\n{extra}"
-    return read_rules({"r.yaml": text}).rules.rules[0]
+    return the_rule(HEAD.replace("[pause]", do) + extra)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +88,8 @@ def test_one_mistake_is_told_once_and_hides_no_other() -> None:
 def test_a_rule_has_all_it_was_given() -> None:
     rule = one(
         "    description: why\n    on_change: [{fact: clusters, by: [tc, label]}, suggested_tcs]\n    for: 10m\n"
-        "    cooldown: 1h30m\n    limit: {per_event_per_day: 3}\n    priority: -2\n    partners: [p1, 2, 007]\n"
+        "    cooldown: 1h30m\n    limit: {per_event_per_day: 3, per_rule_per_day: 9}\n"
+        "    spend: {per_event: 300, per_week: 2000}\n    priority: -2\n    partners: [p1, 2, 007]\n"
         "    enabled: no\n    mode: shadow\n    surge: {events: 5, within: 2h}\n    on_unknown: ask\n    repeat: once\n"
         "    with: {budget: 500, goal: ROAS, runtime_in_days: 3}\n",
         "[boost, {optimisation: OFF}, {ad_optimisation: 'ON'}, {frontend_status: HIDDEN}]",
@@ -107,7 +100,8 @@ def test_a_rule_has_all_it_was_given() -> None:
         Watch(fact="suggested_tcs", costly=True),
     )
     assert (rule.hold_for, rule.cooldown) == (timedelta(minutes=10), timedelta(minutes=90))
-    assert (rule.per_event_per_day, rule.priority, rule.enabled) == (3, -2, False)
+    assert (rule.per_event_per_day, rule.per_rule_per_day, rule.priority, rule.enabled) == (3, 9, -2, False)
+    assert rule.spend == SpendLimits(per_event=300.0, per_week=2000.0)
     assert rule.partners == frozenset(map(PartnerId, ("p1", "2", "007")))
     assert (rule.mode, rule.on_unknown, rule.repeat) == ("shadow", "ask", "once")
     assert rule.surge == Surge(events=5, within=timedelta(hours=2))
@@ -120,19 +114,15 @@ def test_a_rule_has_all_it_was_given() -> None:
     ]
 
 
-def test_enforce_and_its_cooldown() -> None:
-    assert one("    repeat: enforce\n    cooldown: 1m").repeat == "enforce"
-
-
 def test_a_change_alone_is_a_rule_and_its_condition_sees_the_change() -> None:
-    text = "rules: [{id: a, on_change: suggested_tcs, do: [boost], when: 'added.exists(x, x.tc == \"a\")'}]"
-    assert read_rules({"r.yaml": text}).rules.rules[0].when is not None
-    assert mistakes("rules: [{id: a, on_change: {fact: event, by: [status]}, do: [boost]}]") == []
-    watched = "[event, clusters, suggested_tcs, expected_value]"
-    many = f"rules: [{{id: a, on_change: {watched}, do: [boost], when: size(added) > 0}}]"
-    assert mistakes(many) == []
-    wrong = "rules: [{id: a, on_change: suggested_tcs, do: [boost], when: size(previous.clusters) > 1}]"
-    assert "previous has no documented field 'clusters'" in mistakes(wrong)[0]
+    def found(watched: str, when: str = "") -> list[str]:
+        return mistakes(f"rules: [{{id: a, on_change: {watched}, do: [boost]{when}}}]")
+
+    assert found("suggested_tcs", ", when: 'added.exists(x, x.tc == \"a\")'") == []
+    assert found("{fact: event, by: [status]}") == []
+    assert found("[event, clusters, suggested_tcs, expected_value]", ", when: size(added) > 0") == []
+    (wrong,) = found("suggested_tcs", ", when: size(previous.clusters) > 1")
+    assert "previous has no documented field 'clusters'" in wrong
 
 
 def test_a_change_to_null_is_one_to_null_and_not_to_anything() -> None:
@@ -245,12 +235,3 @@ def test_no_condition_crashes_the_loader(text: str) -> None:
         read_rules({"r.yaml": f'rules: [{{id: a, do: [pause], when: "{spelled}"}}]'})
     except InputErrors as errors:
         refused(errors)
-
-
-def test_the_limits_of_a_rule_are_what_its_file_says() -> None:
-    text = (
-        HEAD + "    limit: {per_event_per_day: 2, per_rule_per_day: 9}\n    spend: {per_event: 300, per_week: 2000}\n"
-    )
-    (rule,) = read_rules({"r.yaml": text}).rules.rules
-    assert (rule.per_event_per_day, rule.per_rule_per_day) == (2, 9)
-    assert rule.spend == SpendLimits(per_event=300.0, per_week=2000.0)

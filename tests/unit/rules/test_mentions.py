@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.polls import a_rule
+from tests.unit.rules.reading import the_rule
 from worker.model.facts import Known, Unknown
 from worker.model.rules import Judgement, Scope, Truth, Watch
 from worker.rules.facts import Fields, decides, looked_at, narrowed, paths_named, worth_keeping
-from worker.rules.load import read_rules
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -37,12 +37,7 @@ class Always:
         ("event.benchmark.prediction.value > 0.5", [], {"event": {"benchmark"}}, "the first field of a chain"),
         ("event == previous.event", ["event"], {"event": None}, "a record as a whole"),
         ("clusters.exists(c, c.metric_pred > 4.0)", [], {"clusters": None}, "a list is one thing"),
-        (
-            "size(added) > 0",
-            ["suggested_tcs"],
-            {"suggested_tcs": None},
-            "what is watched, and nothing of our making",
-        ),
+        ("size(added) > 0", ["suggested_tcs"], {"suggested_tcs": None}, "what is watched, and nothing of our making"),
         ("now > event.start_date_time", [], {"event": {"start_date_time"}}, "the clock is no fact"),
         ("setup.state == 'DRAFT'", [("setup", "goal")], {"setup": {"state", "goal"}}, "watched fields join"),
         ("setup.state == 'DRAFT'", ["setup"], {"setup": None}, "a record watched as a whole"),
@@ -90,7 +85,7 @@ def test_worth_keeping_are_documented_fields_and_named_ones() -> None:
     ],
 )
 def test_a_field_is_read_wherever_an_action_names_it(do: str) -> None:
-    rules = read_rules({"r.yaml": f"rules: [{{id: r, when: event.status == 'x', do: [{do}]}}]"}).rules.rules
+    rules = [the_rule(f"rules: [{{id: r, when: event.status == 'x', do: [{do}]}}]")]
     assert "mood" in (worth_keeping(rules)["event"] or ())
     assert any(path.fields == ("mood",) for path in paths_named(rules)), "so that it is kept for `ago`"
 

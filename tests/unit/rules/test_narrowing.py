@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.unit.rules.reading import the_rule
 from worker.rules.lint import costly_names, narrowed
-from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 
 
@@ -25,11 +25,11 @@ from worker.rules.registry import BUILT_IN_REGISTRY
     ],
 )
 def test_what_costs_nothing_can_spare_a_request(condition: str, spares: bool, reason: str) -> None:
-    rule = read_rules({"r": f'rules: [{{id: a, do: [pause], when: "{condition}"}}]'}).rules.rules[0]
+    rule = the_rule(f'rules: [{{id: a, do: [pause], when: "{condition}"}}]')
     assert narrowed(rule, BUILT_IN_REGISTRY) is spares, reason
 
 
 def test_a_change_without_a_condition_is_looked_for_everywhere() -> None:
-    rule = read_rules({"r": "rules: [{id: a, do: [pause], on_change: [suggested_tcs, event]}]"}).rules.rules[0]
+    rule = the_rule("rules: [{id: a, do: [pause], on_change: [suggested_tcs, event]}]")
     assert not narrowed(rule, BUILT_IN_REGISTRY)
     assert costly_names(rule.names, BUILT_IN_REGISTRY) == ("suggested_tcs",)

@@ -4,12 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.builders import a_fact, an_observation
+from tests.unit.rules.reading import problems, the_rule
 from worker.engine.observe import wanted_keys
-from worker.model.errors import InputErrors
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Scalar
-from worker.model.rules import Rule
+from worker.model.facts import FactKey, Json, Observation, Scalar
 from worker.rules.facts import day_of, keys_for
-from worker.rules.load import read_rules
 
 NOW = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
 EVENT: Json = {"id": "e1", "city": "Gent", "start_date_time": "2026-03-11T20:00:00Z"}
@@ -18,18 +17,16 @@ PARTNER: Json = {"currency": "SEK"}
 EVERYTHING: dict[str, Json] = {"event": EVENT, "defaults": DEFAULTS, "partner": PARTNER}
 
 
-def rule(fact: str, parameters: str = "{}") -> Rule:
-    text = f"rules:\n  - {{id: a, on_change: {fact}, with: {parameters}, do: [pause]}}"
-    return read_rules({"r.yaml": text}).rules.rules[0]
+def spelled(fact: str, parameters: str = "{}") -> str:
+    return f"rules:\n  - {{id: a, on_change: {fact}, with: {parameters}, do: [pause]}}"
 
 
 def seen(facts: dict[str, Json]) -> Observation:
-    known: dict[FactKey, Fact] = {FactKey(name=name): Known(value=it, read_at=NOW) for name, it in facts.items()}
-    return Observation(partner=PartnerId("p"), event=EventId("e1"), facts=known)
+    return an_observation({name: a_fact(value) for name, value in facts.items()})
 
 
 def asked(fact: str, parameters: str, facts: dict[str, Json]) -> dict[str, Scalar] | None:
-    key = keys_for(rule(fact, parameters), seen(facts), NOW).get(fact)
+    key = keys_for(the_rule(spelled(fact, parameters)), seen(facts), NOW).get(fact)
     return None if key is None else dict(key.params)
 
 
@@ -78,7 +75,6 @@ def test_a_parameter_is_the_rules_or_follows_from_facts(
     fact: str, parameters: str, expected: dict[str, Scalar], reason: str
 ) -> None:
     found = asked(fact, parameters, EVERYTHING)
-
     assert found is not None, reason
     assert {name: found[name] for name in expected} == expected, reason
 
@@ -140,8 +136,7 @@ def test_a_day_is_a_date_or_counts_from_today(text: str, expected: str | None) -
 def test_the_defaults_are_read_only_where_a_parameter_comes_from_them(
     fact: str, parameters: str, wanted: bool, reason: str
 ) -> None:
-    keys = wanted_keys(rule(fact, parameters), seen({"event": EVENT}), NOW)
-
+    keys = wanted_keys(the_rule(spelled(fact, parameters)), seen({"event": EVENT}), NOW)
     assert (FactKey(name="defaults") in keys) is wanted, reason
 
 
@@ -158,7 +153,4 @@ def test_the_defaults_are_read_only_where_a_parameter_comes_from_them(
     ],
 )
 def test_a_wrong_parameter_is_refused_before_anything_is_asked(fact: str, parameters: str, words: str) -> None:
-    with pytest.raises(InputErrors) as caught:
-        rule(fact, parameters)
-
-    assert [words in problem.message for problem in caught.value.problems] == [True], "and told once"
+    assert [words in one.message for one in problems(spelled(fact, parameters))] == [True], "and told once"

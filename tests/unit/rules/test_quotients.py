@@ -2,21 +2,16 @@
 
 import pytest
 
-from tests.unit.rules.test_conditions import NOW
-from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId
-from worker.model.rules import Scope, Truth
+from tests.builders import a_fact, a_scope
+from worker.model.facts import Json
+from worker.model.rules import Truth
 from worker.rules.cel import parse
 from worker.rules.check import by_zero, text_of
 from worker.rules.evaluate import expression, leaves
 from worker.rules.load import read_rules
 
 ZERO: dict[str, Json] = {"a": 1.0, "b": 0.0, "l": [2.0, 0.0], "m": {"x": 0.0}, "tiny": 1e-320, "n": 6.0}
-
-
-def scope() -> Scope:
-    key = FactKey(name="f")
-    observation = Observation(partner=PartnerId("p"), event=EventId("e"), facts={key: Known(value=ZERO, read_at=NOW)})
-    return Scope(observation=observation, keys={"f": key}, now=NOW)
+SCOPE = a_scope({"f": a_fact(ZERO)})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +41,7 @@ def scope() -> Scope:
     ],
 )
 def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
-    judgement = expression(source).judge(scope())
+    judgement = expression(source).judge(SCOPE)
     assert judgement.truth is Truth.UNKNOWN
     assert "divided by 0" in judgement.why
 
@@ -68,16 +63,16 @@ def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
     ],
 )
 def test_every_other_quotient_is_as_ever(source: str, truth: Truth) -> None:
-    assert expression(source).truth(scope()) is truth
+    assert expression(source).truth(SCOPE) is truth
 
 
 def test_the_part_with_the_quotient_is_unknown_by_itself_as_explain_shows_it() -> None:
     whole = expression("f.a == 1.0 && f.a / f.b > 4.0")
-    assert [one.truth(scope()) for one in leaves(whole)] == [Truth.TRUE, Truth.UNKNOWN]
+    assert [one.truth(SCOPE) for one in leaves(whole)] == [Truth.TRUE, Truth.UNKNOWN]
 
 
 def test_a_field_that_is_missing_is_still_said_to_be() -> None:
-    assert expression("f.m.y / 2.0 > 1.0").judge(scope()).why == "f.m has no field 'y'"
+    assert expression("f.m.y / 2.0 > 1.0").judge(SCOPE).why == "f.m has no field 'y'"
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 import pytest
 
-from worker.model.errors import InputErrors
+from tests.unit.rules.reading import problems, the_rule
 from worker.model.facts import CustomFact
-from worker.rules.load import read_rules
 from worker.rules.registry import with_custom
 
 OWN = with_custom(
@@ -20,18 +19,19 @@ CLUSTER = 'edit_cluster: {tc: jazz, tc_run_id: 1, budget: "=%s"}'
 STATUS = """frontend_status: "=%s == 'HIDDEN' ? 'DEFAULT' : 'HIDDEN'\""""
 
 
+def spelled(action: str, more: str) -> str:
+    return f"rules:\n  - {{id: a, when: event.status == 'active', do: [{action}]{more}}}\n"
+
+
 def relative(action: str, more: str = "") -> tuple[str, ...]:
     """The own fields that the first action reads."""
-    text = f"rules:\n  - {{id: a, when: event.status == 'active', do: [{action}]{more}}}\n"
-    (rule,) = read_rules({"r.yaml": text}, OWN).rules.rules
-    return rule.do[0].relative
+    return the_rule(spelled(action, more), OWN).do[0].relative
 
 
 def errors(action: str, more: str = "") -> list[str]:
-    with pytest.raises(InputErrors) as raised:
-        relative(action, more)
-    assert {problem.code for problem in raised.value.problems} == {"relative"}
-    return [problem.message for problem in raised.value.problems]
+    found = problems(spelled(action, more), OWN)
+    assert {problem.code for problem in found} == {"relative"}
+    return [problem.message for problem in found]
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,8 @@ def test_what_was_remembered_of_another_fact_is_any_value() -> None:
 
 
 def test_the_place_is_that_of_the_name_in_the_value() -> None:
-    text = "rules:\n  - id: a\n    when: event.status == 'active'\n    do:\n"
-    text += '      - update_draft: {total_budget: "=1.2 * setup.total_budget"}\n'
-    with pytest.raises(InputErrors) as raised:
-        read_rules({"r.yaml": text}, OWN)
-    (problem,) = raised.value.problems
-    assert (problem.line, problem.column) == (5, 46)
+    (problem,) = problems(spelled(BUDGET % "1.2 * setup.total_budget", ""), OWN)
+    assert (problem.line, problem.column) == (2, 87)
     assert "total_budget: 500" in problem.hint, "what to write instead"
 
 

@@ -15,11 +15,7 @@ from worker.config.models import SchemaOf, schema
 
 ROOT = Path(__file__).parents[3]
 NAMED = re.compile(r"# yaml-language-server: \$schema=(\S+)")
-SHIPPED = (
-    ROOT / "config.yaml",
-    ROOT / "worker" / "cli" / "demo_rules.yaml",
-    *sorted((ROOT / "rules").rglob("*.yaml")),
-)
+SHIPPED = (ROOT / "config.yaml", ROOT / "worker" / "cli" / "demo_rules.yaml", *sorted((ROOT / "rules").rglob("*.yaml")))
 
 
 class Words(yaml.SafeLoader):

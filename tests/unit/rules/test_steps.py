@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.rules.test_conditions import NOW
-from worker.model.facts import EventId, FactKey, Known, Observation, PartnerId
-from worker.model.rules import Scope, Truth
+from tests.builders import a_fact, a_scope
+from worker.model.rules import Truth
 from worker.rules.cel import parse
 from worker.rules.check import check_condition
 from worker.rules.evaluate import expression
@@ -39,11 +38,7 @@ TOO_MUCH = (
     f"f.numbers.all(a, {' && '.join(['a / (a + 1.0) >= 0.0'] * 150)})",
     "f.items.all(a, now.getHours('Europe/Berlin') >= 0 && a.v - 1.0 < a.v * 2.0 + 7.0 && size(a.tc + 'x') > 0)",
 )
-
-
-KEY = FactKey(name="f")
-OBSERVATION = Observation(partner=PartnerId("p"), event=EventId("e"), facts={KEY: Known(value=LARGE, read_at=NOW)})
-SCOPE = Scope(observation=OBSERVATION, keys={"f": KEY}, now=NOW)
+SCOPE = a_scope({"f": a_fact(LARGE)})
 
 
 def judged(text: str) -> tuple[Truth, str]:
@@ -93,10 +88,7 @@ def test_long_lists_by_themselves_are_no_matter(text: str) -> None:
         ("f.exists(a, a.v > 1.0)", None),
         ("f.filter(a, a.v > 1.0).exists(a, a.v < 2.0 && a.tc in ['x', 'y'])", None),
         ("[1.0, 2.0].all(a, f.exists(b, b.v > a))", None),
-        (
-            "f.exists(a, ['x', 'y'].exists(b, a.tc == b) || ([1] + (a.z ? [3] : [4, 5])).exists(b, b == a))",
-            None,
-        ),
+        ("f.exists(a, ['x', 'y'].exists(b, a.tc == b) || ([1] + (a.z ? [3] : [4, 5])).exists(b, b == a))", None),
         ("f.exists(a, g.exists(b, a.tc == b.tc))", "warning"),
         ("f.exists(a, a.tc in g.map(b, b.tc))", "warning"),
         ("f.exists(a, g.exists(b, h.exists(c, a.tc == b.tc && b.tc == c.tc)))", "error"),

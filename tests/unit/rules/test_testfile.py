@@ -132,10 +132,7 @@ STEP = "steps: [{at: 0s}]"
         ("steps: [{att: 0s}]", "14: unknown key 'att' in a step; did you mean 'at'?"),
         ("steps: [{at: 9s}, {at: 3s}]", "23: steps go on in time: this one is before the one above it"),
         ("steps: [{at: 0s, unknown: [setupp]}]", "32: unknown fact 'setupp'; did you mean 'setup'?"),
-        (
-            "steps: [{at: 0s, expect: [{rule: make, action: paws}]}]",
-            "52: unknown action 'paws'; did you mean 'pause'?",
-        ),
+        ("steps: [{at: 0s, expect: [{rule: make, action: paws}]}]", "52: unknown action 'paws'; did you mean 'pause'?"),
         (
             "answers: [{action: pause, answer: 429}]\nrules: [make]\nsteps: [{at: 0s}]",
             "24: no rule under test does 'pause'",
@@ -144,10 +141,7 @@ STEP = "steps: [{at: 0s}]"
             "steps: [{at: 0s, expect: [{rule: make, action: optimisation, params: {valu: ON}}]}]",
             "75: unknown key 'valu' in the parameters of optimisation; did you mean 'value'?",
         ),
-        (
-            "steps: [{at: 0s, expect: [{rule: make, action: run, event: e9}]}]",
-            "64: no event 'e9' in this test",
-        ),
+        ("steps: [{at: 0s, expect: [{rule: make, action: run, event: e9}]}]", "64: no event 'e9' in this test"),
         (
             "steps: [{at: 0s, held: [{rule: make, reason: cooldwn}]}]",
             "50: unknown reason 'cooldwn'; did you mean 'cooldown'?",
@@ -156,10 +150,7 @@ STEP = "steps: [{at: 0s}]"
             "steps: [{at: 0s, states: [{action: run, state: confirmd}]}]",
             "52: unknown state 'confirmd'; did you mean 'confirmed'?",
         ),
-        (
-            f"answers: [{{action: boost, answer: 700}}]\n{STEP}",
-            "39: an answer is a status from 100 to 599, not 700",
-        ),
+        (f"answers: [{{action: boost, answer: 700}}]\n{STEP}", "39: an answer is a status from 100 to 599, not 700"),
         (
             f"answers: [{{action: boost, answer: timeot}}]\n{STEP}",
             "39: unknown answer 'timeot'; did you mean 'timeout'?",
@@ -172,10 +163,7 @@ STEP = "steps: [{at: 0s}]"
             f"answers: [{{action: boost, answer: 429, effect: [none]}}]\n{STEP}",
             "52: effect is hidden, none, or late and a duration",
         ),
-        (
-            f"answers: [{{action: boost, answer: 429, effect: late 40}}]\n{STEP}",
-            "52: effect: '40' is not a duration",
-        ),
+        (f"answers: [{{action: boost, answer: 429, effect: late 40}}]\n{STEP}", "52: effect: '40' is not a duration"),
         (f"given: {{now: '9999-12-31T23:59:00Z'}}\n{STEP}", "18: now is the moment of 0s"),
         (f"given: [event]\n{STEP}", "12: given must be a mapping of facts"),
         (f"given: {{evnt: {{}}}}\n{STEP}", "13: unknown fact 'evnt'; did you mean 'event'?"),

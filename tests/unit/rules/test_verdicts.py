@@ -1,18 +1,15 @@
 """Many conditions judged together are what each is by itself."""
 
-from datetime import UTC, datetime
-from typing import cast
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
+from tests.builders import NOW, a_fact, an_observation
+from worker.model.facts import Json, Observation, Unknown
 from worker.model.rules import Rule, Scope, Truth
 from worker.rules.evaluate import Expression, Verdict, Verdicts, covers, expression
 from worker.rules.facts import keys_for
 
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUESTIONS = (
     "event.status == 'active'",
     "'active' == event.status",
@@ -69,11 +66,10 @@ def rules_of(*texts: str) -> list[Rule]:
 
 
 def seen(event: Json | Unknown, **others: Json | Unknown) -> Observation:
-    facts: dict[FactKey, Fact] = {
-        FactKey(name=name): value if isinstance(value, Unknown) else Known(value=value, read_at=NOW)
-        for name, value in {"event": event, **others}.items()
-    }
-    return Observation(partner=PartnerId("p"), event=EventId("e"), facts=facts)
+    facts = {"event": event, **others}
+    return an_observation(
+        {name: value if isinstance(value, Unknown) else a_fact(value) for name, value in facts.items()}
+    )
 
 
 def one_by_one(rules: list[Rule], observation: Observation) -> Verdict:
@@ -103,25 +99,9 @@ def test_together_they_are_what_they_are_one_by_one(
 def test_every_question_is_answered_for_every_value_that_is_like_one_met_before(text: str) -> None:
     rules = rules_of(text, f"!({text})", f"{text} || event.status == 'gone'", f"{text} && event.share > 0.0")
     together = Verdicts(rules)
-    values = (
-        "active",
-        "gone",
-        None,
-        True,
-        False,
-        0.4,
-        0.5,
-        0.6,
-        1,
-        2,
-        1.5,
-        -2.0,
-        2**53 + 1,
-        10**400,
-        -(10**400),
-        ["a"],
-    )
-    for value in cast("tuple[Json, ...]", (*values, *values)):
+    words: tuple[Json, ...] = ("active", "gone", None, True, False, ["a"])
+    numbers = (0.4, 0.5, 0.6, 1, 2, 1.5, -2.0, 2**53 + 1, 10**400, -(10**400))
+    for value in (*words, *numbers, *words, *numbers):
         record: dict[str, Json] = dict.fromkeys(FIELDS, value)
         for looked in (
             seen(record, setup={"state": value}),
