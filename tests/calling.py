@@ -39,6 +39,11 @@ class Called:
         """Everything that was said."""
         return self.out + self.err
 
+    def fails(self, code: int, *words: str) -> None:
+        """It ended with this code, printed nothing that could be taken for an answer, and said each of these words."""
+        assert (self.code, self.out) == (code, ""), self.both
+        assert [one for one in words if one not in self.err] == [], self.err
+
 
 def call(*arguments: str, config: Path | None = None) -> Called:
     """One command to its end. ``config``: the file named with --config."""

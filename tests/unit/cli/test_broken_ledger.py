@@ -30,8 +30,7 @@ def test_a_ledger_that_was_cut_off_is_damaged_and_nobody_is_told_to_check_the_pa
 
     done = call(*arguments, config=config)
 
-    assert (done.code, done.out) == (3, "")
-    assert [words for words in SEEN if words not in done.err] == [], done.err
+    done.fails(3, *SEEN)
     assert "check the path" not in done.err
     assert file.read_bytes() == cut, "it is kept as it is"
 
@@ -41,10 +40,7 @@ def test_a_damaged_page_is_said_where_it_is_met(config: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
 
-    done = call("log", config=config)
-
-    assert (done.code, done.out) == (3, "")
-    assert [words for words in SEEN if words not in done.err] == [], done.err
+    call("log", config=config).fails(3, *SEEN)
 
 
 def test_after_the_backup_is_put_back_accept_restore_goes_on(config: Path) -> None:
@@ -64,11 +60,7 @@ def test_after_the_backup_is_put_back_accept_restore_goes_on(config: Path) -> No
 def test_a_text_is_no_ledger_and_the_path_is_to_be_looked_at(config: Path) -> None:
     place_in(config.parent).file.write_text("rules: []\n" * 200)
 
-    done = call("status", config=config)
-
-    assert done.code == 3
-    assert "worker.db is not a ledger" in done.err
-    assert "check the path" in done.err
+    call("status", config=config).fails(3, "worker.db is not a ledger", "check the path")
 
 
 @pytest.mark.parametrize("arguments", EVERY_KIND, ids=" ".join)
@@ -76,10 +68,7 @@ def test_a_folder_in_place_of_the_ledger_is_said_to_be_one(tmp_path: Path, argum
     config = settle_in(tmp_path)
     (tmp_path / "worker.db").mkdir()
 
-    done = call(*arguments, config=config)
-
-    assert (done.code, done.out) == (3, "")
-    assert "worker.db is a folder; `ledger:` names a file" in done.err
+    call(*arguments, config=config).fails(3, "worker.db is a folder; `ledger:` names a file")
 
 
 @pytest.mark.parametrize(
@@ -97,30 +86,29 @@ def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[st
     assert not (tmp_path / "var").exists()
 
 
-@pytest.mark.parametrize("folder", [".", "..", "/"])
-def test_a_backup_into_a_folder_is_refused_in_words(config: Path, folder: str) -> None:
-    done = call("ledger", "backup", folder, config=config)
+UNWRITTEN = (
+    "the backup /nonexistent/x.db cannot be written: No such file or directory",
+    "the ledger itself is as it was",
+)
 
-    assert done.code == 1
-    assert f"{folder} is a folder" in done.err
-    assert "name a file in it" in done.err
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        *((folder, (f"{folder} is a folder", "name a file in it")) for folder in (".", "..", "/")),
+        ("/nonexistent/x.db", UNWRITTEN),
+    ],
+)
+def test_a_backup_that_cannot_be_made_accuses_the_place_of_the_backup(
+    config: Path, place: str, words: tuple[str, ...]
+) -> None:
+    call("ledger", "backup", place, config=config).fails(1, *words)
 
 
 def test_a_ledger_that_was_put_back_with_its_mark_can_be_accepted_by_who_knows_it(config: Path) -> None:
-    refused = call("ledger", "accept-restore", config=config)
+    call("ledger", "accept-restore", config=config).fails(1, "add --in-step")
     assert call("writes", "--state", "sending", "--format", "json", config=config).out != "[]\n", "nothing was changed"
     done = call("ledger", "accept-restore", "--in-step", config=config)
 
-    assert refused.code == 1
-    assert "add --in-step" in refused.err
-    assert done.code == 0
-    assert "a halt that was set after this ledger was copied is not in it" in done.err
+    assert (done.code, "a halt that was set after this ledger was copied is not in it" in done.err) == (0, True)
     assert "put back together" in call("log", "--format", "jsonl", config=config).out
-
-
-def test_a_backup_that_cannot_be_written_accuses_the_backup(config: Path) -> None:
-    done = call("ledger", "backup", "/nonexistent/x.db", config=config)
-
-    assert done.code == 1
-    assert "the backup /nonexistent/x.db cannot be written: No such file or directory" in done.err
-    assert "the ledger itself is as it was" in done.err

@@ -79,10 +79,7 @@ def test_a_slip_changes_nothing_and_says_what_was_meant(
 ) -> None:
     before = kinds(config)
 
-    done = call(*arguments, config=config)
-
-    assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    call(*arguments, config=config).fails(code, said)
     assert kinds(config) == before
 
 
@@ -129,8 +126,7 @@ def test_rules_that_do_not_load_keep_nobody_from_halting_what_the_ledger_knows(c
 
     assert call("halt", "--because", "look", "--rule", "pause-cancelled", config=config).code == 0
     unknown = call("halt", "--because", "look", "--rule", "fresh", config=config)
-    assert unknown.code == 1
-    assert "without --partner and --rule everything is halted" in unknown.err
+    unknown.fails(1, "without --partner and --rule everything is halted")
 
 
 def test_a_halt_of_a_name_makes_it_no_better_known(config: Path) -> None:
@@ -157,8 +153,7 @@ def test_a_lost_ledger_is_said_to_be_lost_before_anything_is_decided(config: Pat
     (config.parent / "worker.db").unlink()
 
     for done in nothing_to_do(config):
-        assert done.code == 3
-        assert "was lost: only its mark" in done.err
+        done.fails(3, "was lost: only its mark")
     assert not (config.parent / "worker.db").exists()
 
 

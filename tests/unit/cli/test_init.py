@@ -42,10 +42,7 @@ def test_where_one_of_the_files_is_there_nothing_is_written(tmp_path: Path) -> N
     mine.parent.mkdir()
     mine.write_text("mine", "utf-8")
 
-    done = call("init", str(tmp_path))
-
-    assert (done.code, done.out) == (1, "")
-    assert f"error: {mine} is there already, so nothing was written" in done.err
+    call("init", str(tmp_path)).fails(1, f"error: {mine} is there already, so nothing was written")
     assert mine.read_text("utf-8") == "mine"
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [mine]
 
@@ -53,24 +50,16 @@ def test_where_one_of_the_files_is_there_nothing_is_written(tmp_path: Path) -> N
 def test_a_folder_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
 
-    done = call("init", str(tmp_path / "file" / "below"))
-
-    assert done.code == 2
-    assert "cannot be written: Not a directory" in done.err
+    call("init", str(tmp_path / "file" / "below")).fails(2, "cannot be written: Not a directory")
 
 
 def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {**starting_files(), "config.yaml/last": ""}
     monkeypatch.setattr("worker.cli.check.starting_files", lambda: texts)
 
-    done = call("init", str(tmp_path))
-
-    assert (done.code, done.out, "config.yaml cannot be written" in done.err) == (2, "", True), done.both
+    call("init", str(tmp_path)).fails(2, "config.yaml cannot be written")
     assert not [file for file in tmp_path.rglob("*") if file.is_file()], "the next call would refuse what is there"
 
 
 def test_a_missing_config_names_it(tmp_path: Path) -> None:
-    done = call("status", config=tmp_path / "config.yaml")
-
-    assert done.code == 2
-    assert "`campaign-worker init` writes one to start from" in done.err
+    call("status", config=tmp_path / "config.yaml").fails(2, "`campaign-worker init` writes one to start from")

@@ -81,7 +81,7 @@ def test_what_run_would_say_is_said_by_all_who_look(config: Path, spoil: Callabl
     healthy, listed = call("status", "--healthy", config=config), call("writes", "--format", "json", config=config)
     ran = call("run", "--for", "1s", config=config)
 
-    assert (ran.code, words in ran.err, "accept-restore" in ran.err) == (3, True, True), ran.err
+    ran.fails(3, words, "accept-restore")
     assert (verified.code, words in verified.out) == (1, True), verified.both
     assert verified.out.startswith("the chain holds, but its end cannot be checked: ")
     assert "accept-restore" in verified.err
@@ -97,9 +97,7 @@ def test_a_running_daemon_whose_ledger_it_could_not_be_started_on_again_is_not_h
     without_mark(config.parent)
 
     with SenderLock.acquire(place_in(config.parent), now=NOW):
-        done = call("status", "--healthy", config=config)
-
-    assert (done.code, "worker.db.mark is missing" in done.err, "will refuse it" in done.err) == (1, True, True)
+        call("status", "--healthy", config=config).fails(1, "worker.db.mark is missing", "will refuse it")
 
 
 def test_a_log_that_was_cut_off_with_its_mark_taken_away_is_not_said_to_hold(config: Path) -> None:
@@ -154,9 +152,7 @@ def test_a_ledger_put_back_to_before_a_halt_that_was_said_while_no_daemon_ran_is
     assert call("status", "--format", "json", config=config).json["ledger_refused"] is None
     backup.replace(place_in(config.parent).file)
 
-    done = call("run", "--for", "1s", config=config)
-
-    assert (done.code, "was restored or lost records" in done.err) == (3, True), done.err
+    call("run", "--for", "1s", config=config).fails(3, "was restored or lost records")
 
 
 def test_a_new_ledger_whose_first_start_was_cut_short_is_new_and_not_lost(tmp_path: Path) -> None:
@@ -173,10 +169,7 @@ def test_a_new_ledger_whose_first_start_was_cut_short_is_new_and_not_lost(tmp_pa
 @pytest.mark.parametrize("more", [(), ("--against", f"0:{'0' * 64}")])
 def test_where_there_is_no_ledger_nothing_holds(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = call("log", "--verify", *more, config=settle_in(tmp_path))
-
-    assert (done.code, done.out) == (1, "")
-    assert f"there is no ledger {tmp_path / 'worker.db'}" in done.err
-    assert "--config names another config" in done.err
+    done.fails(1, f"there is no ledger {tmp_path / 'worker.db'}", "--config names another config")
 
 
 def run_sql(config: Path, statement: str) -> None:

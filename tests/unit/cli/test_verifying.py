@@ -151,7 +151,7 @@ def test_an_empty_file_is_no_export_unless_the_head_says_that_the_log_was_empty(
     of_none = log("--verify", "--from", str(empty), "--against", f"0:{'0' * 64}")
     of_some = log("--verify", "--from", str(empty), "--against", f"5:{'a' * 64}")
 
-    assert (bare.code, bare.out, "e.csv: this is no export: it is empty" in bare.err) == (2, "", True)
+    bare.fails(2, "e.csv: this is no export: it is empty")
     assert (of_none.code, "holds from the first record: 0 records" in of_none.out) == (0, True)
     assert (of_some.code, "its end was cut off" in of_some.out) == (1, True)
 
@@ -176,8 +176,7 @@ def test_wrong_usage_says_what_to_do(
     log: Log, arguments: Sequence[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = log(*arguments)
-    assert (done.code, done.out, words in done.err) == (2, "", True), done.both
+    log(*arguments).fails(2, words)
 
 
 def test_a_quote_that_is_never_closed_makes_no_export(
@@ -186,8 +185,7 @@ def test_a_quote_that_is_never_closed_makes_no_export(
     file, head = exported(log, "csv", tmp_path)
     file.write_text(file.read_text("utf-8").replace("'=look 3", '"look 3'), "utf-8")
     monkeypatch.setattr("worker.ledger.log.CELL_MAX", 100)
-    done = log("--verify", "--from", str(file), "--against", head)
-    assert (done.code, done.out, "this is no export: field larger than" in done.err) == (2, "", True), done.both
+    log("--verify", "--from", str(file), "--against", head).fails(2, "this is no export: field larger than")
 
 
 def test_an_export_may_come_from_a_pipe(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
