@@ -39,6 +39,11 @@ class Called:
         """Everything that was said."""
         return self.out + self.err
 
+    def says(self, code: int, *words: str) -> None:
+        """It ended with this code, and said each of these words."""
+        assert self.code == code, self.both
+        assert [one for one in words if one not in self.both] == [], self.both
+
     def fails(self, code: int, *words: str) -> None:
         """It ended with this code, printed nothing that could be taken for an answer, and said each of these words."""
         assert (self.code, self.out) == (code, ""), self.both

@@ -78,11 +78,8 @@ def test_a_folder_in_place_of_the_ledger_is_said_to_be_one(tmp_path: Path, argum
 def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
     config = settle_in(tmp_path, "ledger: sqlite:///var/ledger/worker.db\n")
 
-    done = call(*arguments, config=config)
-
-    assert done.code == code
-    assert f"there is no folder {tmp_path / 'var' / 'ledger'} for the ledger worker.db" in done.err
-    assert "create the folder, or correct `ledger:`" in done.err
+    missing = f"there is no folder {tmp_path / 'var' / 'ledger'} for the ledger worker.db"
+    call(*arguments, config=config).says(code, missing, "create the folder, or correct `ledger:`")
     assert not (tmp_path / "var").exists()
 
 

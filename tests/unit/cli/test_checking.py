@@ -17,9 +17,7 @@ from worker.rules.load import files_hash, load_rules
 def test_a_folder_without_a_rule_is_warned_of(tmp_path: Path, rules: str) -> None:
     done = call("check", config=settle_in(tmp_path, rules=rules))
 
-    assert done.code == 0
-    assert "warning: there are no rules here, so the worker would only look" in done.out
-    assert "0 rules, 0 errors, 1 warning" in done.err
+    done.says(0, "warning: there are no rules here, so the worker would only look", "0 rules, 0 errors, 1 warning")
     assert call("check", "--strict", config=tmp_path / "config.yaml").code == 2
 
 
@@ -28,9 +26,7 @@ def test_a_file_that_was_cut_off_to_nothing_takes_no_rule_out_of_force(tmp_path:
     before = files_hash(tmp_path / "rules")
     (tmp_path / "rules" / "more.yaml").write_text("", encoding="utf-8")
 
-    done = call("check", config=config)
-
-    assert (done.code, "more.yaml: is empty\n    remove it, or write it anew: " in done.out) == (2, True), done.both
+    call("check", config=config).says(2, "more.yaml: is empty\n    remove it, or write it anew: ")
     with pytest.raises(InputErrors, match=r"more\.yaml: is empty"):
         load_rules(tmp_path / "rules")
     assert files_hash(tmp_path / "rules") != before, "the daemon is told, and keeps the rules that it has"
@@ -48,14 +44,9 @@ def test_messages_without_what_sends_them_are_told_before_and_at_the_start(
     assert "not installed" not in call("check", config=config).out
     monkeypatch.setitem(sys.modules, "apprise", None)
 
-    checked, started = call("check", config=config), call("run", "--for", "1ms", config=config)
-
-    assert (checked.code, started.code) == (0, 2)
-    assert (
-        f"{config}: warning: notify: messages are not installed here\n    install campaign-worker[messages]"
-        in checked.out
-    )
-    assert "error: notify: messages are not installed here\n    install campaign-worker[messages]" in started.err
+    said = "notify: messages are not installed here\n    install campaign-worker[messages]"
+    call("check", config=config).says(0, f"{config}: warning: {said}")
+    call("run", "--for", "1ms", config=config).says(2, f"error: {said}")
 
 
 def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
@@ -68,9 +59,8 @@ def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
 
 
 def test_what_a_terminal_would_obey_is_shown_and_not_sent(tmp_path: Path) -> None:
-    done = call("check", config=settle_in(tmp_path, rules=PAUSE + r'    "\e[31m": red'))
-    assert done.code == 2
-    assert "unknown key '\ufffd[31m' in a rule" in done.out
+    config = settle_in(tmp_path, rules=PAUSE + r'    "\e[31m": red')
+    call("check", config=config).says(2, "unknown key '\ufffd[31m' in a rule")
 
 
 def test_a_duration_that_is_none_is_said_once(tmp_path: Path) -> None:
@@ -93,10 +83,7 @@ def test_check_names_what_cannot_be_read(tmp_path: Path) -> None:
     config = settle_in(tmp_path)
     (tmp_path / "rules" / "team").symlink_to("../rules")
 
-    done = call("check", config=config)
-
-    assert done.code == 2
-    assert "rules/team: leads back to a folder that it stands in" in done.out
+    call("check", config=config).says(2, "rules/team: leads back to a folder that it stands in")
 
 
 def test_a_schema_is_printed_with_the_facts_of_the_config_also_of_a_broken_one(tmp_path: Path) -> None:
@@ -137,9 +124,7 @@ def test_what_needs_the_event_ingest_service_is_an_error_where_its_address_is_no
     rules = PAUSE.replace("[pause]", "[{frontend_status: HIDDEN}]")
     config = settle_in(tmp_path, "api: {base_url: 'http://127.0.0.1:9/api/v3'}\n", rules=rules)
 
-    done = call("check", config=config)
-
-    assert done.code == 2
-    assert "'frontend_status' needs the event-ingest service, and api.cr_url is not set" in done.out
+    missing = "'frontend_status' needs the event-ingest service, and api.cr_url is not set"
+    call("check", config=config).says(2, missing)
     config.write_text("api: {base_url: 'http://127.0.0.1:9/api/v3', cr_url: 'http://127.0.0.1:9/cr'}\n", "utf-8")
     assert call("check", config=config).code == 0

@@ -24,21 +24,19 @@ from worker.system import utc_now
 
 
 def test_the_embedded_world_begins_anew_and_its_ledger_does_not_which_is_said(config: Path) -> None:
-    done = call("run", "--for", "1ms", config=config)
-
-    assert done.code == 0
-    assert f"it begins anew at every start, and the ledger {config.parent / 'worker.db'} does not" in done.err
-    assert "remove worker.db*" in done.err
+    anew = f"it begins anew at every start, and the ledger {config.parent / 'worker.db'} does not"
+    call("run", "--for", "1ms", config=config).says(0, anew, "remove worker.db*")
     assert (config.parent / "worker.db").exists(), "nothing is thrown away"
 
 
 def test_a_run_on_the_sandbox_says_that_nothing_is_real(tmp_path: Path) -> None:
-    done = call("run", "--for", "1ms", config=settle_in(tmp_path))
-
-    assert done.code == 0
-    assert "the service is the embedded sandbox: no real event is looked at, and nothing real is changed\n" in done.err
-    assert '; mode live: writes of 1 rule are sent"' in done.err
-    assert "set `api.base_url`" in done.err, "an empty config is one, and nobody may take it for the real service"
+    """An empty config is one, and nobody may take it for the real service."""
+    call("run", "--for", "1ms", config=settle_in(tmp_path)).says(
+        0,
+        "the service is the embedded sandbox: no real event is looked at, and nothing real is changed\n",
+        '; mode live: writes of 1 rule are sent"',
+        "set `api.base_url`",
+    )
 
 
 def test_a_worker_says_at_its_start_whether_it_acts(tmp_path: Path) -> None:
@@ -107,11 +105,8 @@ def test_a_ledger_that_others_may_read_is_told_of_with_the_remedy(config: Path) 
     config.parent.chmod(0o755)
     (config.parent / "worker.db").chmod(0o644)
 
-    first = call("run", "--for", "1ms", config=config)
-
-    assert first.code == 0
-    assert "others on this machine may read worker.db" in first.err
-    assert f"chmod 600 {config.parent / 'worker.db'}" in first.err
+    remedy = f"chmod 600 {config.parent / 'worker.db'}"
+    call("run", "--for", "1ms", config=config).says(0, "others on this machine may read worker.db", remedy)
 
 
 def test_each_cycle_tells_the_head_of_the_log(config: Path) -> None:
