@@ -127,16 +127,13 @@ STEP = "steps: [{at: 0s}]"
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (f"rules: [pause-canceled]\n{STEP}", "13: unknown rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
+        ("rules: [pause-canceled]", "13: unknown rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
         ("steps: [{at: 0s, reject: [paus]}]", "31: unknown rule 'paus'"),
         ("steps: [{att: 0s}]", "14: unknown key 'att' in a step; did you mean 'at'?"),
         ("steps: [{at: 9s}, {at: 3s}]", "23: steps go on in time: this one is before the one above it"),
         ("steps: [{at: 0s, unknown: [setupp]}]", "32: unknown fact 'setupp'; did you mean 'setup'?"),
         ("steps: [{at: 0s, expect: [{rule: make, action: paws}]}]", "52: unknown action 'paws'; did you mean 'pause'?"),
-        (
-            "answers: [{action: pause, answer: 429}]\nrules: [make]\nsteps: [{at: 0s}]",
-            "24: no rule under test does 'pause'",
-        ),
+        ("answers: [{action: pause, answer: 429}]\nrules: [make]", "24: no rule under test does 'pause'"),
         (
             "steps: [{at: 0s, expect: [{rule: make, action: optimisation, params: {valu: ON}}]}]",
             "75: unknown key 'valu' in the parameters of optimisation; did you mean 'value'?",
@@ -150,47 +147,38 @@ STEP = "steps: [{at: 0s}]"
             "steps: [{at: 0s, states: [{action: run, state: confirmd}]}]",
             "52: unknown state 'confirmd'; did you mean 'confirmed'?",
         ),
-        (f"answers: [{{action: boost, answer: 700}}]\n{STEP}", "39: an answer is a status from 100 to 599, not 700"),
+        ("answers: [{action: boost, answer: 700}]", "39: an answer is a status from 100 to 599, not 700"),
+        ("answers: [{action: boost, answer: timeot}]", "39: unknown answer 'timeot'; did you mean 'timeout'?"),
         (
-            f"answers: [{{action: boost, answer: timeot}}]\n{STEP}",
-            "39: unknown answer 'timeot'; did you mean 'timeout'?",
-        ),
-        (
-            f"answers: [{{action: boost, answer: 429, effect: hiden}}]\n{STEP}",
+            "answers: [{action: boost, answer: 429, effect: hiden}]",
             "52: effect is hidden, none, or late and a duration; did you mean 'hidden'?",
         ),
         (
-            f"answers: [{{action: boost, answer: 429, effect: [none]}}]\n{STEP}",
+            "answers: [{action: boost, answer: 429, effect: [none]}]",
             "52: effect is hidden, none, or late and a duration",
         ),
-        (f"answers: [{{action: boost, answer: 429, effect: late 40}}]\n{STEP}", "52: effect: '40' is not a duration"),
-        (f"given: {{now: '9999-12-31T23:59:00Z'}}\n{STEP}", "18: now is the moment of 0s"),
-        (f"given: [event]\n{STEP}", "12: given must be a mapping of facts"),
-        (f"given: {{evnt: {{}}}}\n{STEP}", "13: unknown fact 'evnt'; did you mean 'event'?"),
-        (f"given: {{event: {{statuss: x}}}}\n{STEP}", "21: unknown field 'event.statuss'; did you mean 'status'?"),
-        (f"given: {{event: 3}}\n{STEP}", "20: event is a record"),
-        (f"given: {{event: [{{city: Ulm}}]}}\n{STEP}", "21: each event of a list has an id"),
-        (f"given: {{event: {{id: []}}}}\n{STEP}", "25: event.id must be a text"),
-        (f"given: {{event: {{id: null}}}}\n{STEP}", "25: event.id must be a text"),
+        ("answers: [{action: boost, answer: 429, effect: late 40}]", "52: effect: '40' is not a duration"),
+        ("given: {now: '9999-12-31T23:59:00Z'}", "18: now is the moment of 0s"),
+        ("given: [event]", "12: given must be a mapping of facts"),
+        ("given: {evnt: {}}", "13: unknown fact 'evnt'; did you mean 'event'?"),
+        ("given: {event: {statuss: x}}", "21: unknown field 'event.statuss'; did you mean 'status'?"),
+        ("given: {event: 3}", "20: event is a record"),
+        ("given: {event: [{city: Ulm}]}", "21: each event of a list has an id"),
+        ("given: {event: {id: []}}", "25: event.id must be a text"),
+        ("given: {event: {id: null}}", "25: event.id must be a text"),
         ("steps: [{at: 0s, expect: [{rule: , action: run}]}]", "31: an item of expect lacks 'rule'"),
-        (f"given: {{suggested_tcs: {{}}}}\n{STEP}", "28: suggested_tcs is a list"),
-        (f"given: {{tier: 5}}\n{STEP}", "19: tier is a text"),
-        (f"given: {{sold_out: 1}}\n{STEP}", "23: sold_out is true or false"),
-        (f"given: {{expected_value: 1e400}}\n{STEP}", "29: expected_value is a number"),
-        (
-            f"given: {{suggested_tcs: [{{tcc: jazz}}]}}\n{STEP}",
-            "30: unknown field 'suggested_tcs[].tcc'; did you mean 'tc'?",
-        ),
-        (f"given: {{campaigns: [{{tcs: jazz}}]}}\n{STEP}", "26: unknown field 'campaigns[].tcs'; did you mean 'tc'?"),
-        (f"given: {{expected_value: [1]}}\n{STEP}", "29: expected_value is a number"),
-        (f"given: {{setup: {{state: DRAFTT}}}}\n{STEP}", "28: setup.state cannot be 'DRAFTT'; did you mean 'DRAFT'?"),
-        (
-            f"given: {{event: {{id: e1, capacity: '400'}}}}\n{STEP}",
-            "39: event.capacity is a whole number, and cannot be '400'",
-        ),
-        (f"given: {{setup: null}}\n{STEP}", "20: 'setup' is given nothing; one that cannot be read is unknown"),
-        (f"given: {{now: noon}}\n{STEP}", "18: now is the moment of 0s"),
-        (f"given: {{previous: {{}}}}\n{STEP}", "13: 'previous' is made by the worker itself and cannot be set here"),
+        ("given: {suggested_tcs: {}}", "28: suggested_tcs is a list"),
+        ("given: {tier: 5}", "19: tier is a text"),
+        ("given: {sold_out: 1}", "23: sold_out is true or false"),
+        ("given: {expected_value: 1e400}", "29: expected_value is a number"),
+        ("given: {suggested_tcs: [{tcc: jazz}]}", "30: unknown field 'suggested_tcs[].tcc'; did you mean 'tc'?"),
+        ("given: {campaigns: [{tcs: jazz}]}", "26: unknown field 'campaigns[].tcs'; did you mean 'tc'?"),
+        ("given: {expected_value: [1]}", "29: expected_value is a number"),
+        ("given: {setup: {state: DRAFTT}}", "28: setup.state cannot be 'DRAFTT'; did you mean 'DRAFT'?"),
+        ("given: {event: {id: e1, capacity: '400'}}", "39: event.capacity is a whole number, and cannot be '400'"),
+        ("given: {setup: null}", "20: 'setup' is given nothing; one that cannot be read is unknown"),
+        ("given: {now: noon}", "18: now is the moment of 0s"),
+        ("given: {previous: {}}", "13: 'previous' is made by the worker itself and cannot be set here"),
         (
             "steps: [{at: 0s, set: {now: 2026-03-01T12:00:00Z}}]",
             "28: 'now' is made by the worker itself and cannot be set here",
@@ -198,7 +186,8 @@ STEP = "steps: [{at: 0s}]"
     ],
 )
 def test_a_mistake_is_told_with_its_place_and_the_nearest_name(body: str, expected: str) -> None:
-    found = problems("tests:\n  - name: a\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    whole = body if "steps:" in body else f"{body}\n{STEP}"
+    found = problems("tests:\n  - name: a\n" + "".join(f"    {line}\n" for line in whole.splitlines()))
     assert f"t.yaml:3:{expected}" in found
 
 
