@@ -43,43 +43,25 @@ def without_rights() -> Iterator[None]:
             os.seteuid(before)
 
 
+NOWHERE = "is a link that leads nowhere"
+DENIED = "cannot be read: Permission denied"
 TROUBLES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "a link to a file that is gone": (
-        lambda folder: (folder / "odd.yaml").symlink_to("nowhere.yaml"),
-        "odd.yaml",
-        "is a link that leads nowhere",
-    ),
-    "a link to a folder that is gone": (
-        lambda folder: (folder / "team").symlink_to("nowhere"),
-        "team",
-        "is a link that leads nowhere",
-    ),
-    "a link to itself": (
-        lambda folder: (folder / "odd.yaml").symlink_to("odd.yaml"),
-        "odd.yaml",
-        "is a link that leads nowhere",
-    ),
+    "a link to a file that is gone": (lambda at: (at / "odd.yaml").symlink_to("nowhere.yaml"), "odd.yaml", NOWHERE),
+    "a link to a folder that is gone": (lambda at: (at / "team").symlink_to("nowhere"), "team", NOWHERE),
+    "a link to itself": (lambda at: (at / "odd.yaml").symlink_to("odd.yaml"), "odd.yaml", NOWHERE),
     "a link that leads back": (
-        lambda folder: (folder / "deep" / "up").symlink_to(".."),
+        lambda at: (at / "deep" / "up").symlink_to(".."),
         "deep/up",
         "leads back to a folder that it stands in",
     ),
     "a folder in a file's place": (
-        lambda folder: (folder / "odd.yaml").mkdir(),
+        lambda at: (at / "odd.yaml").mkdir(),
         "odd.yaml",
         "is a folder, and named like a file of rules",
     ),
-    "a file that is none": (lambda folder: os.mkfifo(folder / "odd.yaml"), "odd.yaml", "is no file that can be read"),
-    "a file that may not be read": (
-        lambda folder: write(folder, "odd.yaml", "odd").chmod(0),
-        "odd.yaml",
-        "cannot be read: Permission denied",
-    ),
-    "a folder that may not be read": (
-        lambda folder: (folder / "odd").mkdir(mode=0),
-        "odd",
-        "cannot be read: Permission denied",
-    ),
+    "a file that is none": (lambda at: os.mkfifo(at / "odd.yaml"), "odd.yaml", "is no file that can be read"),
+    "a file that may not be read": (lambda at: write(at, "odd.yaml", "odd").chmod(0), "odd.yaml", DENIED),
+    "a folder that may not be read": (lambda at: (at / "odd").mkdir(mode=0), "odd", DENIED),
 }
 
 
@@ -133,15 +115,16 @@ def test_what_is_hidden_is_a_test_or_has_another_ending_does_not_count(tmp_path:
     assert [rule.id for rule in load_rules(tmp_path).rules] == ["counts"]
 
 
-def test_a_folder_that_is_itself_a_link_to_nothing_is_named(tmp_path: Path) -> None:
-    (tmp_path / "rules").symlink_to("nowhere")
-
-    with pytest.raises(InputErrors, match="is a link that leads nowhere"):
-        load_rules(tmp_path / "rules")
-
-
-def test_a_path_through_a_file_leads_nowhere(tmp_path: Path) -> None:
-    file = write(tmp_path, "a.yaml", "counts")
-
-    with pytest.raises(InputErrors, match="there is no such file or folder"):
-        load_rules(file / "deeper")
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("nowhere", "there is no such file or folder"),
+        ("a.yaml/deeper", "there is no such file or folder"),
+        ("link", NOWHERE),
+    ],
+)
+def test_where_there_are_no_rules_at_all_is_told(tmp_path: Path, place: str, message: str) -> None:
+    write(tmp_path, "a.yaml", "counts")
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(InputErrors, match=message):
+        load_rules(tmp_path / place)
