@@ -6,19 +6,18 @@ one of that row. tests/contract/test_coverage.py plays each of these claims agai
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests.builders import a_scope
 from tests.reference.spelling import table
 from worker.api.assumptions import ASSUMPTIONS, Assumptions
 from worker.api.facts import FACT_SOURCES
 from worker.api.requests import write_request
 from worker.model.actions import ACTIONS, EVERY_WRITE
 from worker.model.endpoints import ENDPOINTS, Endpoint, row_of
-from worker.model.facts import EventId, Observation, PartnerId
-from worker.model.rules import Scope
+from worker.model.facts import EventId, PartnerId
 from worker.rules.load import read_rules
 from worker.sandbox.service import ROWS, ApiRow
 from worker.writes.intents import Planned, plan_steps
@@ -110,12 +109,7 @@ def rows_written(action: str) -> list[Endpoint]:
 @cache
 def planned(action: str) -> tuple[Planned, ...]:
     """The writes of an action, as its own example asks for them."""
-    example = ACTIONS[action].example
-    rule = read_rules(
-        {"r.yaml": f"rules:\n  - id: a\n    when: event.status == 'active'\n    {example}\n"}
-    ).rules.rules[0]
-    seen = Observation(partner=PartnerId("p"), event=EVENT, facts={})
-    return plan_steps(rule, Scope(observation=seen, keys={}, now=datetime(2026, 1, 1, tzinfo=UTC)), {})
+    return _writes_of(ACTIONS[action].example)
 
 
 def by_hand(row: Endpoint) -> Planned:
@@ -123,10 +117,13 @@ def by_hand(row: Endpoint) -> Planned:
     query = "{eid: '{eid}', event_type: concert, partner_product: x}"
     body = "" if row.method == "DELETE" else ", body: {eid: '{eid}', rows: []}"
     step = f"{{host: {row.host}, method: {row.method}, path: '{row.path}', query: {query}{body}, spends: false}}"
-    text = f"rules: [{{id: a, when: event.status == 'active', do: [{{write: {step}}}]}}]"
-    rule = read_rules({"r.yaml": text}).rules.rules[0]
-    seen = Observation(partner=PartnerId("p"), event=EVENT, facts={})
-    return plan_steps(rule, Scope(observation=seen, keys={}, now=datetime(2026, 1, 1, tzinfo=UTC)), {})[0]
+    return _writes_of(f"do: [{{write: {step}}}]")[0]
+
+
+def _writes_of(do: str) -> tuple[Planned, ...]:
+    text = f"rules:\n  - id: a\n    when: event.status == 'active'\n    {do}\n"
+    (rule,) = read_rules({"r.yaml": text}).rules.rules
+    return plan_steps(rule, a_scope({}), {})
 
 
 def twin_row(row: Endpoint) -> ApiRow | None:

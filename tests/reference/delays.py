@@ -10,6 +10,7 @@ from math import log10
 from typing import Final
 
 from tests.reference.pages import ROOT
+from tests.reference.spelling import picture
 
 RECORDED: Final = ROOT / "benchmarks" / "recorded" / "delays.json"
 FILE: Final = ROOT / "docs" / "delays.svg"
@@ -25,10 +26,6 @@ LINES: Final = (
     ("delay_s", "the worker", "#1b5e20", ""),
     ("bound_s", "the least that the budget allows", "#555555", "5 4"),
 )
-STYLE: Final = (
-    "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.s{font-size:11px}"
-    "@media (prefers-color-scheme:dark){svg{background:#fff}}"
-)
 
 
 def text() -> str:
@@ -36,16 +33,8 @@ def text() -> str:
     rows: Sequence[Row] = json.loads(RECORDED.read_text("utf-8"))
     panels = [part for index, (what, title) in enumerate(PANELS) for part in _panel(index, title, _of(rows, what))]
     width, height = 2 * (WIDTH + LEFT) + GAP + 20, TOP + HEIGHT + 90
-    return "\n".join(
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-            "<title>Mean delay until a change is seen, against the request quota</title>",
-            f"<style>{STYLE}</style>",
-            *panels,
-            *_legend(TOP + HEIGHT + 62),
-            "</svg>\n",
-        )
-    )
+    title = "Mean delay until a change is seen, against the request quota"
+    return picture(title, width, height, (*panels, *_legend(TOP + HEIGHT + 62)))
 
 
 def _of(rows: Sequence[Row], what: str) -> list[Row]:

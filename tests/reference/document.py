@@ -35,8 +35,6 @@ from worker.writes.life import MOVES
 ROOT: Final = Path(__file__).resolve().parents[2]
 FILE: Final = ROOT / "docs" / "reference.md"
 
-"""The states that a firing can begin in (`worker.model.writes.Plan`)."""
-
 _FIELDS_OF: Final[Mapping[str, Mapping[str, Field]]] = {**RECORDS, **LISTS}
 
 _HEAD: Final = """\

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, Final
 
 from tests.reference.pages import ROOT
+from tests.reference.spelling import picture
 
 RECORDED: Final = ROOT / "benchmarks" / "recorded" / "soak.json"
 FILE: Final = ROOT / "docs" / "soak.svg"
@@ -38,10 +39,6 @@ MEASURES: Final = (
 )
 COLOURS: Final = {"killed": "#b3261e", "left alone": "#1b5e20"}
 WIDTH, HEIGHT, LEFT, TOP, ACROSS, DOWN = 360, 110, 56, 76, 450, 190
-STYLE: Final = (
-    "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.s{font-size:11px}"
-    "@media (prefers-color-scheme:dark){svg{background:#fff}}"
-)
 
 
 def quarters(rows: Sequence[Row], column: int) -> tuple[float, float] | None:
@@ -70,17 +67,9 @@ def text() -> str:
     kept: Mapping[str, Any] = json.loads(RECORDED.read_text("utf-8"))
     panels = [part for column in range(len(MEASURES)) for part in _panel(column, kept["rows"])]
     height = TOP + DOWN * ((len(MEASURES) + 1) // 2) + 30
-    return "\n".join(
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * ACROSS + 10} {height}" role="img">',
-            "<title>What two workers took over hours in which everything went wrong now and then</title>",
-            f"<style>{STYLE}</style>",
-            f'<text class="t" x="{LEFT}" y="20">{_books(kept)}</text>',
-            *panels,
-            *_legend(height - 14),
-            "</svg>\n",
-        )
-    )
+    title = "What two workers took over hours in which everything went wrong now and then"
+    books = f'<text class="t" x="{LEFT}" y="20">{_books(kept)}</text>'
+    return picture(title, 2 * ACROSS + 10, height, (books, *panels, *_legend(height - 14)))
 
 
 def _books(kept: Mapping[str, Any]) -> str:

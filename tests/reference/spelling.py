@@ -1,7 +1,8 @@
-"""How a table, a value and a sentence are spelled in Markdown."""
+"""How a table, a value and a sentence are spelled in Markdown, and a picture in SVG."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -36,3 +37,15 @@ def code(name: str) -> str:
 def sentence(words: str) -> str:
     """Words as a sentence of their own."""
     return f"{words[:1].upper()}{words[1:]}."
+
+
+_STYLE: Final = (
+    "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.s{font-size:11px}"
+    "@media (prefers-color-scheme:dark){svg{background:#fff}}"
+)
+
+
+def picture(title: str, width: int, height: int, parts: Iterable[str]) -> str:
+    """A whole picture, on white also where the page around it is dark."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
+    return "\n".join((head, f"<title>{title}</title>", f"<style>{_STYLE}</style>", *parts, "</svg>\n"))
