@@ -85,10 +85,6 @@ def test_a_write_leans_on_its_action_and_on_the_facts_of_its_rule(
     assert held_by(tmp_path, config) == expected, reason
 
 
-def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> None:
-    assert sorted(unconfirmed_for("pause", None, settings(tmp_path, REAL))) == PAUSE
-
-
 @pytest.mark.parametrize(("more", "listed"), [("", False), (", pause", True)])
 def test_a_message_is_held_by_nothing_and_not_listed(tmp_path: Path, more: str, listed: bool) -> None:
     rules = f"rules: [{{id: r, when: adplatform.connected, do: [{{notify: hi}}{more}]}}]"
@@ -96,10 +92,13 @@ def test_a_message_is_held_by_nothing_and_not_listed(tmp_path: Path, more: str, 
     assert ("held: adplatform.connected" in said) is listed
 
 
-def test_a_draft_leans_on_whether_a_published_setup_would_be_seen(tmp_path: Path) -> None:
-    """Where one answers 404, it looks as if there were none, and a second setup would be made beside it."""
-    found = unconfirmed_for("create_draft", None, settings(tmp_path, REAL))
-    assert sorted(found) == ["auth.denied", "setup.after_publish", "setup.draft", "setup.state_field"]
+def test_an_undo_has_no_rule_and_leans_on_its_action_alone(tmp_path: Path) -> None:
+    """A draft also on whether a published setup would be seen: where one answers 404, it looks as if there were none,
+    and a second setup would be made beside it."""
+    found = settings(tmp_path, REAL)
+    assert sorted(unconfirmed_for("pause", None, found)) == PAUSE
+    in_draft = ["auth.denied", "setup.after_publish", "setup.draft", "setup.state_field"]
+    assert sorted(unconfirmed_for("create_draft", None, found)) == in_draft
 
 
 def test_check_and_run_say_what_to_confirm_before_anything_else_happens(tmp_path: Path) -> None:

@@ -49,15 +49,6 @@ def test_messages_without_what_sends_them_are_told_before_and_at_the_start(
     call("run", "--for", "1ms", config=config).says(2, f"error: {said}")
 
 
-def test_one_of_each_is_counted_as_one(tmp_path: Path) -> None:
-    rules = PAUSE.replace("'cancelled'", "'cancelled' && event.frontend_status == 'HIDDN'")
-
-    done = call("check", config=settle_in(tmp_path, rules=rules))
-
-    assert done.out.count("is never 'HIDDN'") == 1
-    assert "1 rule, 0 errors" in done.err
-
-
 def test_what_a_terminal_would_obey_is_shown_and_not_sent(tmp_path: Path) -> None:
     config = settle_in(tmp_path, rules=PAUSE + r'    "\e[31m": red')
     call("check", config=config).says(2, "unknown key '\ufffd[31m' in a rule")

@@ -1,7 +1,6 @@
 """The door to the shell: lost output, the help, and what the table of commands promises."""
 
 import io
-import json
 import os
 from contextlib import redirect_stderr, redirect_stdout
 from inspect import cleandoc
@@ -92,10 +91,3 @@ def test_the_help_shows_no_value_for_a_flag_which_takes_none(arguments: tuple[st
     assert done.code == 0
     assert "<bool>" not in done.out
     assert "--help" in done.out
-
-
-def test_json_stays_json_where_something_is_said_beside_it(tmp_path: Path) -> None:
-    done = call("status", "--format", "json", config=settle_in(tmp_path))
-
-    assert json.loads(done.out)["running"] is False
-    assert done.err != ""

@@ -46,11 +46,9 @@ def the_planned(config: Path) -> dict[str, Json]:
 def test_a_config_with_mistakes_keeps_nobody_from_halting(config: Path, text: str, said: str, reason: str) -> None:
     config.write_text(text, encoding="utf-8")
 
-    done = call("halt", *BECAUSE, config=config)
-
-    assert (done.code, halts(config)) == (0, 1), reason
-    assert said in done.err
-    assert "a halt needs nothing of the config but the ledger, and goes on\n" in done.err
+    goes_on = "a halt needs nothing of the config but the ledger, and goes on\n"
+    call("halt", *BECAUSE, config=config).says(0, said, goes_on)
+    assert halts(config) == 1, reason
     assert call("resume", *BECAUSE, config=config).code == 2, "what lets go again can wait for a config that is right"
 
 
@@ -103,16 +101,13 @@ def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path
         status, healthy = call("status", config=config), call("status", "--healthy", config=config)
         found, listed = call("status", "--format", "json", config=config), call("writes", config=config)
 
-    assert (done.code, done.out, halt.code, halts(config)) == (3, "", 3, 0)
-    assert f"is not the file that process {pid} runs on: it was replaced beneath it; nothing was" in done.err
-    assert f"stop it (kill {pid}), put the right file back" in done.err
-    assert f"the ledger {place.file} is not the file that process {pid} runs on" in halt.err
-    assert f"that process sends nothing more; stop it (kill {pid})" in halt.err, "the way to stop it"
-    assert "halted:" not in halt.err
-    assert "it was replaced beneath it" in " ".join(status.out.split())
-    assert "it was replaced beneath it" in found.json["ledger_refused"]
-    assert "it was replaced beneath it" in listed.err
-    assert (healthy.code, "it was replaced beneath it" in healthy.err) == (1, True)
+    other, replaced = f"is not the file that process {pid} runs on", "it was replaced beneath it"
+    done.fails(3, f"{other}: {replaced}; nothing was", f"stop it (kill {pid}), put the right file back")
+    halt.says(3, f"the ledger {place.file} {other}", f"that process sends nothing more; stop it (kill {pid})")
+    assert ("halted:" in halt.err, halts(config)) == (False, 0)
+    for said in (" ".join(status.out.split()), found.json["ledger_refused"], listed.err):
+        assert replaced in said
+    healthy.fails(1, replaced)
 
 
 @pytest.mark.timeout(20)
@@ -123,10 +118,10 @@ def test_a_daemon_that_an_older_program_left_running_is_named_where_it_cannot_be
         beside = call("halt", *BECAUSE, config=config)
         looked = call("status", config=config)
 
-    assert (alone.code, "has revision 0004" in alone.err, "kill" in alone.err) == (3, True, False)
+    alone.fails(3, "has revision 0004")
+    assert "kill" not in alone.err
     for said in (beside, looked):
-        assert (said.code, "has revision 0004" in said.err) == (3, True)
-        assert f"still runs on it and sends: stop it (kill {process.pid}); take a backup" in said.err
+        said.fails(3, "has revision 0004", f"still runs on it and sends: stop it (kill {process.pid}); take a backup")
 
 
 @pytest.mark.parametrize(

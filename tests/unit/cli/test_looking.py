@@ -34,13 +34,7 @@ WATCHED: dict[str, Json] = {
 
 def say_as_daemon(config: Path, pid: int, at: datetime, **more: Json) -> None:
     """What a daemon says of itself."""
-    body: dict[str, Json] = {
-        "cycle_ms": 120,
-        "unreachable": None,
-        "rules": RULES,
-        "partners": {str(ACME): WATCHED},
-        **more,
-    }
+    body: dict[str, Json] = {"cycle_ms": 120, "unreachable": None, "rules": RULES, "partners": {ACME: WATCHED}, **more}
     with open_ledger(config.parent) as ledger:
         ledger.save_status(DaemonStatus(pid=pid, since=at, seen_at=at, body=body))
 
@@ -93,8 +87,7 @@ def test_status_says_that_a_ledger_is_gone_from_under_a_running_daemon(config: P
         done = call("status", config=config)
         healthy = call("status", "--healthy", config=config)
 
-    assert done.code == 3
-    assert f"was lost: only its mark worker.db.mark is there; process {os.getpid()} still runs on it" in done.err
+    done.fails(3, f"was lost: only its mark worker.db.mark is there; process {os.getpid()} still runs on it")
     assert (healthy.code, healthy.err[:24]) == (1, "not healthy: the ledger ")
 
 
@@ -138,13 +131,10 @@ def test_who_follows_or_plans_by_a_misspelt_name_is_told_so(config: Path, monkey
     [
         (("log", "--event", "nope"), "nothing is known of event 'nope'; there is 1 event, such as e1"),
         (("log", "--event", "E1x"), "nothing is known of event 'E1x'; did you mean 'e1'?"),
-        (
-            ("log", "--rule", "pause-canceled"),
-            "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
-        ),
+        (("log", "--rule", "pause-canceled"), "of rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
         (("log", "--write", "99"), "there is no write 99"),
-        (("log", "--write", "99999999999999999999999"), "there is no write 99999999999999999999999"),
-        (("log", "--write", "-99999999999999999999999"), "there is no write -99999999999999999999999"),
+        (("log", "--write", "9" * 23), f"there is no write {'9' * 23}"),
+        (("log", "--write", f"-{'9' * 23}"), f"there is no write -{'9' * 23}"),
         (("writes", "--partner", "nope"), "there is 1 partner, such as partner-id-acme"),
         (("writes", "--rule", "nope"), "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled"),
     ],
@@ -235,30 +225,29 @@ def test_what_an_earlier_daemon_said_is_not_told_of_one_that_is_only_starting(co
     assert (found["running"], found["pid"], found["since"]) == (True, os.getpid(), None)
     assert (found["partners"], found["cycle_ms"], found["rules"]["loaded_at"]) == ({}, None, None)
     assert "is only starting" in shown
-    assert (healthy.code, "no partner is watched yet" in healthy.err) == (1, True)
+    healthy.fails(1, "no partner is watched yet")
 
 
 def test_a_rule_folder_that_is_gone_is_not_said_to_differ(config: Path) -> None:
     say_as_daemon(config, os.getpid(), NOW)
     (config.parent / "rules").rename(config.parent / "elsewhere")
 
-    shown = call("status", config=config).out
+    shown = call("status", config=config)
 
-    assert "cannot be read; `campaign-worker check` says why" in shown
-    assert "to be taken up" not in shown
+    shown.says(0, "cannot be read; `campaign-worker check` says why")
+    assert "to be taken up" not in shown.out
 
 
 def test_a_daemon_that_ended_is_told_of_as_ended_and_why(config: Path) -> None:
     say_as_daemon(config, 4711, NOW, ended="the service refused the sign-in with status 401", unreachable="x")
 
     found = call("status", "--format", "json", config=config).json
-    shown = call("status", config=config).out
 
     assert (found["running"], found["pid"], found["since"], found["unreachable"]) == (False, None, None, None)
     assert found["ended"] == {"at": "2026-01-31T12:00:00Z", "why": "the service refused the sign-in with status 401"}
     assert (found["partners"][ACME]["last_ok_at"], found["partners"][ACME]["budget"]) == (WATCHED["last_ok_at"], None)
-    assert "does not run; last heard of 2026-01-31 12:00:00 UTC" in shown
-    assert "refused the sign-in with status 401" in shown
+    last = "does not run; last heard of 2026-01-31 12:00:00 UTC"
+    call("status", config=config).says(0, last, "refused the sign-in with status 401")
 
 
 def test_a_daemon_that_was_killed_is_said_to_have_ended_without_a_word(config: Path) -> None:
@@ -274,25 +263,18 @@ def test_the_table_of_status_is_for_a_person(config: Path) -> None:
 
     with daemon(config, now):
         say_as_daemon(config, os.getpid(), now, partners={str(ACME): watched})
-        shown = call("status", config=config).out
+        shown = call("status", config=config)
         healthy = call("status", "--healthy", config=config)
 
-    assert "None" not in shown
-    assert "{" not in shown
-    assert f"runs as process {os.getpid()} since {now:%Y-%m-%d}" in shown
-    assert "1 in force" in shown
-    assert "hash abcdef012345: pause-cancelled" in shown
-    assert "took 120 ms" in shown
-    assert "1 sending" in shown
-    assert "every partner" in shown
-    assert healthy.code == 0
+    assert ("None" in shown.out, "{" in shown.out, healthy.code) == (False, False, 0)
+    running = f"runs as process {os.getpid()} since {now:%Y-%m-%d}"
+    words = ("1 in force", "hash abcdef012345: pause-cancelled", "took 120 ms", "1 sending", "every partner")
+    shown.says(0, running, *words)
 
 
 def test_on_a_fresh_folder_status_says_so_in_words(tmp_path: Path) -> None:
-    shown = call("status", config=settle_in(tmp_path)).out
+    shown = " ".join(call("status", config=settle_in(tmp_path)).out.split())
 
-    assert "None" not in shown
-    assert "does not run, and never did on this ledger" in shown
-    assert "none loaded yet" in shown
-    assert "to be taken up at the next start" in " ".join(shown.split()), "the rule files"
-    assert "differ" not in shown
+    words = ("does not run, and never did on this ledger", "none loaded yet", "to be taken up at the next start")
+    assert [one for one in words if one not in shown] == []
+    assert ("None" in shown, "differ" in shown) == (False, False)
