@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from tests.broken_rules.__main__ import settings
+from tests.broken_rules.__main__ import SETTINGS
 from tests.reference.pages import ROOT, pages
 from tests.unit.engine.ruletest_bench import bench_of
 from worker.engine.checking import ping_pongs, quarrels
@@ -32,7 +32,7 @@ def examples() -> tuple[tuple[str, str], ...]:
 def test_every_rule_on_the_page_does_what_is_said_of_it(number: int) -> None:
     rules, tests = examples()[number]
     loaded = read_rules({"rules.yaml": rules})
-    bench = bench_of(loaded.rules, settings())
+    bench = bench_of(loaded.rules, SETTINGS)
     done = [run_test(test, bench) for test in read_tests({"tests.yaml": tests}, loaded.rules, BUILT_IN_REGISTRY)]
     assert not [line for one in done for failure in one.failures for line in failure.lines]
     fired = {rule for one in done for rule in one.fired}

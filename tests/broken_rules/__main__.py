@@ -4,18 +4,18 @@ Each case is a rule file, or a folder where the mistake takes several. What is s
 the same name, to be read by whoever reviews a change: somebody who has never seen the code must understand it.
 """
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from worker.cli.check import Checked, blocks, checked, summary
-from worker.engine.views import DecidingSettings, EngineSettings
-from worker.guards import Limits
-from worker.model.rules import Surge
+from worker.cli.common import engine_settings
+from worker.config import Config
 from worker.rules.registry import BUILT_IN_REGISTRY
 
 FOLDER: Final = Path(__file__).parent
 ENDING: Final = ".txt"
+SETTINGS: Final = engine_settings(Config.model_validate({}))
+"""The defaults of the config, as the engine takes them."""
 
 
 def cases() -> tuple[Path, ...]:
@@ -31,7 +31,7 @@ def golden(case: Path) -> Path:
 
 def found_in(case: Path) -> Checked:
     """What is found in a case."""
-    return checked(case, BUILT_IN_REGISTRY, settings())
+    return checked(case, BUILT_IN_REGISTRY, SETTINGS)
 
 
 def said(case: Path) -> str:
@@ -39,25 +39,6 @@ def said(case: Path) -> str:
     found = found_in(case)
     whole = "\n\n".join([*blocks(found.problems), summary(len(found.rules), found.problems)])
     return whole.replace(f"{FOLDER}/", "") + "\n"
-
-
-def settings() -> EngineSettings:
-    """The defaults of the config, as the engine takes them."""
-    minute = timedelta(minutes=1)
-    return EngineSettings(
-        deciding=DecidingSettings(
-            mode="live", gap=minute * 60, gap_then="ask", surge=Surge(events=25, within=minute * 10)
-        ),
-        limits=Limits(writes_per_hour=120, held_longer_than=minute * 60),
-        interval=timedelta(seconds=3),
-        timeout=timedelta(seconds=10),
-        stop_within=timedelta(seconds=20),
-        settle=minute * 2,
-        evidence_reads=3,
-        evidence_within=minute * 15,
-        confirm_within=minute * 2,
-        max_attempts=3,
-    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.broken_rules.__main__ import settings
+from tests.broken_rules.__main__ import SETTINGS
 from worker.engine.checking import Estimate, estimate
 from worker.model.facts import CustomFact
 from worker.rules.load import read_rules
@@ -30,7 +30,7 @@ def reckoned(*rules: str, events: int = 100, **changes: int) -> Estimate:
         {"spend": CustomFact(name="spend", get="/x/{eid}"), "tax": CustomFact(name="tax", get="/t"), **SELDOM}
     )
     found = read_rules({"r": "rules:\n" + "".join(f"  - {rule}\n" for rule in rules)}, registry)
-    return estimate(found.rules.rules, registry, replace(settings(), **changes), events)  # type: ignore[arg-type]
+    return estimate(found.rules.rules, registry, replace(SETTINGS, **changes), events)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -167,14 +167,6 @@ def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
     assert [rule.id for rule in load_rules(tmp_path / "sub" / "a.yaml").rules] == ["sub-a.yaml"]
 
 
-def test_the_hash_does_not_depend_on_where_the_folder_lies(tmp_path: Path) -> None:
-    for place in ("one", "another"):
-        (tmp_path / place / "deep").mkdir(parents=True)
-        (tmp_path / place / "a.yaml").write_text(HEAD)
-        (tmp_path / place / "deep" / "b.yaml").write_text("# later\n")
-    assert files_hash(tmp_path / "one") == files_hash(tmp_path / "another")
-
-
 def test_an_empty_folder_is_an_empty_set(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# nothing\n")
     assert load_rules(tmp_path).rules == ()
