@@ -39,6 +39,7 @@ OPTIMISE = [
     *("adplatform.connected", "auth.denied", "campaign_optimisation_status.query"),
     *("campaign_optimisation_status.semantics", "lookout_benchmark.at", "lookout_benchmark.unit"),
 ]
+NONE: dict[str, list[str]] = {"pause-cancelled": [], "draft-what-has-none": [], "on-connected": []}
 
 
 def settings(folder: Path, config: str) -> EngineSettings:
@@ -71,12 +72,8 @@ def held_by(folder: Path, config: str) -> dict[str, list[str]]:
             },
             "what is written is vouched for; where a published setup is absent its campaigns tell",
         ),
-        ("", {"pause-cancelled": [], "draft-what-has-none": [], "on-connected": []}, "the sandbox is ours"),
-        (
-            'api: {base_url: "http://127.0.0.1:8700/api/v3"}',
-            {"pause-cancelled": [], "draft-what-has-none": [], "on-connected": []},
-            "so is what runs on this machine",
-        ),
+        ("", NONE, "the sandbox is ours"),
+        ('api: {base_url: "http://127.0.0.1:8700/api/v3"}', NONE, "so is what runs on this machine"),
     ],
 )
 def test_a_write_leans_on_its_action_and_on_the_facts_of_its_rule(

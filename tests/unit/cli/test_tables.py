@@ -31,6 +31,12 @@ def printed(names: Sequence[str], rows: Sequence[Sequence[Json]]) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
+def coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
 @pytest.mark.parametrize("columns", [110, 120])
 def test_the_demo_s_log_keeps_every_name_on_one_line(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -52,9 +58,8 @@ def test_what_a_terminal_would_obey_is_not_printed() -> None:
 
 
 def test_a_state_keeps_its_colour_where_there_is_no_room_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "40"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "40")
 
     lines = printed(("id", "state", "rule", "why"), [[7, "needs_human", "r" * 40, "confirmed"]])
 
@@ -63,9 +68,7 @@ def test_a_state_keeps_its_colour_where_there_is_no_room_for_a_table(monkeypatch
 
 
 def test_a_state_has_its_colour_where_the_terminal_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured(monkeypatch)
     names = ("id", "state", "why")
     rows: list[list[Json]] = [[1, "needs_human", "confirmed"], [2, "confirmed", "as wanted"]]
 
