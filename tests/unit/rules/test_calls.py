@@ -28,7 +28,7 @@ def owners(row: Endpoint) -> str:
 OWNED = [
     (call(row.method, row.path, f", host: {row.host}"), f"{row.path} has an action of its own: {owners(row)}")
     for row in ENDPOINTS
-    if owners(row)
+    if row.method and owners(row)
 ]
 
 
