@@ -28,8 +28,8 @@ def a_lost_ledger_is_noticed(case: Case) -> Iterator[str]:
 
 def a_ledger_is_of_one_service(case: Case) -> Iterator[str]:
     """A process whose config names another service than the one that its ledger was made with asks nobody anything, and
-    ends; unless the ledger has not met a partner yet: a process that has seen a whole list a second time has stored whom
-    it met, where nothing kept it from that."""
+    ends; unless the ledger has not met a partner yet: a process that has seen a whole list a second time has stored
+    whom it met, where nothing kept it from that."""
     if case.history.unstored:
         return
     looks: dict[str, list[float]] = {}
