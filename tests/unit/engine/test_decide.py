@@ -1,5 +1,6 @@
 """`decide` as a whole: sequences, editing of rules, many events, and what one commit holds."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ def test_a_sequence_keeps_its_condition_while_it_runs() -> None:
     story = started()
     create, boost = (story.write("r", index) for index in (0, 1))
     assert story.send(create, "unknown").look().moved == [], "the draft is there, by its own doing"
+    assert story.blind("setup").look().moved == [], "and what cannot be read stays so"
+    story.setup(state="DRAFT")
     assert story.end(story.write("r", 0), "confirmed").look().moved == []
     assert story.send(boost, "applied").look().moved == []
     assert story.end(story.write("r", 1), "confirmed").look().outcome == ([], [], [], [])
@@ -43,9 +46,25 @@ def test_a_sequence_ends_with_what_it_has_not_changed_itself() -> None:
     assert story.event(status="active").fires() == [], "its episode is over, so the draft counts again"
 
 
+def test_a_sequence_ends_with_a_field_beside_those_that_it_writes() -> None:
+    when = "setup.state == 'NONE' && setup['id'] == 7.0 && (event.city == 'x' || setup.goal == 'CLICKS')"
+    story = a_story(a_rule("r", when, "create_draft 500", "boost"), confirming=False).setup(id=7).event(city="x")
+    story.look()
+    story.send(story.write("r", 0), "unknown")
+    assert story.event(city="").look().moved == [], "a goal was not known at the firing"
+    assert story.setup(id=8).look().moved == ["r: skipped no_longer_holds"]
+
+
 def test_a_sequence_ends_with_what_another_hand_did_before_its_first_step_was_sent() -> None:
     story = started().setup(state="DRAFT", goal="ROAS", total_budget=1.0)
     assert story.look().moved == ["r: skipped no_longer_holds"] * 2
+
+
+def test_a_sequence_that_does_not_say_what_it_fired_on_is_judged_on_what_is_there() -> None:
+    story = started()
+    for write in [*story.writes.values()]:
+        story.writes[write.id] = replace(write, intent=replace(write.intent, context={}))
+    assert story.send(story.write("r", 0), "unknown").look().moved == ["r: skipped no_longer_holds"]
 
 
 def test_a_field_that_could_not_be_seen_at_the_firing_is_not_made_up_later() -> None:
