@@ -30,7 +30,9 @@ def started(*do: str, **keys: Any) -> Story:  # noqa: ANN401 - fields of Rule
 def test_a_sequence_keeps_its_condition_while_it_runs() -> None:
     story = started()
     create, boost = (story.write("r", index) for index in (0, 1))
-    assert story.send(create, "unknown").look().moved == [], "the draft is there, by its own doing"
+    looked = story.send(create, "unknown").look()
+    assert looked.moved == []
+    assert looked.decision.judged[E1, RuleId("r")].truth is Truth.TRUE, "the draft is there, by its own doing"
     assert story.blind("setup").look().moved == [], "and what cannot be read stays so"
     story.setup(state="DRAFT")
     assert story.end(story.write("r", 0), "confirmed").look().moved == []
