@@ -13,6 +13,7 @@ from worker.model.facts import RuleId
 from worker.model.rules import RuleSet
 from worker.model.writes import Write
 
+pytestmark = pytest.mark.timeout(60)
 EXAMPLES = 25
 UNSENT = ("planned", "waiting")
 WANTS = ("pause", "run", "optimisation OFF")
@@ -23,7 +24,6 @@ def unsent(story: Story) -> list[Write]:
     return [write for write in story.writes.values() if write.state in UNSENT]
 
 
-@pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(of=rules(), turns=TURNS)
 def test_equal_wishes_of_several_rules_never_wait_as_several_writes(of: RuleSet, turns: list[Turn]) -> None:
@@ -89,7 +89,6 @@ def alone_is_right(of: RuleSet, turns: list[Turn]) -> Story:
     return story
 
 
-@pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(first=st.sampled_from(WANTS), second=st.sampled_from(WANTS), priorities=st.permutations((0, 1)), turns=TURNS)
 def test_no_rule_plans_against_a_stronger_wish_that_stands(

@@ -16,6 +16,7 @@ from worker.model.facts import EventId, Fact, FactKey, Observation
 from worker.model.rules import Rule, RuleSet, Surge, Watch
 from worker.model.writes import State
 
+pytestmark = pytest.mark.timeout(60)
 EXAMPLES = 40
 EVENTS = (E1, EventId("e2"), EventId("e3"))
 WHEN = ("event.status == 'active'", "event.status == 'active' && setup.state == 'DRAFT'", "setup.state != 'NONE'")
@@ -107,7 +108,6 @@ def sent(story: Story, event: EventId, value: int) -> None:
         story.send(first, ENDS[value], effect=value < 2)
 
 
-@pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(of=rules(), turns=TURNS)
 def test_a_restart_between_any_two_looks_changes_nothing(of: RuleSet, turns: list[Turn]) -> None:
@@ -117,7 +117,6 @@ def test_a_restart_between_any_two_looks_changes_nothing(of: RuleSet, turns: lis
         assert played(running, turn).outcome == played(restarting, turn).outcome
 
 
-@pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(of=rules(), turns=TURNS, data=st.data())
 def test_the_order_of_rules_and_events_does_not_matter(of: RuleSet, turns: list[Turn], data: st.DataObject) -> None:
@@ -128,7 +127,6 @@ def test_the_order_of_rules_and_events_does_not_matter(of: RuleSet, turns: list[
         assert played(story, turn).outcome == played(other, turn).outcome
 
 
-@pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(of=rules(), turns=TURNS, data=st.data())
 def test_looks_that_can_see_nothing_make_nothing_fire(of: RuleSet, turns: list[Turn], data: st.DataObject) -> None:
@@ -149,7 +147,6 @@ def test_looks_that_can_see_nothing_make_nothing_fire(of: RuleSet, turns: list[T
             assert played(story, turn).fired == played(dim, turn).fired
 
 
-@pytest.mark.timeout(60)
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(of=rules(), turns=TURNS)
 def test_reading_lazily_and_reading_eagerly_decide_alike(of: RuleSet, turns: list[Turn]) -> None:

@@ -43,15 +43,6 @@ def told(found: Stored, event: EventId | None = None) -> list[tuple[object, obje
     return [(one["before"], one["event.status"]) for one in records]
 
 
-def test_another_event_under_the_same_id_has_changed_nothing() -> None:
-    found = stored(known("a"), known("b"))
-    found.forget(E1)
-    found.saw(PLACE, known("c"))
-    assert told(found) == []
-    found.saw(PLACE, known("d"))
-    assert told(found) == [("c", "d")]
-
-
 def test_only_what_was_seen_of_one_event_goes_with_a_commit_about_it() -> None:
     found = stored(known("a"), known("b"))
     assert told(found, EventId("e2")) == []
