@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.polls import HOUR, Story, a_rule, a_story
+from tests.polls import HOUR, MINUTE, Story, a_rule, a_story
+from tests.unit.engine.test_times import FIVE_PAST, started, to
 from worker.model.facts import EventId
 from worker.model.rules import Rule, Watch
 from worker.model.writes import Write
@@ -41,6 +42,20 @@ def test_an_unknown_condition_keeps_the_wait_and_a_value_that_cannot_be_computed
     waiting(story)
     assert story.blind("event").look(HOUR).outcome == ([], [], [], [])
     assert story.event(status="cancelled").look().held == ["r: fact_unknown"]
+
+
+@pytest.mark.parametrize(
+    ("status", "planned", "moved"), [("cancelled", ["r: run"], "confirmed"), ("on", [], "skipped")]
+)
+def test_a_rule_with_at_asks_its_condition_when_the_wait_is_over(status: str, planned: list[str], moved: str) -> None:
+    story = started(a_rule("r", CANCELLED, "wait 3600", "run", at=FIVE_PAST), confirming=False)
+    story.event(status="cancelled").look(to(story, 5))
+    waiting(story, over=False)
+    assert story.event(status=status).look(MINUTE).outcome == ([], [], [], [])
+    waiting(story)
+    over = story.look(HOUR)
+    assert over.planned == planned
+    assert [one.split()[1] for one in over.moved] == [moved]
 
 
 @pytest.mark.parametrize("watched", [(), (Watch(fact="event", by=("category",)),)])
