@@ -8,6 +8,7 @@ import pytest
 
 from tests.polls import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, course, tcs
 from worker.model.rules import Rule
+from worker.model.writes import Mode
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
 
@@ -121,7 +122,7 @@ def test_a_loser_with_many_rules_above_it_is_told_of_one() -> None:
 
 
 @pytest.mark.parametrize("mode", ["live", "approve"])
-def test_no_unsent_write_goes_out_against_a_stronger_wish_that_came_later(mode: str) -> None:
+def test_no_unsent_write_goes_out_against_a_stronger_wish_that_came_later(mode: Mode) -> None:
     story = a_story(replace(RUNS, mode=mode), PAUSES_FIRST, confirming=False)
     at(story, "x").look()
     looked = at(story, "xy").look()

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes, ran
 from worker.engine.views import DecidingSettings
 from worker.model.errors import UsageError
+from worker.model.facts import RuleId
 
 CANCEL, FIRES = "set: {event: {status: cancelled}}", "{rule: pause, action: pause}"
 RUNNING = "given: {event: {id: e1, status: active, client_campaign_status: RUNNING}}"
@@ -257,7 +258,7 @@ steps:
         ("{at: 0s, unknown: [event], expect: []}", set(), {"pause"}, "what is unknown fires nothing"),
     ],
 )
-def test_what_a_test_saw(steps: str, fired: set[str], held_back: set[str], reason: str) -> None:
+def test_what_a_test_saw(steps: str, fired: frozenset[RuleId], held_back: frozenset[RuleId], reason: str) -> None:
     done = ran(a_bench(PAUSE), f"{RUNNING}\nsteps: [{steps}]")
     assert (done.fired, done.held_back) == (fired, held_back), reason
 

@@ -77,7 +77,7 @@ AT_ONE = PAUSE.replace("do:", 'at: "1 12 * * *", do:')
     ],
 )
 def test_a_rule_decides_as_in_the_daemon(rule: str, story: str, reason: str) -> None:
-    assert passes(a_bench(rule), f"{CANCELLED}\nsteps: [{steps(story)}]"), reason
+    assert passes(a_bench(rule), f"{CANCELLED}\nsteps: [{steps(story)}]").passed, reason
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_rule_decides_as_in_the_daemon(rule: str, story: str, reason: str) -> 
 )
 def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str, reason: str) -> None:
     named = ", ".join(f"{{action: pause, answer: {answer}}}" for answer in answers)
-    assert passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{named}]\nsteps: [{steps(story)}]"), reason
+    assert passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{named}]\nsteps: [{steps(story)}]").passed, reason
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str, reason: 
 )
 def test_what_a_time_asked_for_lives_so_too(answer: str, story: str, reason: str) -> None:
     body = f"{CANCELLED}\nanswers: [{{action: pause, answer: {answer}}}]\nsteps: [{steps(story)}]"
-    assert passes(a_bench(AT_ONE), body), reason
+    assert passes(a_bench(AT_ONE), body).passed, reason
 
 
 def test_a_refusal_of_what_no_read_shows_is_for_a_person() -> None:
@@ -206,7 +206,7 @@ steps:
     set: {{suggested_tcs: [{{tc: b, tc_run_id: 1}}]}}
     states: [{{action: boost, state: {state}}}]
 """
-    assert passes(a_bench(BOOST), body), reason
+    assert passes(a_bench(BOOST), body).passed, reason
 
 
 def test_a_fact_that_the_test_makes_unreadable_holds_the_write() -> None:

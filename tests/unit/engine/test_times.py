@@ -66,7 +66,7 @@ def test_conditions_and_changes_are_judged_at_the_time(
 ) -> None:
     """A look is what is seen, as `seen` spells it, and so many minutes after the beginning."""
     story = a_story(rule, settings=DecidingSettings(gap=9 * DAY), restarting=restarting)
-    fired, told = "", []
+    fired, told = "", list[str]()
     for look in looks.split(", "):
         shown, minutes = look.split()
         looked = seen(story, shown).look(to(story, float(minutes)))
