@@ -144,11 +144,7 @@ def test_of_a_time_in_which_nothing_was_observed_nothing_is_said_to_be_the_same(
     assert "error: no observations are recorded since 2026-03-02 12:00:00 UTC" in called.err
 
 
-SLOW_DOWN = """
-rules:
-  - {id: slow-down, when: event.category == 'party', do: [{optimisation: 'OFF'}]}
-  - {id: pause-cancelled, when: event.status == 'cancelled', do: [pause]}
-"""
+SLOW_DOWN = RULES + "  - {id: slow-down, when: event.category == 'party', do: [{optimisation: 'OFF'}]}\n"
 
 
 @in_town(world(happening("e1")), SLOW_DOWN)

@@ -24,9 +24,7 @@ rules:
 """
 ANEW = """
 rules:
-  - id: begin-anew
-    when: event.status == 'cancelled'
-    do: [reset_setup, {notify: begun anew}]
+  - {id: begin-anew, when: event.status == 'cancelled', do: [reset_setup, {notify: begun anew}]}
 """
 
 

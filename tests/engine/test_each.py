@@ -153,8 +153,6 @@ rules:
     when: event.status == 'active' && setup.state == 'PUBLISHED'
     do: [{edit_cluster: {each: {of: clusters, where: each.size_share > 0.2}, budget: "=each.size_share * 1000.0"}}]
 """
-
-
 CLUSTERS = tuple({"tc": tc, "tc_run_id": 1, "size_share": share} for tc, share in (("jazz", 0.5), ("rock", 0.1)))
 
 

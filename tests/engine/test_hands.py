@@ -15,8 +15,6 @@ from worker.sandbox.faults import Kind
 from worker.sandbox.world import Happening
 
 STATUS = "client_campaign_status"
-
-
 STOP = "{id: stop, when: event.status == 'cancelled', do: [pause]%s}"
 GO = "{id: go, when: event.frontend_status == 'FLAGGED', do: [run]%s}"
 
@@ -144,13 +142,8 @@ def with_clusters(event: Happening, *tcs: str) -> Happening:
 
 STOP_FIRST = """
 rules:
-  - id: pause-cancelled
-    when: event.status == 'cancelled'
-    priority: 10
-    do: [pause]
-  - id: run-flagged
-    when: event.frontend_status == 'FLAGGED' && event.status == 'active'
-    do: [run]
+  - {id: pause-cancelled, when: event.status == 'cancelled', priority: 10, do: [pause]}
+  - {id: run-flagged, when: event.frontend_status == 'FLAGGED' && event.status == 'active', do: [run]}
 """
 
 

@@ -20,6 +20,8 @@ rules:
     when: since(event.capacity) < -10.0
     do: [{undo: after}]
 """
+STRONG = REST.replace("do: [pause]", "priority: 5\n    do: [pause]")
+RUN_AGAIN = "  - {id: run-again, when: event.city == 'Oslo', do: [run]}\n"
 
 
 def changes(here: Town, event: str = "e1") -> list[Any]:
@@ -82,11 +84,7 @@ async def test_what_somebody_has_changed_since_is_left_alone_and_told(here: Town
     assert len(changes(here)) == 1
 
 
-@in_town(
-    world(happening("e1")),
-    REST.replace("do: [pause]", "priority: 5\n    do: [pause]")
-    + ("  - id: run-again\n    when: event.city == 'Oslo'\n    do: [run]\n"),
-)
+@in_town(world(happening("e1")), STRONG + RUN_AGAIN)
 async def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_other_rules(here: Town) -> None:
     await rested(here)
     await here.becomes("e1", 30, city="Oslo")
@@ -97,11 +95,7 @@ async def test_an_undo_ends_the_wish_of_the_rule_also_a_stronger_one_and_for_oth
     assert by(here, "run-again") == [("run", "skipped", "already_so")]
 
 
-@in_town(
-    world(happening("e1")),
-    REST.replace("do: [pause]", "priority: 5\n    do: [pause]").replace("after: rest", "mode: approve\n    after: rest")
-    + ("  - id: run-again\n    when: event.city == 'Oslo'\n    do: [run]\n"),
-)
+@in_town(world(happening("e1")), STRONG.replace("after: rest", "mode: approve\n    after: rest") + RUN_AGAIN)
 async def test_an_undo_that_waits_for_approval_ends_no_wish_and_nothing_goes_round_it(here: Town) -> None:
     await rested(here)
     here.set("e1", city="Oslo")

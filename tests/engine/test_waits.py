@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.calling import call, settle_in
 from tests.engine.test_undo import undo
 from tests.worlds import CAMPAIGN, QUICK, Town, draft, happening, in_town, rules_of, several, world
 from worker.engine.operators import approved, rejected
@@ -211,24 +209,6 @@ async def test_each_and_values_are_as_they_are_when_the_wait_is_over(here: Town)
     assert here.texts == ["Another night"]
 
 
-def test_a_rule_test_jumps_over_two_days(tmp_path: Path) -> None:
-    config = settle_in(tmp_path, "api: {base_url: sandbox}\n", REST)
-    (tmp_path / "rules" / "tests").mkdir()
-    (tmp_path / "rules" / "tests" / "a.yaml").write_text("""
-tests:
-  - name: it rests
-    given: {event: {id: e1, status: active, client_campaign_status: RUNNING, category: tired}}
-    steps:
-      - {at: 0s, expect: [{rule: rest-for-two-days, action: pause}]}
-      - {at: 47h, expect: [], held: [{rule: rest-for-two-days, reason: wait}]}
-      - at: 49h
-        expect: [{rule: rest-for-two-days, action: run}, {rule: rest-for-two-days, action: notify}]
-        sent: 3
-""")
-    ran = call("test", config=config)
-    assert ran.code == 0, ran.both
-
-
 COSTLY = """
 rules:
   - id: rest-while-small
@@ -293,18 +273,6 @@ async def test_a_message_that_is_said_again_is_no_step_that_others_wait_for(here
     await here.becomes("e1", 30, category="hidden")
     await here.run(240)
     assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
-
-
-@in_town(world(happening("e1", category="tired")), REST.replace("do:", "mode: approve\n    do:"))
-async def test_a_wait_behind_a_step_that_waited_long_for_approval_begins_by_itself(here: Town) -> None:
-    """It waited for an approval of its own (`gap`), and what comes after it never came."""
-    await here.run(2 * HOUR)
-    here.decide(approved, here.writes()[0])
-    await here.run(60)
-    assert [(one.intent.action, one.state, one.held_by) for one in here.writes()] == [
-        ("pause", "confirmed", None),
-        ("wait", "planned", "wait"),
-    ]
 
 
 LAUNCH = """
