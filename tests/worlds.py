@@ -464,7 +464,7 @@ def has_told(kind: str) -> Callable[[Commit], bool]:
     return lambda commit: any(one.kind == kind for one in commit.records)
 
 
-def testifying(here: Town) -> None:
+def takes_testimony(here: Town) -> None:
     """From now on what the ledger is told of what is another's is stored, as in a fleet."""
 
     def testify(records: Sequence[Record]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, tenant, testifying, world
+from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, takes_testimony, tenant, world
 from worker.engine.daemon import Daemon, RuleSource
 from worker.engine.ports import CycleReport, Fleet, Parts, Service
 from worker.ledger.sql import SqlLedger
@@ -215,7 +215,7 @@ async def test_what_was_to_be_said_of_a_partner_that_was_lost_since_is_said_and_
             raise answers.pop(0)
         return apply(commit)
 
-    testifying(here)
+    takes_testimony(here)
     here.ledger.apply = lost  # type: ignore[assignment,method-assign]
     daemon._record("held", "it is the same partner as another", partner=PARTNER, reason="same_partner")
     daemon._save_status()

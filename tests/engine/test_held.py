@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.calling import PAUSE
-from tests.worlds import CAMPAIGN, MINUTE, RUN, Disk, Town, draft, happening, in_town, rules_of, testifying, world
+from tests.worlds import CAMPAIGN, MINUTE, RUN, Disk, Town, draft, happening, in_town, rules_of, takes_testimony, world
 from worker.guards import Limits
 from worker.model.commits import Commit, Hold, Sending
 from worker.model.writes import Write
@@ -203,7 +203,7 @@ async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
         return brake
 
     here.ledger.record_sending = record_sending  # type: ignore[method-assign]
-    testifying(here)
+    takes_testimony(here)
     await here.becomes("e1", 120, status="cancelled")
     assert here.only.state == "confirmed", here.story()
     told = [one for one in here.log("evidence") if one["reason"] == "takeover"]
