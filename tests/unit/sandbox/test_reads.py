@@ -48,11 +48,6 @@ def test_descending_turns_the_order_round() -> None:
     assert down == up[::-1]
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=-1", "page=0", "page=1.5", "limit=" + "9" * 5000])
-def test_a_page_that_cannot_be_is_an_invalid_request(query: str) -> None:
-    assert Desk().status("GET", f"/events/?{query}") == 422
-
-
 def test_a_limit_over_the_maximum_is_cut_and_the_answer_says_so_or_it_is_refused() -> None:
     assert Desk(settings=TwinSettings(max_page_limit=4)).read("/events/?limit=100")["limit"] == 4
     assert Desk(settings=TwinSettings(max_page_limit=4, over_limit="refuse")).status("GET", "/events/?limit=5") == 422
@@ -104,6 +99,11 @@ def test_suggestions_that_a_story_sets_are_given_as_they_are() -> None:
         "/events/e1/lookout_prediction?type=percent",
         "/adplatform_targeting/suggested_radius?location=x&distance_unit=km",
         "/setup_processes/call_to_action/?goal=ROAS&has_pixel=true",
+        *(
+            f"/events/?{page}"
+            for page in ("limit=0", "limit=x", "limit=-1", "limit=" + "9" * 5000, "page=0", "page=1.5")
+        ),
+        *(f"/events/e1/campaigns_expected_value?goal=ROAS&budget={budget}" for budget in ("1e308", "nan", "-inf")),
     ],
 )
 def test_a_query_outside_the_document_is_invalid(target: str) -> None:
@@ -116,11 +116,6 @@ def test_clusters_of_a_new_event_are_an_empty_list_until_they_are_computed() -> 
 
     assert desk.read("/events/new/clusters")["clusters"] == []
     assert desk.read("/events/new/suggested_tcs?budget=500&goal=ROAS") == []
-
-
-@pytest.mark.parametrize("budget", ["1e308", "nan", "-inf"])
-def test_no_value_is_expected_of_a_budget_without_end(budget: str) -> None:
-    assert Desk().status("GET", f"/events/e1/campaigns_expected_value?goal=ROAS&budget={budget}") == 422
 
 
 def test_an_event_lists_its_siblings_and_who_could_become_one() -> None:
