@@ -19,9 +19,8 @@ import httpx
 import pytest
 
 from tests.contract.malformed import E1, Answer, answers, complaint, good, key_of, path_of
-from tests.unit.api.world import HALL, World, answer, id_token
+from tests.unit.api.world import HALL, World, answer, assumed, id_token
 from tests.virtual import last
-from worker.api.assumptions import assumptions_from
 from worker.api.facts import FACT_SOURCES
 from worker.model.errors import WorkerError
 from worker.model.exchange import Listing, Urgency
@@ -91,11 +90,6 @@ class Read:
 
 def known(fact: Fact) -> str:
     return "known" if isinstance(fact, Known) else "unknown"
-
-
-def vouching(key: str, value: Json) -> World:
-    made, _ = assumptions_from({key: value})
-    return World(assumptions=made)
 
 
 def unjudged(name: str, fact: Fact) -> list[str]:
@@ -287,7 +281,7 @@ OTHER_READS = (
         path="/auth/refresh",
         whole=json.dumps(RENEWED),
         judge=refresh,
-        world=lambda: vouching("auth.refresh", REFRESH),
+        world=lambda: World(assumptions=assumed(auth__refresh=REFRESH)),
         anew=True,
     ),
     Read(name="confirm", path=path_of("attribution_model"), whole=good("attribution_model"), judge=confirmation),
@@ -296,7 +290,7 @@ OTHER_READS = (
         path=path_of("campaigns"),
         whole=good("campaigns"),
         judge=published_setup,
-        world=lambda: vouching("setup.after_publish", "absent"),
+        world=lambda: World(assumptions=assumed(setup__after_publish="absent")),
     ),
 )
 READS = (*map(read_of, FACTS), *OTHER_READS)

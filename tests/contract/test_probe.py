@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.contract.test_client_against_twin import FIRST, Meeting
-from worker.api.assumptions import Assumptions, assumptions_from
+from tests.unit.api.world import assumed
+from worker.api.assumptions import Assumptions
 from worker.api.probe import JUDGES, AssumptionFinding, Probed, Sights, findings, probed
 from worker.model.errors import NotFound
 from worker.model.facts import Json
@@ -18,12 +18,6 @@ from worker.sandbox.start import dialects
 
 OTHERS = sorted(set(dialects()) - {"standard"})
 READABLE = frozenset(JUDGES)
-
-
-def told(given: Mapping[str, Any]) -> Assumptions:
-    made, wrong = assumptions_from(given)
-    assert not wrong
-    return made
 
 
 def probe(meeting: Meeting, assumptions: Assumptions | None = None, only: str = "") -> Probed:
@@ -65,7 +59,7 @@ def test_every_difference_of_a_dialect_is_named_with_the_line_to_write(dialect: 
 
 @pytest.mark.parametrize("dialect", OTHERS)
 def test_once_the_config_says_so_a_dialect_has_nothing_to_refute(dialect: str) -> None:
-    assumptions = told(dialects()[dialect].tells)
+    assumptions = assumed(**dialects()[dialect].tells)
     meeting = meeting_in(dialect, assumptions)
 
     found = probe(meeting, assumptions)
@@ -94,7 +88,7 @@ def finding(found: Probed, key: str) -> AssumptionFinding:
 
 def test_a_refresh_that_the_operator_vouches_for_is_tried() -> None:
     renew: Json = {"path": "/auth/renew", "body": {"t": "{refresh_token}"}}
-    right, wrong = told(dialects()["terse"].tells), told({"auth.refresh": renew})
+    right, wrong = assumed(**dialects()["terse"].tells), assumed(auth__refresh=renew)
 
     works = finding(probe(meeting_in("terse", right), right), "auth.refresh")
     fails = finding(probe(meeting_in("terse", wrong), wrong), "auth.refresh")
