@@ -31,12 +31,13 @@ FACTS = tuple(FACT_SOURCES)
 class Meeting(World):
     """The client and the twin, on one clock."""
 
-    def __init__(self, *, settings: TwinSettings | None = None, **changes: object) -> None:
+    def __init__(self, *, settings: TwinSettings | None = None, page_size: int = 5, **changes: object) -> None:
         super().__init__(
             quiet_s=FLOOR_S,
             user=("sandbox", "sandbox"),
             hosts=Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"]),
-            **{"page_size": 5, **changes},
+            page_size=page_size,
+            **changes,  # type: ignore[arg-type]  # fields of ApiSettings
         )
         world = demo_world(12, datetime(2030, 5, 1, tzinfo=UTC))
         self.twin = Twin(world, settings=settings, origin_s=0.0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import httpx
 import pytest
@@ -18,6 +19,10 @@ from worker.sandbox.start import dialects
 
 OTHERS = sorted(set(dialects()) - {"standard"})
 READABLE = frozenset(JUDGES)
+
+
+def told_by(dialect: str) -> Assumptions:
+    return assumed(**cast("dict[str, Json]", dialects()[dialect].tells))
 
 
 def probe(meeting: Meeting, assumptions: Assumptions | None = None, only: str = "") -> Probed:
@@ -59,7 +64,7 @@ def test_every_difference_of_a_dialect_is_named_with_the_line_to_write(dialect: 
 
 @pytest.mark.parametrize("dialect", OTHERS)
 def test_once_the_config_says_so_a_dialect_has_nothing_to_refute(dialect: str) -> None:
-    assumptions = assumed(**dialects()[dialect].tells)
+    assumptions = told_by(dialect)
     meeting = meeting_in(dialect, assumptions)
 
     found = probe(meeting, assumptions)
@@ -88,7 +93,7 @@ def finding(found: Probed, key: str) -> AssumptionFinding:
 
 def test_a_refresh_that_the_operator_vouches_for_is_tried() -> None:
     renew: Json = {"path": "/auth/renew", "body": {"t": "{refresh_token}"}}
-    right, wrong = assumed(**dialects()["terse"].tells), assumed(auth__refresh=renew)
+    right, wrong = told_by("terse"), assumed(auth__refresh=renew)
 
     works = finding(probe(meeting_in("terse", right), right), "auth.refresh")
     fails = finding(probe(meeting_in("terse", wrong), wrong), "auth.refresh")

@@ -148,8 +148,9 @@ def test_refused_credentials_are_not_tried_again_for_five_minutes(status: int) -
 @at_door(answer=lambda _: AuthAnswer(status=None, why="ConnectError: refused"))
 async def test_a_service_that_does_not_answer_is_tried_again_with_longer_and_longer_waits(door: Door) -> None:
     while door.clock.monotonic() < 150:
-        error = await door.error()
+        await door.error()
         await door.clock.sleep(1.0)
+    error = await door.error()
 
     assert isinstance(error, Unreachable)
     assert "refused" in str(error)
