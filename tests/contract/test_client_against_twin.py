@@ -21,7 +21,7 @@ from worker.model.facts import EventId, Fact, Known, PartnerId
 from worker.model.writes import Intent
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings
-from worker.sandbox.start import FIRST_PARTNER, SECOND_PARTNER, demo_world
+from worker.sandbox.start import FIRST_PARTNER, demo_world
 
 FIRST = PartnerId(FIRST_PARTNER)
 RUNNING = EventId("e1")
@@ -56,11 +56,6 @@ class Meeting(World):
 
 
 meeting_of = stories_in(Meeting)
-
-
-@meeting_of()
-async def test_the_partners_are_the_twins(meeting: Meeting) -> None:
-    assert await meeting.service.partners() == (FIRST_PARTNER, SECOND_PARTNER)
 
 
 @pytest.mark.parametrize("page_size", [1, 3, 5, 100])

@@ -116,18 +116,12 @@ def read_of(name: str) -> Read:
 
 
 def pages() -> list[dict[str, Json]]:
-    event = dict(answer_of("event"))
+    event: dict[str, Json] = json.loads(good("event"))
     events = [{**event, "id": f"e{number}"} for number in range(1, 6)]
     return [
         {"total": 5, "limit": 2, "page": number + 1, "pages": 3, "items": [*events[2 * number : 2 * number + 2]]}
         for number in range(3)
     ]
-
-
-def answer_of(name: str) -> dict[str, Json]:
-    found = httpx.Response(200, content=good(name)).json()
-    assert isinstance(found, dict)
-    return found
 
 
 def check_listings(seed: int, cases: int) -> Counter[str]:
@@ -274,7 +268,7 @@ OTHER_READS = (
         world=lambda: World(facts=SPEND),
     ),
     Read(name="task", path=TASK, whole='{"data": {"state": "SUCCESS", "since": 7}}', judge=task),
-    Read(name="sign-in", path="/auth", whole=httpx.Response(200, json=TOKENS).text, judge=sign_in, anew=True),
+    Read(name="sign-in", path="/auth", whole=json.dumps(TOKENS), judge=sign_in, anew=True),
     Read(name="groups", path="/auth", whole=CLAIMS, judge=groups, anew=True),
     Read(
         name="refresh",

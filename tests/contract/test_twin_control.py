@@ -67,30 +67,19 @@ async def test_every_row_that_is_served_is_listed(it: Operator) -> None:
     assert any(row["form"] == "our own" for row in rows)
 
 
-async def test_the_books_can_be_read(it: Operator) -> None:
-    await it.pause()
-    await it.pause()
+async def test_books_violations_and_requests_from_a_number_on_can_be_read(it: Operator) -> None:
+    for _ in range(2):
+        await it.pause()
+        await it.client.get("/api/v3/events/e1", headers=it.headers)
     books = (await it.client.get("/_sandbox/books")).json()
+    every = (await it.client.get("/_sandbox/requests")).json()
 
     assert (books["writes_sent"], books["effects"], books["repeated"]) == (2, 2, 1)
     assert [effect["repeated"] for effect in books["list"]] == [False, True]
-
-
-async def test_requests_can_be_read_from_a_number_on(it: Operator) -> None:
-    await it.pause()
-    every = (await it.client.get("/_sandbox/requests")).json()
-    later = (await it.client.get("/_sandbox/requests?since=1")).json()
-    assert (await it.client.get("/_sandbox/requests?since=²")).json() == every, "a word that is no number"
-
-    assert [each["method"] for each in every] == ["POST", "PUT"]
-    assert later == every[1:]
-
-
-async def test_violations_can_be_read(it: Operator) -> None:
-    for _ in range(2):
-        await it.client.get("/api/v3/events/e1", headers=it.headers)
-
     assert [each["kind"] for each in (await it.client.get("/_sandbox/violations")).json()] == ["read_floor"]
+    assert [each["method"] for each in every] == ["POST", "PUT", "GET", "PUT", "GET"]
+    assert (await it.client.get("/_sandbox/requests?since=1")).json() == every[1:]
+    assert (await it.client.get("/_sandbox/requests?since=²")).json() == every, "a word that is no number"
 
 
 async def test_faults_can_be_asked_for_and_taken_back(it: Operator) -> None:

@@ -29,7 +29,7 @@ class Told:
 class World:
     """A gate on a clock of its own, and a service that counts what it is asked and takes ``slow_s`` to answer."""
 
-    def __init__(self, *, quiet_s: float = 0.0, slow_s: float = 0.0) -> None:
+    def __init__(self, *, quiet_s: float | None = 0.0, slow_s: float = 0.0) -> None:
         self.clock = VirtualClock()
         self.pacer = Pacer(per_minute=600, clock=self.clock, chance=no_chance)
         self.gate: Gate[Told] = Gate(pacer=self.pacer, clock=self.clock, floor_s=FLOOR_S, quiet_s=quiet_s)
@@ -201,17 +201,10 @@ async def test_a_place_serves_a_question_that_still_waits_for_its_floor(world: W
     assert at == world.gate.opens_at(HALL, "/events/e1") - FLOOR_S == 3.0
 
 
-def test_a_new_process_asks_nothing_before_the_floor_has_passed() -> None:
-    clock = VirtualClock()
-    pacer = Pacer(per_minute=600, clock=clock, chance=no_chance)
-    gate: Gate[Told] = Gate(pacer=pacer, clock=clock, floor_s=FLOOR_S)
-
-    async def fetch() -> Told:
-        return Told(number=1)
-
-    clock.run(gate.ask(HALL, "/events/e1", fetch, urgency=Urgency.WRITE))
-
-    assert clock.monotonic() == 3.0, "the one before it may have asked the same a moment ago"
+@in_world(quiet_s=None)
+async def test_a_new_process_asks_nothing_before_the_floor_has_passed(world: World) -> None:
+    await world.ask(urgency=Urgency.WRITE)
+    assert world.times() == [3.0], "the one before it may have asked the same a moment ago"
 
 
 @in_world()
