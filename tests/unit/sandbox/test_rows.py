@@ -10,23 +10,17 @@ import json
 import pytest
 
 from tests.unit.sandbox.desk import Desk
-from worker.sandbox.settings import TwinAnswer
 
 
 @pytest.mark.parametrize(
     ("method", "target"),
     [("POST", "/partners/"), ("PUT", "/partners/"), ("GET", "/auth/users/csv_export"), ("PUT", "/rest_demo_data/a/b")],
 )
-def test_an_admin_row_refuses_a_partner_by_name(method: str, target: str) -> None:
-    answer = Desk().answer(method, target)
+def test_an_admin_row_refuses_a_partner_by_name_and_says_where_the_token_is_missing(method: str, target: str) -> None:
+    refused, unknown = Desk().answer(method, target), Desk().send_with({}, method, target)
 
-    assert json.loads(answer.body)["error"] == "error.unauthorized"
-
-
-def test_an_admin_row_without_a_token_says_that_the_token_is_missing() -> None:
-    answer = Desk().send_with({}, "POST", "/partners/")
-
-    assert json.loads(answer.body)["error"] == "error.auth.missing_token"
+    assert json.loads(refused.body)["error"] == "error.unauthorized"
+    assert json.loads(unknown.body)["error"] == "error.auth.missing_token"
 
 
 @pytest.mark.parametrize(
@@ -55,5 +49,4 @@ def test_a_no_content_answer_has_no_body() -> None:
     answer = Desk().answer("PUT", "/events/e1/client_campaign_status?client_campaign_status=PAUSED")
 
     assert (answer.status, answer.body) == (204, b"")
-    assert isinstance(answer, TwinAnswer)
     assert "content-type" not in answer.headers

@@ -196,19 +196,18 @@ def test_one_cluster_of_a_published_setup_is_edited_and_no_other() -> None:
     assert desk.read("/events/e1/campaigns") == [{**first, "budget": 70}, second]
 
 
-def test_an_unknown_cluster_becomes_a_campaign_by_default() -> None:
-    desk = Desk()
-    body = {"eid": "e1", "tc": "new & bold", "tc_run_id": 42}
+@pytest.mark.parametrize(
+    ("settings", "status", "kept"), [({}, 200, 3), ({"edit_unknown_cluster": "not_found"}, 404, 2)]
+)
+def test_an_unknown_cluster_becomes_a_campaign_or_is_refused(settings: dict[str, Any], status: int, kept: int) -> None:
+    desk = Desk(settings=TwinSettings(**settings))
 
-    assert desk.status("POST", "/campaigns_setup", body) == 200
-    assert [each["tc"] for each in desk.read("/events/e1/campaigns")][-1] == "new & bold"
-
-
-def test_an_unknown_cluster_can_be_refused_and_a_draft_has_none_to_edit() -> None:
-    desk = Desk(settings=TwinSettings(edit_unknown_cluster="not_found"))
-
-    assert desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "new", "tc_run_id": 42}) == 404
-    assert desk.status("POST", "/campaigns_setup", {"eid": "e2", "tc": "new", "tc_run_id": 42}) == 409
+    assert desk.status("POST", "/campaigns_setup", {"eid": "e1", "tc": "new & bold", "tc_run_id": 42}) == status
+    named = [each["tc"] for each in desk.read("/events/e1/campaigns")]
+    assert (len(named), named[-1] == "new & bold") == (kept, status == 200)
+    assert desk.status("POST", "/campaigns_setup", {"eid": "e2", "tc": "new", "tc_run_id": 42}) == 409, (
+        "a draft has none"
+    )
     assert desk.status("POST", "/campaigns_setup", {"eid": "e1"}) == 422
 
 
