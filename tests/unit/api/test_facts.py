@@ -128,6 +128,7 @@ def test_clusters_carry_the_run_of_their_answer() -> None:
         ("adplatform", {}, "malformed", "not there"),
         ("defaults", [], "malformed", "no object"),
         ("budget_range", None, "malformed", "null"),
+        ("partner", [], "malformed", "no object"),
         ("tickets", None, "malformed", "null, where any form will do, says nothing"),
         ("suggested_radius", {"suggested_radius": 5}, "malformed", "not the documented list"),
         ("suggested_radius", [5], "malformed", "not a list of records"),
