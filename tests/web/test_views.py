@@ -154,6 +154,9 @@ def test_writes_are_stacked_by_day_and_every_one_is_counted() -> None:
     ]
     assert [text for _, text in chart.up] == ["0", "10", "20", "30", "40"]
     assert chart.rows[0] == ("2026-03-01", "30", "0", "2", "0", "0")
+    assert [row[0] for row in chart.rows] == ["2026-03-01", "2026-02-27"], (
+        "no row of a day on which nothing was written"
+    )
     for bar in chart.bars:
         assert bar.y >= 0
         assert bar.y + bar.height <= chart.up[0][0] + 0.11
