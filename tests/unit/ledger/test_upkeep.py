@@ -32,7 +32,6 @@ from tests.unit.ledger.examples import (
 from worker.engine.operators import after_restore
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import read_mark
-from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.ledger.upkeep import RestoreAccepted, accept_restore, upgrade
 from worker.model.commits import (
@@ -243,8 +242,8 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
         states = {one.id: one.state for one in ledger.writes()}
         assert states == {1: "confirmed", 2: "needs_human", 3: "confirmed", 4: "waiting", 5: "sending"}
         for write in ledger.writes():
-            sent = [one["seq"] for one in records if (one["write"], one["kind"]) == (write.id, "sending")]
-            assert write.sent_seq == max(sent, default=0), "the order is that of the log"
+            sendings = [one["seq"] for one in records if (one["write"], one["kind"]) == (write.id, "sending")]
+            assert write.sent_seq == max(sendings, default=0), "the order is that of the log"
             assert write.changed_seq == max(
                 one["seq"] for one in records if (one["write"], one["kind"]) == (write.id, write.state)
             )
@@ -265,7 +264,7 @@ def test_a_ledger_of_every_revision_before_is_taken_over_with_all_that_is_open(t
         assert len(ledger.sending_view(limited, sending.changed_at).sent_last_hour) == 2
         assert bool(ledger.observed(PARTNER)) == (revision > "0001"), "facts are kept since the second"
         settled = become(ledger, sending, "unknown", after(7))
-        assert sent_again(ledger, settled).attempt == 2
+        assert sent(ledger, settled, after(8)).attempt == 2
 
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1])
@@ -281,10 +280,6 @@ def test_an_attempt_that_a_restore_left_open_stops_no_upgrade(tmp_path: Path, re
     with closing(sqlite3.connect(tmp_path / "worker.db")) as connection:
         found = connection.execute("SELECT attempt, outcome FROM attempts WHERE write = 5").fetchall()
     assert found == [(1, "unknown"), (2, "open")]
-
-
-def sent_again(ledger: SqlLedger, write: Write) -> Write:
-    return sent(ledger, write, after(8))
 
 
 def test_the_tables_of_a_new_ledger_are_those_of_the_program(tmp_path: Path) -> None:

@@ -194,14 +194,9 @@ def test_each_text_of_a_rule_is_told_however_many_there_are_at_once() -> None:
     texts = [f"e{number}: call the hall" for number in range(LINES_AT_ONCE + 7)]
     for text in texts:
         digest.add(item(text, topic=MESSAGE), 0.0)
-    first, second = leave(digest, GATHER_S), leave(digest, GATHER_S)
-    assert first is not None
-    assert second is not None
-    assert [one.title for one in (first, second)] == [
-        f"campaign-worker: {LINES_AT_ONCE} notify",
-        "campaign-worker: 7 notify",
-    ]
-    told = [line.strip() for one in (first, second) for line in one.body.splitlines()]
+    both = [one for one in (leave(digest, GATHER_S), leave(digest, GATHER_S)) if one is not None]
+    assert [one.title for one in both] == [f"campaign-worker: {LINES_AT_ONCE} notify", "campaign-worker: 7 notify"]
+    told = [line.strip() for one in both for line in one.body.splitlines()]
     assert [line for line in told if line in texts] == texts
     assert not any(line.startswith("and ") for line in told)
     assert leave(digest, 2 * GATHER_S) is None
@@ -267,6 +262,10 @@ class Place:
         found, self.wire.messages[:] = list(self.wire.messages), []
         return found
 
+    def gathered(self, outbox: Outbox) -> list[Notice]:
+        """What is told of the news once they have been gathered."""
+        return self.look(outbox, 1) + self.look(outbox, GATHER_S)
+
     def lose(self, episode: int) -> None:
         write = planned(self.ledger, plan(key(episode)))[0]
         become(self.ledger, write, "needs_human", NOW)
@@ -297,24 +296,20 @@ def test_in_a_fleet_a_message_says_how_the_chains_end_that_it_tells_of(place: Pl
     with closing(sqlite3.connect(place.folder / "worker.db")) as ledger, ledger:
         ends = [("p", "ab" * 32), ("of no interest", "cd" * 32)]
         ledger.executemany("INSERT INTO partners (partner, seq, hash) VALUES (?, 5, ?)", ends)
-    place.look(outbox, 1)
-    (message,) = place.look(outbox, GATHER_S)
+    (message,) = place.gathered(outbox)
     assert message.body.endswith(f"\n\nThe log ends with {place.ledger.head()}, p:5:{'ab' * 32}.")
 
 
 def test_what_was_told_while_another_group_was_quiet_is_not_told_again_after_a_restart(place: Place) -> None:
     outbox = place.outbox()
     place.lose(1)
-    place.look(outbox, 1)
-    place.look(outbox, GATHER_S)
+    place.gathered(outbox)
     place.lose(2)
     place.say("call the hall")
-    place.look(outbox, 1)
-    (message,) = place.look(outbox, GATHER_S)
+    (message,) = place.gathered(outbox)
     assert message.title == "campaign-worker: 1 notify", "the group of the writes is quiet"
     again = place.outbox()
-    place.look(again, 1)
-    (message,) = place.look(again, GATHER_S)
+    (message,) = place.gathered(again)
     assert message.title == "campaign-worker: 1 needs_human"
     assert "write 2" in message.body
 
@@ -323,12 +318,10 @@ def test_a_channel_that_fails_makes_no_other_repeat_itself_after_a_restart(place
     deaf = Wire(taking=False)
     outbox = place.outbox(deaf)
     place.lose(1)
-    place.look(outbox, 1)
-    assert len(place.look(outbox, GATHER_S)) == 1
+    assert len(place.gathered(outbox)) == 1
     deaf.messages.clear()
     again = place.outbox(deaf)
-    place.look(again, 1)
-    assert place.look(again, GATHER_S) == []
+    assert place.gathered(again) == []
     assert len(deaf.messages) == 1
 
 
@@ -356,7 +349,7 @@ def test_what_another_worker_has_had_the_time_to_tell_is_left_to_it(place: Place
     place.look(outbox, 1)
     place.look(outbox, OTHERS_S)
     place.mine = True
-    assert place.look(outbox, 1) + place.look(outbox, GATHER_S) == []
+    assert place.gathered(outbox) == []
 
 
 def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
@@ -365,8 +358,7 @@ def test_alarms_and_words_of_rules_are_told(place: Place) -> None:
     outbox.alarm("partner_found", {"partner": "p"})
     outbox.alarm("partner_lost", {"partner": "p"})
     place.say("call the hall")
-    place.look(outbox, 1)
-    (message,) = place.look(outbox, GATHER_S)
+    (message,) = place.gathered(outbox)
     assert message.title == "campaign-worker: 1 cycle_failed, 1 notify"
     assert "e1: call the hall" in message.body
     assert "handed over" not in message.body
@@ -378,8 +370,7 @@ def test_the_end_of_an_alarm_is_told_as_well(place: Place) -> None:
     beside.alarm("partner_failing", partner="p", error="503")
     beside.note("first_list", partner="p", pages=1, of_pages=2)
     beside.note("partner_well", partner="p")
-    place.look(outbox, 1)
-    (message,) = place.look(outbox, GATHER_S)
+    (message,) = place.gathered(outbox)
     assert message.title == "campaign-worker: 1 partner_failing, 1 partner_well"
 
 
@@ -394,8 +385,7 @@ def test_what_was_heard_last_is_told_before_the_process_ends_or_after_the_next_s
     assert "no answer" in message.body
     place.wire.messages.clear()
     again = place.outbox()
-    place.look(again, 1)
-    assert len(place.look(again, GATHER_S)) == (0 if taking else 1)
+    assert len(place.gathered(again)) == (0 if taking else 1)
 
 
 @pytest.mark.parametrize(
@@ -423,8 +413,7 @@ def test_of_a_restored_ledger_that_was_accepted_is_told_however_much_was_told_of
         ledger.backup(tmp_path / "backup.db")
         for number in range(lost):
             place.say(f"in no backup: {number}")
-        place.look(outbox, 1)
-        place.look(outbox, GATHER_S)
+        place.gathered(outbox)
         place.look(outbox, 1)
     for name in ("worker.db-wal", "worker.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
@@ -439,8 +428,7 @@ def test_of_a_restored_ledger_that_was_accepted_is_told_however_much_was_told_of
     with open_ledger(tmp_path) as ledger:
         place = Place(folder=tmp_path, ledger=ledger)
         outbox = place.outbox()
-        place.look(outbox, 1)
-        (message,) = place.look(outbox, GATHER_S)
+        (message,) = place.gathered(outbox)
         assert message.title == "campaign-worker: 1 ledger_restored, 1 needs_human"
         assert place.look(place.outbox(), 60) == [], "once"
 
@@ -459,8 +447,7 @@ def test_a_folder_that_cannot_be_written_ends_no_look(place: Place) -> None:
     outbox = place.outbox()
     (place.folder / "worker.db.told.new").mkdir()
     place.ledger.apply(Commit(at=NOW, records=(fired(), Record(at=NOW, kind="halted", why="x", partner=ACME))))
-    place.look(outbox, 1)
-    assert len(place.look(outbox, GATHER_S)) == 1
+    assert len(place.gathered(outbox)) == 1
 
 
 # Apprise itself
