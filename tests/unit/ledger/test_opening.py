@@ -1,7 +1,9 @@
 """A ledger is made, opened or refused; what was restored, lost, newer or not ours is never sent from."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,10 +26,6 @@ def openings(folder: Path) -> list[Callable[[], LedgerReader]]:
     return [lambda: open_ledger(folder), lambda: open_reading(f"sqlite:///{folder}/worker.db")]
 
 
-def copy(source: Path, target: Path) -> None:
-    target.write_bytes(source.read_bytes())
-
-
 def test_the_first_opening_makes_ledger_and_mark(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         assert ledger.last_seq() == 0
@@ -45,19 +43,14 @@ def test_the_file_is_durable_by_its_own_word(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_hold_a_wal_is_refused(tmp_path: Path) -> None:
-    connection = sqlite3.connect(":memory:")
-
-    with pytest.raises(NotSafe, match="journal memory"):
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(NotSafe, match="journal memory"):
         make_durable(connection, place_in(tmp_path))
-    connection.close()
 
 
 def test_a_newer_ledger_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
     open_ledger(tmp_path).close()
-    connection = sqlite3.connect(tmp_path / "worker.db")
-    with connection:
+    with closing(sqlite3.connect(tmp_path / "worker.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
 
     for opening in openings(tmp_path):
         with pytest.raises(NotSafe) as caught:
@@ -69,9 +62,8 @@ def test_a_newer_ledger_is_refused_by_name_and_left_alone(tmp_path: Path) -> Non
 
 
 def test_somebody_elses_database_is_refused_and_not_touched(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "worker.db")
-    connection.execute("CREATE TABLE photos (id INTEGER)")
-    connection.close()
+    with closing(sqlite3.connect(tmp_path / "worker.db")) as connection:
+        connection.execute("CREATE TABLE photos (id INTEGER)")
     before = (tmp_path / "worker.db").read_bytes()
 
     with pytest.raises(NotSafe, match="no ledger of campaign-worker"):
@@ -150,15 +142,7 @@ def _emptied(folder: Path) -> None:
 
 
 def _restored(folder: Path) -> None:
-    copy(folder / "backup.db", folder / "worker.db")
-
-
-def _newest_mark_spoilt(folder: Path) -> None:
-    place = place_in(folder)
-    body = bytearray(place.mark.read_bytes())
-    newest = body.index(b'"seq": 2') // SLOT_BYTES
-    body[newest * SLOT_BYTES + 60] ^= 1
-    place.mark.write_bytes(body)
+    shutil.copyfile(folder / "backup.db", folder / "worker.db")
 
 
 def _restored_with_its_mark_cut(folder: Path) -> None:
@@ -213,7 +197,11 @@ def test_a_mark_that_was_just_being_written_needs_nobody(tmp_path: Path) -> None
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
         sent(ledger, write, after(1))
-    _newest_mark_spoilt(tmp_path)
+    mark = place_in(tmp_path).mark
+    body = bytearray(mark.read_bytes())
+    newest = body.index(b'"seq": 2') // SLOT_BYTES
+    body[newest * SLOT_BYTES + 60] ^= 1
+    mark.write_bytes(body)
 
     with open_ledger(tmp_path) as again:
         assert again.state_counts() == {"sending": 1}, "its sending came first: recovery takes it for unknown"
