@@ -61,7 +61,7 @@ CODES: Mapping[Code, str] = {
     "days": "a time of `at` on a day of the month or of the week, where both may be meant",
     "own_write": "a condition that looks at what its own rule writes",
     "zero": "a division by what may be 0",
-    "conflict": "two rules that can want opposite things of one target",
+    "conflict": "two rules that can want opposite things of one target, or one that enforces both",
     "ping_pong": "two rules that watch what the other writes, and may start each other without end",
     "cost": "a fact that costs a request for every event, with nothing to narrow it",
     "budget": "the rules need more requests than the request quota gives in good time",
