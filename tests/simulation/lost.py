@@ -77,8 +77,9 @@ def _true_then(case: Case, deed: Deed, row: Row, life: int, wish: Wish | None) -
             )
         case "moved" if wish is not None and wish.factor:
             return len({one.budget for one in case.history.of(deed.event, at_s)}) > 1
-        case "changed_since":
-            return _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
+        case "changed_since":  # what comes later than ``settle`` looks like somebody's hand
+            late = any(too_late(case, one, effect) for one in undone_by(case, deed) for effect in one.effects)
+            return late or _set_since(case, deed, at_s) or _set_before(case, deed, at_s)
         case "no_longer_holds" if not deed.undo:
             return wish is None or wish.wants is None or shown(case, deed.event, at_s, lambda one: not wish.holds(one))
         case "no_longer_holds" if action == "frontend_status":  # the half that no read shows, beside another value
