@@ -143,7 +143,8 @@ def what_was_seen_is_not_sent_again(case: Case) -> Iterator[str]:
 
 
 def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> list[Read]:
-    """The whole reads of the target, by the process that sends again, that met the wanted value."""
+    """The whole reads of the target, by the process that sends again, that met the wanted value; of one that did not
+    send before, those since it first read the event itself: before that it settles nothing."""
     action = str(before.row["action"])
     if action not in (*FIELDS, *SETUPS) or deed.unseen:
         return []  # of all others a single read may show a part
@@ -151,11 +152,15 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
     if action in FIELDS and not case.history.paged:
         paths.add("/events/")
     known_s = max(before.ended_s, case.committed_s(before.life, before.after["seq"] if before.after else 0))
+    sender = after.wire[0].owner
+    if all(one.owner != sender for one in before.wire):
+        own = [one.at_s for one in case.history.reads if one.owner == sender and one.path in paths - {"/events/"}]
+        known_s = max(known_s, min(own, default=known_s) - 2 * TICK_S)
     return [
         one
         for one in case.history.reads
         if one.whole
-        and one.owner == after.wire[0].owner
+        and one.owner == sender
         and one.path in paths
         and known_s + TICK_S < one.shows_s - (AGE_S if one.told else 0.0)
         and one.at_s < after.at_s - UNDER_WAY_S

@@ -302,6 +302,7 @@ FOUND = (
     (Try(seed=20_858_289), "of a lock and a ledger exchanged beneath one process, another knows no Retry-After"),
     (Try(seed=30_483_476), "a 404 without its fields is a 404"),
     (Try(seed=30_488_168), "the effect of a write that is undone, later than `settle`, looks like somebody's hand"),
+    (Try(seed=20_884_120), "a new process settles by what it reads for it, and not by a list that it could not store"),
     (Try(seed=20_879_390), "a partner whose list was refused has not been met"),
     (Try(seed=20_872_345), "a ledger put back before anything was sent was gone on with, and what waited was lost"),
 )
