@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +17,22 @@ from typing import Literal, get_args
 from unittest.mock import patch
 
 from tests.simulation.disk import shared_engine
-from tests.unit.ledger.examples import ACME, E1, NOW, after, become, fired, intent, key, memory, open_ledger, plan, sent
+from tests.unit.ledger.examples import (
+    ACME,
+    E1,
+    NOW,
+    after,
+    fired,
+    intent,
+    key,
+    memory,
+    no_brake,
+    open_ledger,
+    plan,
+)
 from worker.ledger import database
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, PartnerMemory, of_write
+from worker.model.commits import Commit, LogFilter, Move, PartnerMemory, Sending, of_write
 from worker.model.errors import NotSafe, WorkerError
 from worker.model.facts import Json
 from worker.model.writes import State, Write
@@ -33,6 +44,12 @@ Tables = dict[str, list[tuple[object, ...]]]
 WAL_HEAD, FRAME_HEAD = 32, 24
 SHM = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 PAGE = MARK_SLOT = 4096
+REQUEST: dict[str, Json] = {
+    "method": "PUT",
+    "url": "https://api.example.com/events/e1/client_campaign_status",
+    "body": None,
+}
+RESPONSE: dict[str, Json] = {"status": 429, "x_request_id": "b1f7a4", "retry_after": "5", "took_ms": 41}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,20 +147,22 @@ class Story:
         seq = self._ledger.last_seq()
         self.moments.append(Moment(tables=tables_of(self.folder / "worker.db"), seq=seq))
 
-    def tick(self) -> datetime:
+    def tick(self) -> float:
         self._clock += 1.7
-        return after(self._clock)
+        return self._clock
 
     def plans(self, event: str, action: str, budget: float | None = None) -> Write:
         """A rule fires: memory, record and write are one commit."""
-        at = self.tick()
+        at = after(self.tick())
+        facts: dict[str, Json] = {"event.status": {"value": "cancelled", "read_at": "2026-01-31T12:00:00.000Z"}}
+        wanted = replace(intent(action, budget=budget), wanted={"client_campaign_status": "PAUSED"})
         (write,) = self._ledger.apply(
             Commit(
                 at=at,
-                records=(fired(at, event=event, facts={"event.status": {"value": "cancelled"}}),),
+                records=(fired(at, event=event, why="event.status is 'cancelled'", facts=facts),),
                 memory=(replace(memory(event=event), open=True, fired=True, fired_at=at),),
                 partner=PartnerMemory(partner=ACME, listed_at=at),
-                plans=(plan(key(event=event), intent(action, budget=budget)),),
+                plans=(plan(key(event=event), wanted),),
             )
         )
         self.committed()
@@ -151,20 +170,37 @@ class Story:
 
     def sends(self, write: Write) -> Write:
         """The next attempt is on the disk and marked: from here on its byte may leave."""
-        new = sent(self._ledger, write, self.tick(), 120.5 if write.intent.spends else None)
+        at = after(self.tick())
+        new = replace(write, state="sending", changed_at=at, attempt=write.attempt + 1, last_sent_at=at)
+        new = replace(new, first_sent_at=write.first_sent_at or at, before="RUNNING", before_known=True)
+        record = of_write(new, at=at, kind="sending", reason="condition", why=f"attempt {new.attempt}")
+        record = replace(record, request=REQUEST, before="RUNNING")
+        amount = 120.5 if write.intent.spends else None
+        sending = Sending(move=Move(before=write, after=new, records=(record,)), check=no_brake, amount=amount)
+        assert self._ledger.record_sending(sending) is None
         self.committed()
         self.sent = self._ledger.last_seq()
         return new
 
     def becomes(self, write: Write, state: State, **more: object) -> Write:
-        new = become(self._ledger, write, state, self.tick(), **more)
+        at = after(self.tick())
+        new = replace(write, state=state, changed_at=at, **more)  # type: ignore[arg-type] # fields of a write
+        record = of_write(new, at=at, kind=state, reason="condition", why="the answer was 429, and hides what became")
+        record = replace(record, response=RESPONSE)
+        self._ledger.apply(Commit(at=at, moves=(Move(before=write, after=new, records=(record,)),)))
         self.committed()
         return new
 
     def looks(self, write: Write, says: str) -> None:
-        at = self.tick()
-        record = of_write(write, at=at, kind="evidence", reason="condition", why="as it was read")
-        self._ledger.apply(Commit(at=at, records=(replace(record, evidence={"status": 200, "says": says}),)))
+        at = after(self.tick())
+        seen: dict[str, Json] = {
+            "get": "/events/e1",
+            "read_at": "2026-01-31T12:00:09.000Z",
+            "status": 200,
+            "value": "RUNNING",
+        }
+        record = of_write(write, at=at, kind="evidence", reason="condition", why=f"the read says {says}")
+        self._ledger.apply(Commit(at=at, records=(replace(record, evidence={**seen, "says": says}),)))
         self.committed()
 
     def earlier_writes(self) -> None:
