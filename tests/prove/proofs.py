@@ -9,7 +9,7 @@ PROOFS = {
     "needs_human": {"not_there", "cannot_tell"},
 }
 """By the record that follows: what was read last, or a person."""
-AT_ONCE = {"no_readback", "toggle", "ask"}
+AT_ONCE = {"no_readback", "toggle", "ask", "partner_gone"}
 """Why a person is asked without a read."""
 
 

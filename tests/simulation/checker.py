@@ -117,8 +117,9 @@ def one_attempt_is_one_request(case: Case) -> Iterator[str]:
 def effects_are_granted(case: Case) -> Iterator[str]:
     """No write has more effects than it was granted: one, one more for each verdict of a person that it was not there,
     and one for each time an opposite write that it had overtaken landed after it. Forgiven, and counted: an effect that
-    landed later than ``settle`` after its attempt; one that somebody else had reversed before the next; and where reads
-    answered as of the past."""
+    landed later than ``settle`` after its attempt; one that somebody else had reversed before the next; one whose
+    answer refused the credentials and that landed after the next attempt's own read; and where reads answered as of the
+    past."""
     for effect in case.orphans:
         yield f"effect {effect.operation} of {effect.event} at {effect.at_s - 1000:.3f} belongs to no attempt"
     for deed in case.deeds.values():
@@ -138,6 +139,8 @@ def effects_are_granted(case: Case) -> Iterator[str]:
 def _excused(case: Case, deed: Deed, effects: list[Effect]) -> str | None:
     if any(too_late(case, deed, one) for one in effects):
         return "an effect later than settle"
+    if any(_refused_and_late(case, deed, later) for later in effects):
+        return "refused, and its effect later than the next attempt's read"
     for earlier, later in pairwise(effects):
         if not touched(case, deed.event, earlier.target, earlier.at_s, later.at_s, not_by=deed):
             return "reads of the past" if case.history.stale else None
@@ -146,15 +149,18 @@ def _excused(case: Case, deed: Deed, effects: list[Effect]) -> str | None:
 
 def nothing_repeated(case: Case) -> Iterator[str]:
     """The service's own books call no effect a repetition: the same write again, while nobody changed its target.
-    Forgiven: an effect on the same target that was later than ``settle``; and for the call that follows a change of
-    frontend status, which no read shows, a person's word, also that a lost ledger is to be gone on with, and another
-    episode that asks for it anew; and such an episode too where what came before it ended unconfirmed."""
+    Forgiven: an effect on the same target that was later than ``settle``, or than the read before this attempt where
+    the one before was answered that the credentials are refused; and for the call that follows a change of frontend
+    status, which no read shows, a person's word, also that a lost ledger is to be gone on with, and another episode
+    that asks for it anew; and such an episode too where what came before it ended unconfirmed."""
     for deed in case.deeds.values():
         for effect in deed.effects:
             if not effect.repeated:
                 continue
             if any(_late_on(case, other, effect) for other in case.deeds.values()):
                 case.forgiven["an effect later than settle"] += 1
+            elif _refused_and_late(case, deed, effect):
+                case.forgiven["refused, and its effect later than the next attempt's read"] += 1
             elif (effect.operation == UNSEEN or case.history.own_mind) and (
                 deed.granted or case.history.blank or _word_after_a_loss(case, deed)
             ):
@@ -166,6 +172,17 @@ def nothing_repeated(case: Case) -> Iterator[str]:
             else:
                 what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
                 yield f"write {deed.rows[0]['write']} repeated {what}"
+
+
+def _refused_and_late(case: Case, deed: Deed, effect: Effect) -> bool:
+    """Whether the attempt before this effect's was refused after all had been done for its own effect, which the
+    service's task brought about once the read before this attempt was answered. It is a write that costs nothing, and
+    that writes the same value."""
+    for before, own in pairwise(deed.attempts):
+        if any(wire.request_id == effect.request_id for wire in own.wire) and refused_after_its_effect(deed, before):
+            ids = {wire.request_id for wire in before.wire}
+            return any(own.at_s - UNDER_WAY_S < one.at_s for one in deed.effects if one.request_id in ids)
+    return False
 
 
 def _late_on(case: Case, deed: Deed, effect: Effect) -> bool:

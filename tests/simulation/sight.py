@@ -119,9 +119,9 @@ def _waited(case: Case, wish: Wish, event: str, between: tuple[float, float]) ->
 def what_was_seen_is_not_sent_again(case: Case) -> Iterator[str]:
     """Before another attempt at what is unknown, no whole read by the process that sends met the wanted value in the
     service, once the attempt before was on record as unknown, also by its ``Age``: presence is a proof, whatever a
-    later read shows. Not asked for where reads answered as of the past; forgiven, and counted: a person's word in
-    between, and a write for the same target by another rule, which may have been overtaken and land still: presence is
-    no proof then."""
+    later read shows. Not asked for where reads answered as of the past, and of a poll during which other rules came
+    into force, which ends there; forgiven, and counted: a person's word in between, and a write for the same target by
+    another rule, which may have been overtaken and land still: presence is no proof then."""
     if case.history.stale:
         return
     for deed in case.deeds.values():
@@ -165,7 +165,16 @@ def _seen_between(case: Case, deed: Deed, before: Attempt, after: Attempt) -> li
         and known_s + TICK_S < one.shows_s - (AGE_S if one.told else 0.0)
         and one.at_s < after.at_s - UNDER_WAY_S
         and all(_is_so(case, deed, at_s) for at_s in (one.shows_s - TICK_S, one.shows_s + TICK_S))
+        and not _left_unfinished(case, before.life, one)
     ]
+
+
+def _left_unfinished(case: Case, life: int, read: Read) -> bool:
+    """Whether other rules came into force since the poll of this read may have begun, after the one before it."""
+    of_lists = (one.at_s for one in case.history.reads if one.owner == read.owner and one.path == "/events/")
+    since_s = max((at_s for at_s in of_lists if at_s < read.at_s), default=0.0)
+    loaded = (case.committed_s(life, row["seq"]) for row in case.history.logs[life] if row["kind"] == "rules_loaded")
+    return read.path == "/events/" and any(since_s < at_s <= read.at_s + UNDER_WAY_S for at_s in loaded)
 
 
 def _is_so(case: Case, deed: Deed, at_s: float) -> bool:

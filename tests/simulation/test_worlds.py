@@ -304,6 +304,9 @@ FOUND = (
     (Try(seed=30_488_168), "the effect of a write that is undone, later than `settle`, looks like somebody's hand"),
     (Try(seed=20_884_120), "a new process settles by what it reads for it, and not by a list that it could not store"),
     (Try(seed=20_879_390), "a partner whose list was refused has not been met"),
+    (Try(seed=20_892_511), "a refusal whose effect the service's task brings about after the next attempt's own read"),
+    (Try(seed=20_893_209), "a list that was read while other rules came into force is not looked at"),
+    (Try(seed=20_904_094), "a clock set ahead makes a partner gone for long"),
     (Try(seed=20_872_345), "a ledger put back before anything was sent was gone on with, and what waited was lost"),
 )
 

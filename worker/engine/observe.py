@@ -121,7 +121,7 @@ class Reader(EventByEvent):
         Never raises for what the service does: that is unknown, and said in the listing. A list that takes longer than
         an interval comes in parts of one interval each, because a cancelled event must not wait until all others are
         listed; but whatever needs the whole list to be understood (a new event, a missing one, another one under an old
-        id) comes at its end. It ends early, and has lost nothing, when the worker stops or other rules are in force.
+        id) comes at its end. It ends early when the worker stops or other rules are in force: the next one reads anew.
         """
         poll = _Poll(rules=self._rules.current, began=self._clock.now(), part_began=self._clock.monotonic())
         edited = state.stored.rules is not poll.rules
