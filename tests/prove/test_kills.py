@@ -27,8 +27,9 @@ SEED = int(os.environ.get("KILLS_SEED", "1"))
 EACH = 25
 """So many rounds one ledger lives through; further ones play the others, each with a seed and a verdict of its own."""
 TOLD_EVERY = 5
-FORGIVEN = ("task_without_put",)
-"""After a death between record and byte nobody knows whether a PUT left; its task is read all the same."""
+FORGIVEN = ("task_without_put", "task_too_soon")
+"""After a death between record and byte nobody knows whether a PUT left; its task is read all the same, with the waits
+of a new one."""
 FIRST = "partner-id-aurora-live"
 STATE = "/client_campaign_status$"
 ENDS = ("confirmed", "skipped")

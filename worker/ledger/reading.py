@@ -75,6 +75,7 @@ from worker.ledger.tables import (
     action_log,
     attempts,
     daemon_status,
+    damaged,
     halts,
     meta,
     metadata,
@@ -464,9 +465,14 @@ class LedgerReader:
 
     def verify(self, against: Collection[Head] = ()) -> ChainBreak | None:
         """Recomputes every chain up to where the ledger and its mark say that it ends, and no further. ``against``:
-        ends that it had before."""
+        ends that it had before. Raises `LedgerDamaged` where SQLite finds its file damaged: an index may then tell
+        another record's number than the record, which is walked by the one and printed by the other."""
         marked = marked_to(self._store)  # first: a daemon may go on meanwhile
         with self._store.reading() as connection:
+            if isinstance(self._store, SqliteStore):
+                said = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
+                if said != "ok":
+                    raise damaged(said, self._store.name)
             ends = ends_of(connection)
             longest = connection.execute(select(_L.chain, func.max(_L.seq)).group_by(_L.chain)).all()
         rows = (row for end in ends.values() for row in self._records(LogFilter(chain=end.chain, limit=end.seq)))

@@ -1,5 +1,7 @@
 """A ledger that is damaged, a folder, or nowhere: what is wrong is said, and what to do, and never to begin anew."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,21 @@ def test_a_ledger_that_was_put_back_with_its_mark_can_be_accepted_by_who_knows_i
 
     assert (done.code, "a halt that was set after this ledger was copied is not in it" in done.err) == (0, True)
     assert "put back together" in call("log", "--format", "jsonl", config=config).out
+
+
+def test_a_number_that_only_the_index_tells_rightly_is_damage(config: Path) -> None:
+    """SQLite walks a chain by the index and prints a record by its row: a bit of the row was told by nobody."""
+    file = place_in(config.parent).file
+    index = "name = 'ix_action_log_chain'"
+    with closing(sqlite3.connect(file)) as raw:
+        raw.execute("PRAGMA writable_schema = ON")
+        kept = raw.execute(f"SELECT * FROM sqlite_master WHERE {index}").fetchone()  # noqa: S608
+        raw.execute(f"DELETE FROM sqlite_master WHERE {index}")  # noqa: S608
+        raw.commit()
+    with closing(sqlite3.connect(file)) as raw:
+        raw.execute("UPDATE action_log SET seq = seq + 64 WHERE seq = 1")
+        raw.execute("PRAGMA writable_schema = ON")
+        raw.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", kept)
+        raw.commit()
+
+    call("log", "--verify", config=config).fails(3, *SEEN)
