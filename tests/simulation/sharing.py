@@ -280,7 +280,8 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     if newest and newest[0].owner != reads[-1].owner:
         since = [one for one in reads if one.owner == reads[-1].owner and one.at_s > newest[0].at_s]
         return len(since) == 1  # the one read of one that is gone
-    given_s = [one.at_s for one in mine if not one.owner and before.at_s <= one.at_s <= min(at_s, answered_s)]
+    left = [one for one in mine if before.at_s <= one.at_s <= min(at_s, answered_s) and one.owner != before.owner]
+    given_s = [one.at_s for one in left[:1] if not one.owner]  # what another one took first, it did not give back
     if given_s:  # it may have stood in the very commit that gave it back
         stood_s = (
             one for owner, one, to_s in case.history.stalls if owner == before.owner and one <= given_s[0] <= to_s

@@ -301,6 +301,7 @@ FOUND = (
     (Try(seed=20_850_301), "an answer that tells its age in whole seconds is taken for older than the list before it"),
     (Try(seed=20_858_289), "of a lock and a ledger exchanged beneath one process, another knows no Retry-After"),
     (Try(seed=30_483_476), "a 404 without its fields is a 404"),
+    (Try(seed=30_489_464), "a slow answer to a replica that is cut off, whose partner another has given back since"),
     (Try(seed=30_488_168), "the effect of a write that is undone, later than `settle`, looks like somebody's hand"),
     (Try(seed=20_884_120), "a new process settles by what it reads for it, and not by a list that it could not store"),
     (Try(seed=20_879_390), "a partner whose list was refused has not been met"),
