@@ -15,7 +15,7 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from worker.cli.common import config_file, config_for, engine_settings, exposed_files, unconfirmed_lines
+from worker.cli.common import config_file, config_for, engine_settings, ledger_warnings, unconfirmed_lines
 from worker.cli.output import Format, answering, print_json, say
 from worker.config import Config
 from worker.config.load import repaired
@@ -109,7 +109,7 @@ def _config(context: typer.Context, paths: list[Path] | None) -> tuple[Config | 
         if found is None:
             say("the rules were not looked at: the config must be readable first")
         return found, errors.problems
-    return config, (*config.warnings, *_not_installed(config), *exposed_files(config))
+    return config, (*config.warnings, *_not_installed(config), *ledger_warnings(config))
 
 
 def _not_installed(config: Config) -> Iterator[Problem]:

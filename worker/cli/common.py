@@ -4,7 +4,7 @@ import json
 import os
 import pwd
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,17 @@ from worker.cli.output import say
 from worker.config import Config, load_config, read_config
 from worker.engine.views import DecidingSettings, EngineSettings, unconfirmed_for
 from worker.guards import Limits
-from worker.ledger.places import FOLDER_HINT, exchanged, exposed, files_of, named, no_folder, on_a_server, unread
+from worker.ledger.places import (
+    FOLDER_HINT,
+    exchanged,
+    exposed,
+    files_of,
+    named,
+    network_disk,
+    no_folder,
+    on_a_server,
+    unread,
+)
 from worker.model.actions import ACTIONS
 from worker.model.commits import WORKER
 from worker.model.errors import NotFound, NotSafe, Problem, UsageError, WorkerError
@@ -40,14 +50,18 @@ LEDGER_HINT = "`campaign-worker run` makes it, --config names another config"
 # What a config means, to the engine and to an operator: read here, so that no two commands can read it differently.
 
 
-def exposed_files(config: Config) -> tuple[Problem, ...]:
-    """A warning where others may read the ledger: what it holds of events and money, and who decided."""
-    files = exposed(files_of(config.ledger, config.folder))
-    if not files:
-        return ()
-    message = f"others on this machine may read {', '.join(path.name for path in files)}"
-    hint = shlex.join(["chmod", "600", *map(str, files)])
-    return (Problem(file=str(min(files)), message=message, hint=hint, severity="warning", code="exposed"),)
+def ledger_warnings(config: Config) -> Iterator[Problem]:
+    """Where others may read the ledger: what it holds of events and money, and who decided; and where its disk is
+    another machine's."""
+    place = files_of(config.ledger, config.folder)
+    if files := exposed(place):
+        message = f"others on this machine may read {', '.join(path.name for path in files)}"
+        hint = shlex.join(["chmod", "600", *map(str, files)])
+        yield Problem(file=str(min(files)), message=message, hint=hint, severity="warning", code="exposed")
+    if place is not None and (kind := network_disk(place)):
+        message = f"the ledger is on a network file system ({kind}): its locks may be lost, and then two workers write"
+        hint = "put it on a local disk, or into PostgreSQL"
+        yield Problem(file=str(place.file), message=message, hint=hint, severity="warning", code="network_disk")
 
 
 def config_file(context: typer.Context) -> Path:

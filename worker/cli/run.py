@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from worker.api.transport import ready_the_kernel
-from worker.cli.common import config_of, duration, exposed_files, ledger_url, unconfirmed_lines
+from worker.cli.common import config_of, duration, ledger_url, ledger_warnings, unconfirmed_lines
 from worker.cli.output import say
 from worker.cli.signals import leave_process_1, stopping
 from worker.cli.wiring import FolderSource, running_daemon, state_dir
@@ -59,7 +59,7 @@ def run(
     configure(verbose=verbose)
     ends = duration(lasting, "--for")
     config = config_of(context)
-    for problem in (*config.warnings, *exposed_files(config)):
+    for problem in (*config.warnings, *ledger_warnings(config)):
         say("\n".join(problem.lines))
     asyncio.run(_run(config, ends))
 

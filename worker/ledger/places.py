@@ -21,6 +21,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from worker.model.errors import NotSafe, UsageError
 from worker.model.facts import Json
 
+MOUNTS = Path("/proc/self/mountinfo")
+"""Where Linux tells what is mounted."""
+OVER_A_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre", "gpfs", "fuse.")
+"""How the names of file systems begin whose disk is another machine's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlace:
@@ -133,6 +138,21 @@ def exposed(place: LedgerPlace | None) -> tuple[Path, ...]:
         return tuple(path for path in found if path.is_file() and path.stat().st_mode & reach)
     except OSError:  # what this user cannot look at, no worker of this user's has made
         return ()
+
+
+def network_disk(place: LedgerPlace | None) -> str:
+    """The kind of file system where a ledger's folder is on another machine's disk; empty where it is not, or nobody
+    can say. SQLite's log needs memory that all its readers share, and a lock over a network may be lost unheard."""
+    if place is None:
+        return ""
+    try:
+        device = place.file.parent.stat().st_dev
+        mounts = MOUNTS.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    own = (line for line in mounts if f" {os.major(device)}:{os.minor(device)} " in line)
+    kinds = (line.rpartition(" - ")[2].partition(" ")[0] for line in own)
+    return next((kind for kind in kinds if kind.startswith(OVER_A_NETWORK)), "")
 
 
 FOLDER_HINT = "create the folder, or correct `ledger:` in the config"

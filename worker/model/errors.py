@@ -70,6 +70,7 @@ CODES: Mapping[Code, str] = {
     "ending": "a file that is not read for its name's ending",
     "empty": "a folder or file without any rule",
     "exposed": "files of the ledger that other users of the machine may read",
+    "network_disk": "a ledger on a network file system",
 }
 """Each code, and what it stands for. From ``set`` on they are warnings, as ``unused`` is."""
 

@@ -1,5 +1,6 @@
 """`check`, and the rule folder of a running worker: what is missing or cannot be read is said."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.calling import PAUSE, call, settle_in
 from worker.cli.wiring import FolderSource
 from worker.config import load_config
 from worker.config.models import schema
+from worker.ledger import places
 from worker.model.errors import InputErrors
 from worker.rules.load import files_hash, load_rules
 
@@ -47,6 +49,21 @@ def test_messages_without_what_sends_them_are_told_before_and_at_the_start(
     said = "notify: messages are not installed here\n    install campaign-worker[messages]"
     call("check", config=config).says(0, f"{config}: warning: {said}")
     call("run", "--for", "1ms", config=config).says(2, f"error: {said}")
+
+
+@pytest.mark.parametrize(("kind", "warned"), [("nfs4", True), ("fuse.sshfs", True), ("ext4", False)])
+def test_a_ledger_on_another_machines_disk_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, *, warned: bool
+) -> None:
+    config, mounts, device = settle_in(tmp_path), tmp_path / "mountinfo", tmp_path.stat().st_dev
+    own = f"{os.major(device)}:{os.minor(device)}"
+    mounts.write_text(f"22 1 0:5 / /other rw - nfs4 far:/other rw\n23 1 {own} / / rw shared:1 - {kind} far:/own rw\n")
+    monkeypatch.setattr(places, "MOUNTS", mounts)
+
+    said = f"worker.db: warning: the ledger is on a network file system ({kind}): "
+    for arguments in (("check",), ("run", "--for", "1ms")):
+        done = call(*arguments, config=config)
+        assert (said in done.out + done.err) == warned
 
 
 def test_what_a_terminal_would_obey_is_shown_and_not_sent(tmp_path: Path) -> None:
