@@ -159,6 +159,14 @@ TABLE: tuple[Assumption, ...] = (
         needed_by=("setup",),
     ),
     Assumption(
+        key="setup.others",
+        shape=("kept",),
+        default="kept",
+        origin="section 4.5: input not specified",
+        about="kept: a change of a draft or cluster leaves the fields that it does not carry as they were; where the "
+        "service drops them, use neither update_draft nor edit_cluster",
+    ),
+    Assumption(
         key="boost.body",
         shape="body",
         default=None,
