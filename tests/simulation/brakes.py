@@ -260,7 +260,7 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
         unstored = any(
             history.awake_s(one.owner, before_s, one.to_s) < 1.0
             or any(from_s <= before_s and one.to_s <= to_s for from_s, to_s in history.cramped)
-            or (history.unstored and not any(look.owner == one.owner and look.at_s < before_s for look in lists))
+            or (history.unstored and not any(one.owner == look.owner and _earlier(look, before_s) for look in lists))
             for one in died
             if one.from_s <= before_s <= one.to_s
         )
@@ -271,6 +271,11 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
                 fired_s = case.committed_s(life, row["seq"])
                 if row["kind"] == "fired" and after_s <= fired_s < after_s + FIRST_LOOKS_S:
                     yield from _it_waits(case, rows, row, after_s, fired_s)
+
+
+def _earlier(page: Read, before_s: float) -> bool:
+    """Whether a page is of an earlier list than the one that was read then."""
+    return before_s - page.at_s >= INTERVAL_S - 1.0
 
 
 def _beside(page: Read, broken: list[tuple[str, float]]) -> bool:

@@ -253,7 +253,7 @@ def unsent_had_no_effect(case: Case) -> Iterator[str]:
 def confirmed_is_true(case: Case) -> Iterator[str]:
     """What a read or an answer confirmed has its effect in the books, or another hand brought about the same value.
     Forgiven where reads answered as of the past; and, counted, of a write that a restored ledger put before a person,
-    for which it is enough that it is there."""
+    for which it is enough that it is there, and where the service had said that it was not there, though it was."""
     for deed in case.deeds.values():
         done = next((row for row in deed.rows if row["kind"] == "confirmed"), None)
         timed = done is not None and done["action"] == "wait"  # it is only a time
@@ -261,6 +261,9 @@ def confirmed_is_true(case: Case) -> Iterator[str]:
             continue
         if deed.count("needs_human", reason="restored"):
             case.forgiven["there, after a loss, whoever did it"] += 1
+            continue
+        if deed.attempts and case.history.lies(deed.event, to_s=deed.attempts[0].at_s):
+            case.forgiven["there all the time, and denied"] += 1
             continue
         first_s = deed.attempts[0].at_s - INTERVAL_S - UNDER_WAY_S if deed.attempts else 0.0  # its last look before
         target = target_of(deed)
@@ -406,7 +409,10 @@ def evidence_is_younger_than_its_attempt(case: Case) -> Iterator[str]:
             says, last = row["evidence"]["says"], before[-1] if before else None
             if last is None or (says == "there" and not read.told):
                 continue
-            if (says == "not_there" and read.as_of_s < last.ended_s) or (says == "there" and read.as_of_s < last.at_s):
+            ended_s = last.ended_s
+            if last.after is not None and last.after["reason"] == "takeover":  # its sender may know it much later
+                ended_s = min(ended_s, case.committed_s(last.life, last.after["seq"]))
+            if (says == "not_there" and read.as_of_s < ended_s) or (says == "there" and read.as_of_s < last.at_s):
                 yield f"evidence of write {row['write']} says {says} by a read of {read.as_of_s - 1000:.3f}"
 
 
