@@ -244,14 +244,14 @@ def _follow(lines: list[tuple[Deed, list[Row], int]], known: dict[str, Attempt])
 
 def _where_it_began(history: History, wire: Wire, by_life: list[list[Attempt]]) -> tuple[Wire, list[Attempt]]:
     """The attempts of the ledger that its sender knew: one that stood still before the first byte had its record on
-    disk before it, and the ledger may have been exchanged since."""
+    disk before it, and the ledger may have been exchanged since; or it stood before the record as well."""
     began_s = min(
         (one for owner, one, to_s in history.stalls if owner == wire.owner and one <= wire.at_s <= to_s), default=inf
     )
     life = sum(lost_s <= began_s for lost_s in history.lost[: wire.life])
-    if life == wire.life:
-        return wire, by_life[life]
     known = [one for one in by_life[life] if one.at_s <= began_s]
+    if life == wire.life or not any(_asks(one.row) == (wire.method, wire.url) for one in known):
+        return wire, by_life[wire.life]
     newest = max((one.row["seq"] for one in known), default=-1)
     return replace(wire, sending_seq=newest, mark_seq=newest), known
 

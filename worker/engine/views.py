@@ -317,9 +317,10 @@ def as_after_gap(memory: PartnerMemory, known: RuleMemory) -> RuleMemory:
 
 def quiet(poll: PollView, event: EventId, rule: Rule, episode: int) -> RuleMemory | None:
     """The memory of a pair of which nothing is stored: that it was looked at; None where it was not, so that it is new.
-    A rule with ``at`` remembers its times, so of it something is always stored."""
+    A rule with ``at`` remembers its times, so of it something is always stored. Who comes with this poll was not looked
+    at before, however late a clock that was ahead has stamped the event."""
     at, since = poll.looked_at.get(event), poll.memory.rules.get(rule.id)
-    if at is None or since is None or at < since or rule.at is not None:
+    if at is None or since is None or at < since or at > poll.now == since or rule.at is not None:
         return None
     return RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=episode, looked_at=at)
 

@@ -162,6 +162,16 @@ def test_after_a_restored_ledger_what_is_true_at_the_first_look_waits_known_or_n
     assert story.look().planned == ["r: pause"], "only the first look is one after the restored ledger"
 
 
+def test_a_rule_that_comes_as_a_clock_is_set_back_was_not_looked_at_before() -> None:
+    """Found by world 20926577: its first look after a restored ledger was an ordinary one, and asked nobody."""
+    story = a_story(a_rule("old", "event.status == 'archived'"))
+    story.memory = replace(story.memory, restored_at=story.now)
+    story.look()
+    story.now -= 30 * MINUTE
+    seen(story.reload(a_rule("new", CANCELLED)), "T")
+    assert story.look().planned == ["new: pause waiting restored"]
+
+
 def test_a_held_firing_is_logged_when_its_reason_changes_and_names_until_when() -> None:
     story = a_story(a_rule("r", CANCELLED, hold_for=MINUTE, cooldown=timedelta(minutes=30)))
     seen(story, "T")
