@@ -357,8 +357,8 @@ def test_a_budget_that_is_not_known_holds(situation: Situation) -> None:
     "state, undo, way",
     ("unknown", "planned", "drop", "an unknown one is dropped"),
     ("planned", "planned", "skip", "one not sent is skipped"),
-    ("unknown", "waiting", "hold", "an unknown one waits for approval"),
-    ("planned", "waiting", "hold", "so does one not sent"),
+    ("unknown", "waiting", "hold", "an unknown one is held while the undo waits for approval"),
+    ("planned", "waiting", "hold", "so is one not sent"),
 )
 def test_a_write_that_is_to_be_put_back_is_not_sent(state: State, undo: State, way: str) -> None:
     situation = a_situation(a_write("boost", state))
