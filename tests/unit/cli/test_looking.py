@@ -97,7 +97,8 @@ def test_what_was_never_made_is_empty_and_said_to_be_missing(tmp_path: Path, arg
 
     assert done.code == 0
     assert f"there is no ledger {tmp_path / 'worker.db'} yet" in done.err
-    assert json.loads(call(*arguments, "--format", "json", config=tmp_path / "config.yaml").out) is not None
+    beside = call(*arguments, "--format", "json", config=tmp_path / "config.yaml")
+    assert (json.loads(beside.out) is not None, beside.err != "") == (True, True), "JSON stays JSON"
     assert not (tmp_path / "worker.db").exists()
 
 
