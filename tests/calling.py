@@ -40,14 +40,19 @@ class Called:
         return self.out + self.err
 
     def says(self, code: int, *words: str) -> None:
-        """It ended with this code, and said each of these words."""
+        """It ended with this code, and each of these words is in its answer (stdout)."""
         assert self.code == code, self.both
-        assert [one for one in words if one not in self.both] == [], self.both
+        assert [one for one in words if one not in self.out] == [], self.both
+
+    def tells(self, code: int, *words: str) -> None:
+        """It ended with this code, and each of these words is in what it tells a person beside its answer (stderr)."""
+        assert self.code == code, self.both
+        assert [one for one in words if one not in self.err] == [], self.both
 
     def fails(self, code: int, *words: str) -> None:
-        """It ended with this code, printed nothing that could be taken for an answer, and said each of these words."""
-        assert (self.code, self.out) == (code, ""), self.both
-        assert [one for one in words if one not in self.err] == [], self.err
+        """As ``tells``, and it printed nothing that could be taken for an answer."""
+        self.tells(code, *words)
+        assert self.out == ""
 
 
 def call(*arguments: str, config: Path | None = None) -> Called:

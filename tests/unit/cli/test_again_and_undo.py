@@ -106,7 +106,7 @@ def test_what_is_asked_for_in_vain_changes_nothing(
     config: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     before = everything(config)
-    call(*arguments, config=config).says(code, said)
+    call(*arguments, config=config).tells(code, said)
     assert everything(config) == before
 
 

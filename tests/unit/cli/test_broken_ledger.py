@@ -81,7 +81,7 @@ def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[st
     config = settle_in(tmp_path, "ledger: sqlite:///var/ledger/worker.db\n")
 
     missing = f"there is no folder {tmp_path / 'var' / 'ledger'} for the ledger worker.db"
-    call(*arguments, config=config).says(code, missing, "create the folder, or correct `ledger:`")
+    call(*arguments, config=config).tells(code, missing, "create the folder, or correct `ledger:`")
     assert not (tmp_path / "var").exists()
 
 

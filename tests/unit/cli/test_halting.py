@@ -47,7 +47,7 @@ def test_a_config_with_mistakes_keeps_nobody_from_halting(config: Path, text: st
     config.write_text(text, encoding="utf-8")
 
     goes_on = "a halt needs nothing of the config but the ledger, and goes on\n"
-    call("halt", *BECAUSE, config=config).says(0, said, goes_on)
+    call("halt", *BECAUSE, config=config).tells(0, said, goes_on)
     assert halts(config) == 1, reason
     assert call("resume", *BECAUSE, config=config).code == 2, "what lets go again can wait for a config that is right"
 
@@ -103,7 +103,7 @@ def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path
 
     other, replaced = f"is not the file that process {pid} runs on", "it was replaced beneath it"
     done.fails(3, f"{other}: {replaced}; nothing was", f"stop it (kill {pid}), put the right file back")
-    halt.says(3, f"the ledger {place.file} {other}", f"that process sends nothing more; stop it (kill {pid})")
+    halt.fails(3, f"the ledger {place.file} {other}", f"that process sends nothing more; stop it (kill {pid})")
     assert ("halted:" in halt.err, halts(config)) == (False, 0)
     for said in (" ".join(status.out.split()), found.json["ledger_refused"], listed.err):
         assert replaced in said

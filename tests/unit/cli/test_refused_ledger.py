@@ -82,7 +82,8 @@ def test_what_run_would_say_is_said_by_all_who_look(config: Path, spoil: Callabl
     ran = call("run", "--for", "1s", config=config)
 
     ran.fails(3, words, "accept-restore")
-    verified.says(1, words, "accept-restore")
+    verified.says(1, words)
+    verified.tells(1, "accept-restore")
     assert verified.out.startswith("the chain holds, but its end cannot be checked: ")
     assert words in found["ledger_refused"]
     assert "`campaign-worker run` will refuse it" in found["ledger_refused"]

@@ -25,13 +25,13 @@ from worker.system import utc_now
 
 def test_the_embedded_world_begins_anew_and_its_ledger_does_not_which_is_said(config: Path) -> None:
     anew = f"it begins anew at every start, and the ledger {config.parent / 'worker.db'} does not"
-    call("run", "--for", "1ms", config=config).says(0, anew, "remove worker.db*")
+    call("run", "--for", "1ms", config=config).tells(0, anew, "remove worker.db*")
     assert (config.parent / "worker.db").exists(), "nothing is thrown away"
 
 
 def test_a_run_on_the_sandbox_says_that_nothing_is_real(tmp_path: Path) -> None:
     """An empty config is one, and nobody may take it for the real service."""
-    call("run", "--for", "1ms", config=settle_in(tmp_path)).says(
+    call("run", "--for", "1ms", config=settle_in(tmp_path)).tells(
         0,
         "the service is the embedded sandbox: no real event is looked at, and nothing real is changed\n",
         '; mode live: writes of 1 rule are sent"',
@@ -106,7 +106,7 @@ def test_a_ledger_that_others_may_read_is_told_of_with_the_remedy(config: Path) 
     (config.parent / "worker.db").chmod(0o644)
 
     remedy = f"chmod 600 {config.parent / 'worker.db'}"
-    call("run", "--for", "1ms", config=config).says(0, "others on this machine may read worker.db", remedy)
+    call("run", "--for", "1ms", config=config).tells(0, "others on this machine may read worker.db", remedy)
 
 
 def test_each_cycle_tells_the_head_of_the_log(config: Path) -> None:
