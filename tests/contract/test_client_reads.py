@@ -456,8 +456,10 @@ async def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_fir
     [
         (answer(None, 500), "page 2: the service answered 500"),
         (answer({"items": [{"no": "name"}]}), "page 2: campaign 1 has no usable tc"),
+        (answer(None, 404), "page 2: the service answered 404"),
         (httpx.Response(200, content=b"{"), "page 2: the answer is not JSON"),
         (campaigns("a", "b", total=3), "page 2 answered as one before it; see the assumption events.page_parameter"),
+        (campaigns("b", total=3), "it changed while it was read"),
         (campaigns(total=3), "it holds 2 of 3"),
     ],
 )
