@@ -141,9 +141,9 @@ def test_the_page_is_ready_by_what_all_say(fleet: Fleet) -> None:
     assert fleet.ledger.refused_for("https://other.example/api/v3") is not None
 
 
-def test_a_ledger_in_a_file_has_no_fleet(tmp_path: Path) -> None:
-    done = call("fleet", config=settle_in(tmp_path))
-    assert (done.code, "is a file" in done.err) == (2, True)
+@pytest.mark.parametrize("command", [("fleet",), ("rules", "publish")])
+def test_a_ledger_in_a_file_has_no_fleet(tmp_path: Path, command: tuple[str, ...]) -> None:
+    call(*command, config=settle_in(tmp_path)).fails(2, "is a file", "takes up")
 
 
 def test_a_published_set_that_no_replica_takes_up_is_told_of_wherever_somebody_looks(fleet: Fleet) -> None:
