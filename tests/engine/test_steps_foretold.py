@@ -152,6 +152,8 @@ def test_a_rule_that_comes_after_is_explained_by_the_write_that_stands(home: Pat
     assert values(now["condition"])["write"]["action"] == "optimisation"
     said = call("explain", "--event", "e1", "--rule", "roll-back", config=home / "config.yaml").out
     assert "event.capacity at write.at is 400" in said
+    for event, words in (("e1", 'write.at is "2026-'), ("e2", "rule rest has no confirmed write on the event")):
+        call("explain", "--event", event, "--rule", "tell", config=home / "config.yaml").says(0, words)
     fired_at = now["fired"]["at"]
     then = explained(home, "roll-back", "--at", fired_at)
     assert (then["standing"], then["condition"]["truth"]) == ("true", "true")
