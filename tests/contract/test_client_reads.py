@@ -1,5 +1,6 @@
 """The client's reads over its own transport, gate and pace: facts for every answer, and manners at all times."""
 
+import asyncio
 from datetime import timedelta
 
 import httpx
@@ -214,6 +215,18 @@ async def test_a_list_that_a_young_token_has_opened_is_read_anew_when_the_token_
 
     assert [(await last(world.service.listing(HALL))).complete for _ in range(2)] == [True, True]
     assert world.asked("/auth") == [0.0, 6.0], "with the repeat, which keeps the floor"
+
+
+@in_world()
+async def test_many_denied_at_once_share_one_new_sign_in(world: World) -> None:
+    events = [EventId(f"e{number}") for number in range(4)]
+    for one in events:
+        world.on(f"/events/{one}", answer(None, 401), answer(event(one)))
+
+    await world.api.partners()
+    await world.clock.sleep(600.0)
+    assert {code(fact) for fact in await asyncio.gather(*(world.read(event=one) for one in events))} == {"known"}
+    assert len(world.asked("/auth")) == 2
 
 
 @in_world()
