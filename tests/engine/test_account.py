@@ -185,6 +185,16 @@ async def test_one_refusal_is_answered_by_signing_in_anew_and_sending_again(here
     assert here.log("held") == []
 
 
+@in_town(world(happening("e1")), watched=10)
+async def test_a_process_that_is_killed_with_the_answer_leaves_the_next_one_the_refusal(here: Town) -> None:
+    here.fault("answer_before", "PUT", CAMPAIGN, status=401)
+    cancel(here, "e1")
+    await here.until(lambda: any(one["reason"] == "denied" for one in here.log("planned")), "refused")
+    memory = here.ledger.partner_memory(PARTNER)
+    assert memory is not None
+    assert memory.denied_at == here.only.changed_at, "it is stored with the answer"
+
+
 @in_town(world(*several(happening, 3)), requests_per_minute=1200, watched=10)
 async def test_attempts_under_way_together_are_one_refusal(here: Town) -> None:
     here.fault("answer_before", "PUT", CAMPAIGN, status=401, times=2)
