@@ -46,7 +46,7 @@ def told(write: Write, fact: Fact) -> str:
     """What the read says, or of what cannot be told the reason for a person."""
     evidence = judge(write, fact)
     assert evidence.third is None or evidence.says == "cannot_tell"
-    assert evidence.why or evidence.says != "cannot_tell"
+    assert evidence.why, "every verdict says why"
     return evidence.third or evidence.says
 
 
