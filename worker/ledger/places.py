@@ -140,11 +140,9 @@ def exposed(place: LedgerPlace | None) -> tuple[Path, ...]:
         return ()
 
 
-def network_disk(place: LedgerPlace | None) -> str:
+def network_disk(place: LedgerPlace) -> str:
     """The kind of file system where a ledger's folder is on another machine's disk; empty where it is not, or nobody
     can say. SQLite's log needs memory that all its readers share, and a lock over a network may be lost unheard."""
-    if place is None:
-        return ""
     try:
         device = place.file.parent.stat().st_dev
         mounts = MOUNTS.read_text("utf-8", errors="replace").splitlines()
