@@ -105,6 +105,7 @@ def test_for_counts_from_the_first_definite_true_look(looks: str, reason: str, r
     ("keys", "then", "looks", "episode", "reason"),
     [
         ({"hold_for": 40 * MINUTE}, "ask", "T r: for, ~T, T/39, T/1 r & r: pause waiting gap", 1, "for begins anew"),
+        ({"hold_for": 40 * MINUTE}, "ask", "T r: for, T/50 r", 1, "no longer than the gap, it restarts nothing"),
         ({}, "ask", "F, ~?, T r & r: pause waiting gap", 1, "unknown is no look at it, so this one is the first"),
         ({}, "reobserve", "F, ~T r: gap, T, T", 1, "what is only remembered is said once, and does not fire later"),
         (
