@@ -214,6 +214,14 @@ async def test_a_first_look_after_a_silence_does_as_the_config_says(
         await here.until(lambda: booked(here) == 1, "let go")
 
 
+@in_town(world(happening("e1")), PAUSE, settings=told("safety: {gap: {longer_than: 30m}}"), watched=45)
+async def test_a_silence_that_is_no_longer_asks_nobody(here: Town) -> None:
+    here.set("e1", status="cancelled")
+    await here.restart(29 * MINUTE)
+    await here.run(15)
+    assert (held(here), booked(here)) == (set(), 1)
+
+
 @in_town(world(happening("e1")), PAUSE, settings=told("safety: {gap: {longer_than: 30m}}"))
 async def test_a_write_that_was_held_for_too_long_asks_before_it_goes_off_at_an_odd_hour(here: Town) -> None:
     here.halt()

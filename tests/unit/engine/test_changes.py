@@ -234,12 +234,13 @@ def test_a_cooldown_holds_a_change_and_does_not_lose_it_and_is_logged_anew_the_n
 
 
 @pytest.mark.parametrize("then", ["ask", "act", "reobserve"])
-def test_what_unknown_kept_for_longer_than_the_gap_waits_for_a_person(then: str) -> None:
+@pytest.mark.parametrize(("kept", "planned"), [(58.5, "r: pause"), (59.5, "r: pause waiting gap")])
+def test_what_unknown_kept_for_longer_than_the_gap_waits_for_a_person(then: str, kept: float, planned: str) -> None:
     story = a_story(on_tcs(), settings=DecidingSettings(gap_then=then))  # type: ignore[arg-type]  # a table of texts
     told(story, "a U b")
     assert story.look(MINUTE).outcome == ([], [], [], []), "said once: held for a fact that is unknown"
-    told(story, "U", timedelta(minutes=59, seconds=30))
-    assert seen(story, "T").look().planned == ["r: pause waiting gap"]
+    told(story, "U", timedelta(minutes=kept))
+    assert seen(story, "T").look().planned == [planned]
 
 
 def test_what_its_own_keys_held_for_longer_than_the_gap_does_not_wait() -> None:
