@@ -196,7 +196,8 @@ def test_many_files_side_by_side_say_what_they_say_one_after_the_other(
     assert "unknown rule 'nope'" in called.err
 
 
-def test_who_interrupts_tests_that_run_side_by_side_reads_no_traceback(home: Path) -> None:
+@pytest.mark.parametrize("reached", ["all of them", "a child first"])
+def test_who_interrupts_tests_that_run_side_by_side_reads_no_traceback(home: Path, reached: str) -> None:
     (home / "my-rules" / "r.yaml").write_text(RULES.replace("event.city == 'Ulm'", "string(now) == 'x'"), "utf-8")
     for number in range(2):
         add(home, "tests: [{name: each poll counts, steps: [{at: 300d}]}]", f"long{number}.yaml")
@@ -210,7 +211,11 @@ def test_who_interrupts_tests_that_run_side_by_side_reads_no_traceback(home: Pat
     ) as process:
         assert process.stderr is not None
         first = process.stderr.readline()
-        os.killpg(process.pid, signal.SIGINT)
+        if reached == "all of them":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii")
+            os.kill(int(children.split()[0]), signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert b"each poll counts" in first, "a child is at work"
     assert process.returncode == 130

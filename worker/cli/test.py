@@ -7,9 +7,11 @@ rules beside them. A mistake in a test or a rule is told with its place before a
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree as ET
@@ -140,21 +142,22 @@ def _forked(share: Callable[[Sequence[str]], list[Ran]], parts: Sequence[Sequenc
         except WorkerError as error:
             there.send(error)
 
-    pipes = [context.Pipe(duplex=False) for _ in parts]
-    children = [
-        context.Process(target=work, args=(part, there), daemon=True)
-        for part, (_, there) in zip(parts, pipes, strict=True)
-    ]
-    for child in children:
+    running: list[tuple[ForkProcess, Connection]] = []
+    for part in parts:
+        here, there = context.Pipe(duplex=False)
+        child = context.Process(target=work, args=(part, there), daemon=True)
         child.start()
-    for _, there in pipes:
-        there.close()  # here, so that a child that is killed is noticed
-    try:
-        found: list[list[Ran] | WorkerError] = [here.recv() for here, _ in pipes]
-    except EOFError:
-        raise WorkerError("a process that ran rule tests has ended before its time", hint="run them again") from None
-    for child in children:
+        there.close()  # before the next one, which would keep it open: a child that is killed is noticed
+        running.append((child, here))
+    found: list[list[Ran] | WorkerError] = []
+    for child, here in running:
+        with suppress(EOFError):
+            found.append(here.recv())
         child.join()
+        if child.exitcode == -signal.SIGINT:  # who stops them all may reach it before the parent
+            raise KeyboardInterrupt
+        if child.exitcode:
+            raise WorkerError("a process that ran rule tests has ended before its time", hint="run them again")
     if wrong := [problem for one in found if isinstance(one, InputErrors) for problem in one.problems]:
         raise InputErrors(tuple(sorted(wrong, key=lambda one: (one.file, one.line))))
     done: list[Ran] = []
