@@ -282,11 +282,18 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
         return len(since) == 1  # the one read of one that is gone
     left = [one for one in mine if before.at_s <= one.at_s <= min(at_s, answered_s) and one.owner != before.owner]
     given_s = [one.at_s for one in left[:1] if not one.owner]  # what another one took first, it did not give back
-    if given_s:  # it may have stood in the very commit that gave it back
+    if given_s:  # it may have stood in the very commit that gave it back, or have tried before
         stood_s = (
             one for owner, one, to_s in case.history.stalls if owner == before.owner and one <= given_s[0] <= to_s
         )
-        return at_s >= min([given_s[0], *stood_s]) + INTERVAL_S - TICK_S
+        tried_s = (
+            one.at_s
+            for one in sharing.troubles
+            if one.owner == before.owner
+            and one.kind.startswith("connection lost")
+            and before.at_s <= one.at_s <= given_s[0]
+        )
+        return at_s >= min([given_s[0], *stood_s, *tried_s]) + INTERVAL_S - TICK_S
     if reads[-1].owner == before.owner:  # it broke the read off when it had been given up, and has it anew
         anew = any(one.owner == before.owner and before.at_s < one.at_s <= at_s for one in mine)
         return anew and at_s >= before.at_s + INTERVAL_S - TICK_S
