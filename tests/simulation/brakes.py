@@ -273,14 +273,19 @@ def what_changed_in_a_silence_waits(case: Case) -> Iterator[str]:
                     yield from _it_waits(case, rows, row, after_s, fired_s)
 
 
+def _of_one_list(one_s: float, other_s: float) -> bool:
+    """Whether two pages that were read then are of the same list."""
+    return abs(one_s - other_s) < INTERVAL_S - 1.0
+
+
 def _earlier(page: Read, before_s: float) -> bool:
     """Whether a page is of an earlier list than the one that was read then."""
-    return before_s - page.at_s >= INTERVAL_S - 1.0
+    return page.at_s < before_s and not _of_one_list(page.at_s, before_s)
 
 
 def _beside(page: Read, broken: list[tuple[str, float]]) -> bool:
     """Whether another page of the same list was not whole."""
-    return any(owner == page.owner and abs(at_s - page.at_s) < INTERVAL_S - 1.0 for owner, at_s in broken)
+    return any(owner == page.owner and _of_one_list(at_s, page.at_s) for owner, at_s in broken)
 
 
 def is_new(case: Case, rows: list[Row], wish: Wish, seen_s: float) -> bool:

@@ -55,6 +55,11 @@ class Attempt:
         return self.after is not None and self.after["kind"] == "planned"
 
     @property
+    def taken_over(self) -> bool:
+        """Whether another replica found it under way: its sender may know much later that it is over."""
+        return self.after is not None and self.after["reason"] == "takeover"
+
+    @property
     def ended_s(self) -> float:
         """When its sender knew that it was over; a sender that died knew it when it died."""
         return max((one.heard_s if one.heard_s is not None else one.at_s for one in self.wire), default=self.at_s)

@@ -321,7 +321,7 @@ def a_row_of_reads_before_another_attempt(case: Case) -> Iterator[str]:
             if after.row["reason"] != "resend" or not after.wire:
                 continue
             ended_s = before.ended_s
-            if before.after is not None and before.after["reason"] == "takeover":  # its sender may know it much later
+            if before.taken_over:
                 ended_s = sharing.settled_from_s(case, after.at_s, taken_over=True)
             since_s = max(ended_s, _last_that_could_not_tell(case, deed, before, after))
             partly = _reads_that_said(deed, "not_there", before.row["seq"], after.row["seq"])
@@ -410,7 +410,7 @@ def evidence_is_younger_than_its_attempt(case: Case) -> Iterator[str]:
             if last is None or (says == "there" and not read.told):
                 continue
             ended_s = last.ended_s
-            if last.after is not None and last.after["reason"] == "takeover":  # its sender may know it much later
+            if last.taken_over and last.after is not None:
                 ended_s = min(ended_s, case.committed_s(last.life, last.after["seq"]))
             if (says == "not_there" and read.as_of_s < ended_s) or (says == "there" and read.as_of_s < last.at_s):
                 yield f"evidence of write {row['write']} says {says} by a read of {read.as_of_s - 1000:.3f}"
