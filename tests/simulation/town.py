@@ -460,16 +460,20 @@ class Town:
             self.twin.world.put(self.partner_of(gone.eid), gone.eid, gone, self.loop.now)
 
     def _edit(self, does: str, rule: str) -> None:
-        """Somebody changes the rule's text, so that it is another one to the worker, or its name, or takes it away."""
-        self.edited |= {rule, *(law.id for law in self.renamed)}  # all others get their first text and name again
+        """Somebody changes the rule's text, so that it is another one to the worker, or its name, or takes it away.
+        Under another name it goes on as it was, unless it had been taken away or changed before."""
+        name = f"{rule}-renamed"
+        goes_on = rule not in self.edited or name in {law.id for law in self.renamed} - self.edited
+        self.edited |= {rule, name, *(law.id for law in self.renamed)}  # all others get their first text and name again
         self.renamed = ()
         old = next(law for law in self.scene.laws if law.id == rule)
         laws = tuple(law for law in self.scene.laws if law is not old)
         if does == "edit":
             laws += (replace(old, text=f"description: edited\n    priority: 3\n    {_without_priority(old.text)}"),)
         elif does == "rename rule":
-            self.renamed = (replace(old, id=f"{rule}-renamed"),)
-            self.edited.discard(self.renamed[0].id)
+            self.renamed = (replace(old, id=name),)
+            if goes_on:
+                self.edited.discard(name)
             laws += self.renamed
         self.rules.text = spelled(laws)
 
