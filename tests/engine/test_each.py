@@ -128,6 +128,23 @@ async def test_a_rule_that_watches_the_campaigns_that_it_raises_goes_off_at_no_r
     assert budgets(here) == {"jazz": 600.0, "opera": 648.0, "rock": 14.4}
 
 
+def daily(budgets: Mapping[str, float]) -> tuple[Record, ...]:
+    return tuple({"tc": tc, "tc_run_id": 1, "daily_budget": each, "budget": 7.0} for tc, each in budgets.items())
+
+
+@in_town(
+    world(replace(published("e1", BUDGETS), campaigns=daily(BUDGETS))),
+    WATCHES.replace("WATCHED", "{fact: campaigns, by: budget}"),
+    assumptions={"cluster.budget": "daily_budget"},
+)
+async def test_a_budget_that_the_service_calls_otherwise_is_read_sent_and_proved_under_that_name(here: Town) -> None:
+    await here.run(9)
+    here.change("e1", by="person", campaigns=daily({**BUDGETS, "jazz": 110}))
+    await here.run(15)
+    assert here.states() == ["confirmed"] * 3, here.story()
+    assert here.event("e1").campaigns == daily({"jazz": 132.0, "opera": 540.0, "rock": 12.0})
+
+
 QUARREL = """
 rules:
   - id: stronger

@@ -181,6 +181,13 @@ TABLE: tuple[Assumption, ...] = (
         about="query parameters of POST /campaigns/",
     ),
     Assumption(
+        key="cluster.budget",
+        shape="name",
+        default="budget",
+        origin="section 4.5: input not specified",
+        about="name under which the budget of a cluster is sent, and shown among the campaigns; rules call it budget",
+    ),
+    Assumption(
         key="campaigns.items",
         shape="path",
         default="@",
@@ -316,6 +323,9 @@ def _together(values: Mapping[str, Json]) -> list[Objection]:
             or_else = f", or {key.removesuffix('query')}semantics: toggle" if text == "{value}" else ""
             hint = f"write {text} where it goes{or_else}"
             wrong.append(Objection(key=key, message=f"{key}: does not carry {text}", hint=hint))
+    if (name := found.text("cluster.budget")) in ("eid", "tc", "tc_run_id"):
+        message = f"cluster.budget: {name} tells which cluster it is"
+        wrong.append(Objection(key="cluster.budget", message=message, hint="name the field with its budget"))
     for name in ("frontend_status", "last_updated_on_fe"):
         if not _carry("{value}", values[f"{name}.query"], values[f"{name}.body"]):
             message = f"{name}.query: neither it nor {name}.body carries {{value}}"

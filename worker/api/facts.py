@@ -251,15 +251,23 @@ def _suggested_tcs(answer: FactAnswer) -> tuple[Json, Gaps]:
 
 
 def campaigns_leaf(answer: FactAnswer) -> Leaf:
-    """One answer of the list of campaigns, each with its tc and tc_run_id. Raises `Malformed`."""
+    """One answer of the list of campaigns, each with its tc and tc_run_id, and its budget under that name. Raises
+    `Malformed`."""
     found = found_at(answer.assumptions.text("campaigns.items"), answer.content)
     if not isinstance(found, list):
         raise Malformed("the campaigns are not an array where the assumption campaigns.items looks for them")
     campaigns: list[Json] = []
     for number, item in enumerate(found, start=1):
         name = _campaign_name(item, f"campaign {number}")
-        campaigns.append({**(item if isinstance(item, dict) else {}), **name})
+        campaigns.append({**_with_budget(item, answer.assumptions.text("cluster.budget")), **name})
     return replace(leaf_of(found, answer.content, answer.reply.headers), items=campaigns)
+
+
+def _with_budget(item: Json, own: str) -> dict[str, Json]:
+    """A campaign whose budget stands under the service's ``own`` name for it: what else it calls budget is not."""
+    fields = item if isinstance(item, dict) else {}
+    budget = {"budget": fields[own]} if own in fields else {}
+    return {name: value for name, value in fields.items() if name not in (own, "budget")} | budget
 
 
 def _campaign_name(item: Json, what: str) -> dict[str, Json]:

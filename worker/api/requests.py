@@ -148,9 +148,11 @@ def write_request(
         case "boost":
             body = filled_body(assumptions.values["boost.body"], {"eid": event})
         case "edit_cluster":  # event, cluster and run are named in the body (API section 2.6)
-            body = {"eid": event, **params}
+            body = {"eid": event, **_named(params, assumptions)}
         case "create_campaign":
-            query = _campaign_query(event, params, assumptions.template("create_campaign.query") or {})
+            query = _campaign_query(
+                event, _named(params, assumptions), assumptions.template("create_campaign.query") or {}
+            )
         case "series_add" | "series_remove":
             query = _pairs(row.query[0], params.get("value"))
         case _:
@@ -178,6 +180,11 @@ def _frontend_status(calls: tuple[Endpoint, ...], value: str, item: str) -> tupl
             return calls[1], "last_updated_on_fe", "CANCELLED" if value == "CANCELLED" else "RUNNING"
         case _:
             raise UsageError(f"frontend_status has the items event and cr, not {item!r}")
+
+
+def _named(params: Mapping[str, Json], assumptions: Assumptions) -> dict[str, Json]:
+    """The parameters of a cluster, its budget under the name that the service is assumed to have for it."""
+    return {assumptions.text("cluster.budget") if name == "budget" else name: value for name, value in params.items()}
 
 
 def _campaign_query(event: EventId, params: Mapping[str, Json], template: Mapping[str, str]) -> Query:

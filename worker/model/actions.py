@@ -332,6 +332,7 @@ _SETUP = (
     ),
 )
 
+_CAMPAIGNS = ("campaigns.items", "cluster.budget")
 _CLUSTERS = (
     Action(
         name="edit_cluster",
@@ -348,7 +349,7 @@ _CLUSTERS = (
         shown="campaign",
         needs=("PUBLISHED",),
         writes=(("campaigns", ""),),
-        assumptions=("setup.state_field", "setup.published", "setup.after_publish", "setup.others", "campaigns.items"),
+        assumptions=("setup.state_field", "setup.published", "setup.after_publish", "setup.others", *_CAMPAIGNS),
         calls=(endpoint("POST", "/campaigns_setup"),),
         example='do: [{edit_cluster: {tc: "jazz & soul", tc_run_id: 7, budget: 120}}]',
     ),
@@ -365,7 +366,7 @@ _CLUSTERS = (
         spends="always",
         shown="campaign",
         writes=(("campaigns", ""),),
-        assumptions=("create_campaign.query", "campaigns.items"),
+        assumptions=("create_campaign.query", *_CAMPAIGNS),
         calls=(endpoint("POST", "/campaigns/"),),
         for_good="the service offers nothing that takes a campaign away",
         example='do: [{create_campaign: {tc: "jazz & soul", tc_run_id: 7}}]',

@@ -83,6 +83,7 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name() -> None:
         ("campaigns.items", "a[?length(b, c) > `1`]", "length of JMESPath takes 1, and is given 2"),
         ("campaigns.items", "not_null()", "not_null of JMESPath takes 1, and is given 0"),
         ("campaigns.items", None, "a JMESPath"),
+        ("cluster.budget", "tc", "tc tells which cluster it is"),
         ("setup.after_publish", "gone", "readable or absent"),
         ("setup.published", ["DRAFT"], "DRAFT stands in setup.draft and in setup.published"),
         ("auth.refresh", {"path": "/auth/refresh"}, "{path, body}"),
