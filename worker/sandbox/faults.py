@@ -187,7 +187,7 @@ def spoiled(answer: TwinAnswer, fault: Fault) -> Delivery:
     """The answer after the fault had its way with it; faults that concern something else leave it alone."""
     half = answer.body[: len(answer.body) // 2]
     match fault.kind:
-        case "garbage":
+        case "garbage" if answer.status not in (401, 403):  # a refusal stays one: nothing took effect
             return replace(answer, status=200, headers={**answer.headers, "content-type": "text/html"}, body=GARBAGE)
         case "null_body":
             return replace(answer, body=b"null")

@@ -165,6 +165,11 @@ def test_a_whole_answer_can_be_no_json(kind: Kind, form: str) -> None:
         json.loads(found.body)
 
 
+def test_a_refusal_of_the_credentials_stays_one() -> None:
+    desk = Desk(faults=[Fault(kind="garbage")])
+    assert desk.send_with({}, "GET", "/events/e1").status == 401
+
+
 @pytest.mark.parametrize("target", ["/events/e1", "/events/?limit=2"])
 def test_named_fields_go_missing_from_a_record_and_from_every_item(target: str) -> None:
     desk, found = met("missing_fields", "GET", target, fields=["status", "benchmark.prediction"])
