@@ -277,7 +277,7 @@ def begun_by_one_that_is_gone(case: Case, at_s: float, what: str) -> bool:
     before = earlier[-1]
     mine = [one for one in sharing.owned if one.partner == sharing.partner]
     newest = [one for one in mine if one.at_s <= at_s][-1:]
-    if newest and newest[0].owner != reads[-1].owner:
+    if newest and newest[0].owner != reads[-1].owner and newest[0].at_s < at_s:  # in that very moment it left before
         since = [one for one in reads if one.owner == reads[-1].owner and one.at_s > newest[0].at_s]
         return len(since) == 1  # the one read of one that is gone
     left = [one for one in mine if before.at_s <= one.at_s <= min(at_s, answered_s) and one.owner != before.owner]
