@@ -228,8 +228,9 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     then = next((recorded_memory(asked.partner, one.fact) for one in seen if one.key == MEMORY), None)
     memory = (then if past else ledger.partner_memory(asked.partner)) or PartnerMemory(partner=asked.partner)
     memories = {} if past else {one.rule: one for one in ledger.rule_memories(*of)}
-    made = ledger.writes(event=asked.event, partner=asked.partner)
-    made = [one for one in made if not past or one.planned_at <= until]
+    unsettled = ledger.open_writes(asked.partner)
+    last = (ledger.episode_writes(*of, rule, one.episode) for (rule, kind), one in words.items() if kind == "fired")
+    made = {one.id: one for some in (unsettled, *last) for one in some if one.key.event == asked.event}
     loaded = {} if asked.rules is None else {rule.id: rule for rule in asked.rules.rules}
     halts = ledger.halts(asked.now)
     poll = PollView(
@@ -238,10 +239,10 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
         memory=memory,
         observations={},
         memories={(asked.event, rule): one for rule, one in memories.items()},
-        writes=() if past else ledger.open_writes(asked.partner),
+        writes=() if past else unsettled,
     )
     judged = _judged(ledger, asked, asked.rules, poll, seen) if asked.rules is not None else None
-    writes = [as_of_now(one, halts) for one in made if not one.final or _of_last(one, words)]
+    writes = [as_of_now(one, halts) for _, one in sorted(made.items()) if not past or one.planned_at <= until]
     known = {*loaded, *memory.rules, *memories, *(rule for rule, _ in words)}
     return EventExplained(
         partner=asked.partner,
@@ -292,12 +293,6 @@ def _judged(
     return _Judged(asked, poll.now, decide(rules, poll, asked.settings))
 
 
-def _of_last(write: Write, words: Mapping[tuple[RuleId, str], LogWord]) -> bool:
-    """What came of the last firing is asked as often as what is open."""
-    fired = words.get((write.key.rule, "fired"))
-    return fired is not None and fired.episode == write.key.episode
-
-
 def _as_of(one: Observed, at: datetime) -> Observed:
     """The event itself is in every complete list: what the last one did not change it has shown again."""
     shown = one.key == EVENT and isinstance(one.fact, Known)
@@ -307,12 +302,14 @@ def _as_of(one: Observed, at: datetime) -> Observed:
 def _words(ledger: ReadableLedger, asked: Question, at: datetime) -> dict[tuple[RuleId, str], LogWord]:
     """The last firing and the last hold of each rule that the log tells up to then."""
     found: dict[tuple[RuleId, str], LogWord] = {}
-    for record in ledger.log(LogFilter(partner=asked.partner, event=asked.event)):
-        kind, said_at, episode = str(record["kind"]), datetime.fromisoformat(str(record["at"])), record["episode"]
-        if kind in ("fired", "held") and record["write"] is None and record["rule"] is not None and said_at <= at:
-            found[RuleId(str(record["rule"])), kind] = LogWord(
+    wanted = LogFilter(partner=asked.partner, event=asked.event)
+    records = (one for kind in ("fired", "held") for one in ledger.log(replace(wanted, kind=kind)))
+    for record in records:
+        said_at, episode = datetime.fromisoformat(str(record["at"])), record["episode"]
+        if record["write"] is None and record["rule"] is not None and said_at <= at:
+            found[RuleId(str(record["rule"])), str(record["kind"])] = LogWord(
                 at=said_at,
-                kind=kind,
+                kind=str(record["kind"]),
                 episode=episode if isinstance(episode, int) else 0,
                 reason=str(record["reason"] or ""),
                 why=str(record["why"]),
