@@ -333,10 +333,9 @@ def nobody_could_store(case: Case, at_s: float) -> bool:
     if sharing is None:
         return False
     asked = {one.owner for one in case.history.reads if one.at_s <= at_s <= one.at_s + TIMEOUT_S}
-    away = (one for one in sharing.troubles if one.kind in UNSTORED and one.at_s <= at_s <= one.until_s)
-    return any(one.owner in ("", *asked) for one in away) or any(
-        at_s <= one <= at_s + UNDER_WAY_S for one in sharing.harmed_s
-    )
+    heard_s = at_s + UNDER_WAY_S
+    away = (one for one in sharing.troubles if one.kind in UNSTORED and one.at_s <= heard_s and at_s <= one.until_s)
+    return any(one.owner in ("", *asked) for one in away) or any(at_s <= one <= heard_s for one in sharing.harmed_s)
 
 
 SPARE = 3

@@ -306,6 +306,7 @@ FOUND = (
     (Try(seed=20_921_585), "the second page of a list that could not be stored is no look after one that was"),
     (Try(seed=20_921_647), "a draft that is there and was denied was made by nobody, and confirms what asks for it"),
     (Try(seed=30_496_403), "a partner is given back from the first try on, whose commit was lost"),
+    (Try(seed=30_500_134), "a Retry-After is heard a moment later than it is said, and the ledger was away by then"),
     (Try(seed=30_499_299), "what leaves in the moment in which its partner is given back left before"),
     (Try(seed=30_498_971), "what is refused is not answered with a 200 that is none"),
     (Try(seed=30_496_520), "a rule that was taken away, and comes back by another name, does not go on as it was"),
