@@ -432,13 +432,14 @@ def test_who_comes_by_a_proxy_needs_no_password() -> None:
     assert keys.users["ann"] == Key(secret=NOBODY)
 
 
-def test_topics_of_messages_are_checked_with_the_nearest_name() -> None:
+@pytest.mark.parametrize(("topic", "near"), [("need_human", "needs_human"), ("messages", "notify")])
+def test_topics_of_messages_are_checked_with_the_nearest_name(topic: str, near: str) -> None:
     told = read("notify: [{url: {env: A}, on: [needs_human, surge, cycle_failed, notify]}]").notify
     assert [(one.url.env, sorted(one.on)) for one in told] == [
         ("A", ["cycle_failed", "needs_human", "notify", "surge"]),
     ]
-    misspelt = mistake("notify: [{url: {env: A}, on: [need_human]}]")
-    assert "there is no 'need_human'; did you mean 'needs_human'" in str(misspelt)
+    misspelt = mistake(f"notify: [{{url: {{env: A}}, on: [{topic}]}}]")
+    assert f"there is no '{topic}'; did you mean '{near}'" in str(misspelt)
 
 
 # settings from the environment

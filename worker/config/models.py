@@ -26,7 +26,7 @@ from worker.config.addresses import (
     network,
     service_address,
 )
-from worker.model.commits import TOPICS
+from worker.model.commits import MESSAGE, TOPICS
 from worker.model.errors import Problem
 from worker.model.facts import QUERY_VALUES, CustomFact, PartnerId
 from worker.rules.actions import PLACEHOLDERS, row_read
@@ -99,9 +99,9 @@ def _name(text: str) -> str:
 
 def _topic(text: str) -> str:
     if text not in TOPICS:
-        near = nearest(text, TOPICS)
+        near = MESSAGE if "message" in text else nearest(text, TOPICS)
         hint = f"write {near}" if near else "such as needs_human, waiting or surge; docs/reference.md has all of them"
-        raise Slip(f"{WHAT}: there is no '{text}'{meant(text, TOPICS)}", hint)
+        raise Slip(f"{WHAT}: there is no '{text}'" + (f"; did you mean '{near}'?" if near else ""), hint)
     return text
 
 
