@@ -217,17 +217,17 @@ def _unread(deed: Deed) -> bool:
 
 def _asked_for_anew(case: Case, deed: Deed, effect: Effect) -> bool:
     """Whether the rule's condition was false since the last effect of this kind, so that it asks for it once more; or
-    that one was another rule's, or a person has asked for the rule's firing again meanwhile."""
+    that one was another rule's, or a person has asked for the rule's firing again since that write was first sent."""
     rule = deed.rows[0]["rule"]
     wants = next((one.wants for one in case.history.wishes if one.rule == rule), None)
-    before_s, whose = max(
-        (one.at_s, str(other.rows[0]["rule"]))
+    before_s, since_s, whose = max(
+        (one.at_s, other.attempts[0].at_s, str(other.rows[0]["rule"]))
         for other in case.deeds.values()
         for one in other.effects
         if one.operation == UNSEEN and one.event == effect.event and one.at_s < effect.at_s
     )
     again = (row for row in case.last if (row["kind"], row["rule"], row["event"]) == ("again", rule, effect.event))
-    if whose != rule or any(before_s < case.committed_s(len(case.history.logs) - 1, row["seq"]) for row in again):
+    if whose != rule or any(since_s < case.committed_s(len(case.history.logs) - 1, row["seq"]) for row in again):
         return True
     between = [one for one in case.history.versions if one.event == effect.event and before_s < one.at_s < effect.at_s]
     return wants is not None and any(one.record is None or not wants(one.record, one.setup) for one in between)

@@ -272,6 +272,7 @@ FOUND = (
     (at("hide", "write", "403 applied", 1), "a refusal that came after the effect was a no"),
     (Try(seed=20_000_110), "a partner that nobody looks at, because its account is refused, is not waited for"),
     (Try(seed=20_010_260), "two words of people may repeat what no read tells from before"),
+    (Try(seed=20_952_334), "whichever of the two comes first"),
     (
         at("dear event", "read", "a cache for 30 s that tells its Age", 8),
         "what a rule leans on is known by the moment that an answer shows",
