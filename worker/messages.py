@@ -46,15 +46,13 @@ WORDS: Mapping[str, str] = {
     MESSAGE: "a rule says",
     **ALARMS,
 }
-STATUS = "campaign-worker status"
-WAITING = "campaign-worker writes --state waiting"
 COMMANDS: Mapping[str, str] = {
     "needs_human": "campaign-worker writes --state needs_human",
     "unconfirmed": "campaign-worker writes --state unconfirmed",
     "rejected": "campaign-worker writes --state rejected",
     "refused": "campaign-worker writes --state refused",
-    **dict.fromkeys(("waiting", "surge", "gap", "reset", "mode"), WAITING),
-    **dict.fromkeys(("halted", *ALARMS), STATUS),
+    **dict.fromkeys(("waiting", "surge", "gap", "reset", "mode"), "campaign-worker writes --state waiting"),
+    **dict.fromkeys(("halted", *ALARMS), "campaign-worker status"),
     "defect": "campaign-worker log --since 1h",
     "rules_refused": "campaign-worker check",
 }
@@ -340,26 +338,18 @@ class Outbox:
         """Tells of a record those who asked for it, or leaves it to whose it is; whether that is all."""
         if not self._tells(record):
             return now - since >= OTHERS_S
-        wanted, to = self._wanted(record), self._to(record)
+        asks = record.get("kind") in ASKING
+        says = record.get("action") == MESSAGE and record.get("kind") == "confirmed"
+        number = record.get("write") if asks or says else None
+        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
+        wanted = wanted_of(self._ledger, write) if asks and write is not None else None
+        to = write.intent.params.get("to") if says and write is not None else None  # whom alone it is for
         for one in self._subscribers:
             on = one.on if to is None else frozenset({MESSAGE} if to == one.name else ())
             found = note_of(record, on, wanted)
             if found is not None:
                 one.digest.add(found, now)
         return True
-
-    def _wanted(self, record: Mapping[str, Json]) -> Wanted | None:
-        """What the write does and spends about which a record asks an operator."""
-        number = record.get("write") if record.get("kind") in ASKING else None
-        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
-        return None if write is None else wanted_of(self._ledger, write)
-
-    def _to(self, record: Mapping[str, Json]) -> str | None:
-        """The one whom alone a message of a rule is for, by name."""
-        number = record.get("write") if record.get("action") == MESSAGE and record.get("kind") == "confirmed" else None
-        write = self._ledger.write(WriteId(number)) if isinstance(number, int) else None
-        to = None if write is None else write.intent.params.get("to")
-        return None if to is None else str(to)
 
     def _stored(self) -> dict[str, int]:
         """Up to where each chain was told. What there was before nobody asked to be told of is not told; what came with

@@ -49,7 +49,7 @@ async def test_before_a_write_is_sent_what_was_is_read_from_the_record_anew(here
 async def test_changes_are_kept_as_long_as_a_rule_asks_back(here: Town) -> None:
     await here.becomes("e1", 1.9 * HOUR, capacity=300)
     then = here.clock.now() - timedelta(hours=1.85)
-    found = {one.key: one.fact for one in here.ledger.observed_at(PARTNER, EventId("e1"), then)}
+    found = {one.key: one.fact for one in here.ledger.history(PARTNER, then, [E1]).start}
     event = found[FactKey(name="event")]
     assert isinstance(event, Known)
     assert isinstance(event.value, dict)

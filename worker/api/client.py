@@ -121,6 +121,7 @@ class ApiService:
             page_size=settings.page_size,
             page_parameter=settings.assumptions.text("events.page_parameter"),
         )
+        self._absent_when_published = settings.assumptions.text("setup.after_publish") == "absent"
         self._clients: dict[PartnerId, str] = {}
         self._shut: dict[tuple[PartnerId, str], float] = {}
         self._accepted: dict[PartnerId, tuple[SecretValue, float]] = {}
@@ -220,10 +221,6 @@ class ApiService:
 
     def _request(self, partner: PartnerId, event: EventId | None, key: FactKey) -> FactRequest | str:
         return request_for_fact(self._sources, partner, event, key, self._clients.get(partner, ""))
-
-    @property
-    def _absent_when_published(self) -> bool:
-        return self._assumptions.text("setup.after_publish") == "absent"
 
     async def keep_places(
         self, partner: PartnerId, event: EventId, keys: Iterable[FactKey], *, urgency: Urgency

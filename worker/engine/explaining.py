@@ -223,7 +223,7 @@ def explain(ledger: ReadableLedger, asked: Question) -> EventExplained:
     words = _words(ledger, asked, at)
     past, until = asked.at is not None, at + MILLISECOND
     of = asked.partner, asked.event
-    seen = ledger.observed_at(*of, until) if past else ledger.observed(*of)
+    seen = ledger.history(asked.partner, until, [asked.event]).start if past else ledger.observed(*of)
     seen = [_as_of(one, at if looked_at is None else min(at, looked_at)) for one in seen]
     then = next((recorded_memory(asked.partner, one.fact) for one in seen if one.key == MEMORY), None)
     memory = (then if past else ledger.partner_memory(asked.partner)) or PartnerMemory(partner=asked.partner)

@@ -231,18 +231,10 @@ class SqliteStore(Store):
 
     def run_alone(self, statement: str, *values: str) -> None:
         """Runs one statement outside a transaction, for what SQLite allows nowhere else."""
-        try:
-            connection = self.taken()
-            try:
-                raw: Any = connection.connection.driver_connection
-                raw.execute(statement, values)
-            finally:
-                self.give_back(connection)
-        except (sqlite3.Error, DBAPIError) as error:
-            said = self.in_words(error.orig or error if isinstance(error, DBAPIError) else error)
-            if said is None:
-                raise
-            raise said from error
+        with self.reading() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.execute("COMMIT")
+            raw.execute(statement, values)
 
     def close(self) -> None:
         """See `Store`."""

@@ -49,20 +49,15 @@ SLOT_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The ledger's id, the last seq and its hash (`chain.GENESIS` for seq 0).
+    """The ledger's id, the last seq and its hash; by itself that of a ledger that has recorded nothing yet.
 
     ``alone``: the slot beside it is not whole, so a newer one may have been there.
     """
 
     ledger_id: str
-    seq: int
-    hash: str
+    seq: int = 0
+    hash: str = GENESIS
     alone: bool = field(default=False, compare=False)
-
-
-def first_mark(ledger_id: str) -> Mark:
-    """The mark of a ledger that has recorded nothing yet."""
-    return Mark(ledger_id=ledger_id, seq=0, hash=GENESIS)
 
 
 def read_mark(place: LedgerPlace) -> Mark | None:

@@ -499,12 +499,8 @@ class LedgerReader:
         with self._store.reading() as connection:
             return load_history(connection, partner, since, events)
 
-    def observed_at(self, partner: PartnerId, event: EventId, at: datetime) -> tuple[Observed, ...]:
-        """The facts of one event, and of the partner as a whole, as they were at a time."""
-        return self.history(partner, at, [event]).start
-
     def facts_begin(self, partner: PartnerId) -> datetime | None:
-        """How far back `observed_at` reaches; None where nothing is recorded."""
+        """How far back `history` reaches; None where nothing is recorded."""
         found: datetime | None = self._store.rows(FACTS_BEGIN, {"of_partner": partner})[0][0]
         return found
 

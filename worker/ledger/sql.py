@@ -37,7 +37,7 @@ from sqlalchemy.types import NullType
 
 from worker.ledger.database import Store, Values, create_file, on_failure, reading_store, writing_store
 from worker.ledger.log import OF_ALL, Head, Journal, end_of_chain, ends_of, recording
-from worker.ledger.mark import Identity, Mark, compared, first_mark, lost, mark_beside, read_mark, write_mark
+from worker.ledger.mark import Identity, Mark, compared, lost, mark_beside, read_mark, write_mark
 from worker.ledger.migrations import NOTHING, migrate, require_current, revision_of
 from worker.ledger.ownership import Membership
 from worker.ledger.places import LedgerPlace, files_of, identity, sync
@@ -160,7 +160,7 @@ class SqlLedger(LedgerReader):
         """The ledger for writing: made if there is none, refused with `NotSafe` if it is not safe to send from."""
         place = files_of(url)
         if place is None:
-            return cls(_on_a_server(url, clock_now()), mark=first_mark(url))
+            return cls(_on_a_server(url, clock_now()), mark=Mark(ledger_id=url))
         had_a_mark = place.mark.exists()  # before anything else: another process may be making both
         if stored_revision(place, marked=True) == NOTHING:
             if had_a_mark:
@@ -521,7 +521,7 @@ def check_mark(store: Store, place: LedgerPlace) -> Mark:
         mark = read_mark(place)
         ledger_id = compared(connection, place, mark)
         if mark is None:
-            mark = first_mark(ledger_id)
+            mark = Mark(ledger_id=ledger_id)
             write_mark(place, mark)
     return mark
 
@@ -548,7 +548,7 @@ class ScratchLedger(SqlLedger):
     @classmethod
     def new(cls) -> Self:
         """An empty one."""
-        return cls(empty_store(), mark=first_mark("scratch"))
+        return cls(empty_store(), mark=Mark(ledger_id="scratch"))
 
     def clear(self) -> None:
         """Forgets everything: numbers begin at 1 again."""
@@ -573,7 +573,7 @@ class DraftLedger(SqlLedger):
     """The copy of a ledger, and the one that it was copied from, which has the log, what facts were, and old writes."""
 
     def __init__(self, draft: Store, stored: Store) -> None:
-        super().__init__(draft, mark=first_mark("draft"))
+        super().__init__(draft, mark=Mark(ledger_id="draft"))
         self._stored = LedgerReader(stored)
         self._copied = self.heads()
         self._writes_copied = frozenset(number for (number,) in draft.rows(select(writes.c.id)))
@@ -619,7 +619,7 @@ def draft_of(url: str, *, now: datetime, reach: timedelta) -> SqlLedger:
     """
     draft, stored = empty_store(), store_of(url)
     if stored is None:
-        return SqlLedger(draft, mark=first_mark("draft"))
+        return SqlLedger(draft, mark=Mark(ledger_id="draft"))
     with on_failure(stored.close):
         _copy(stored, draft, _wanted(now - reach))
     return DraftLedger(draft, stored)

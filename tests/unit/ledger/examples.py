@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from worker.engine.ports import Ledger
 from worker.ledger.database import SqliteStore, memory_store
-from worker.ledger.mark import Mark, first_mark, read_mark, write_mark
+from worker.ledger.mark import Mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
 from worker.ledger.sql import SqlLedger, set_up
 from worker.model.commits import Commit, Hold, Move, Record, RuleMemory, Sending, SendingView, of_write
@@ -45,7 +45,7 @@ def in_memory_ledger(now: datetime) -> SqlLedger:
     store = memory_store()
     with store.writing() as connection:
         set_up(connection, now)
-    return SqlLedger(store, mark=first_mark("in-memory"))
+    return SqlLedger(store, mark=Mark(ledger_id="in-memory"))
 
 
 def open_ledger(folder: Path, now: datetime = NOW) -> SqlLedger:

@@ -194,8 +194,8 @@ def test_the_facts_of_one_event_are_had_back_as_of_a_time() -> None:
         (3, E1, EVENT, known({"status": "cancelled"})),
     )
     assert ledger.facts_begin(ACME) == NOW
-    assert told(ledger.observed_at(ACME, E1, after(2.5))) == [
+    assert told(ledger.history(ACME, after(2.5), [E1]).start) == [
         ("", "features", ["x"]),
         ("e1", "event", {"status": "active"}),
     ]
-    assert told(ledger.observed_at(ACME, E1, after(4)))[-1] == ("e1", "event", {"status": "cancelled"})
+    assert told(ledger.history(ACME, after(4), [E1]).start)[-1] == ("e1", "event", {"status": "cancelled"})
