@@ -205,6 +205,43 @@ async def test_what_came_back_a_year_ahead_is_not_back_at_every_look_until_then(
     await here.until(lambda: here.states() == ["confirmed"], "held for a minute", limit=2 * MINUTE)
 
 
+FALL = "rules: [{id: fall, when: \"delta(event.capacity, '2h') <= -100.0\", do: [pause]}]"
+STILL = "rules: [{id: still, when: \"delta(event.capacity, '2h') == 0.0 && event.city == 'Bonn'\", do: [pause]}]"
+SLOW = timedelta(minutes=2)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@in_town(world(happening("e1")), FALL, interval=SLOW, watched=HOUR / 5)
+async def test_what_was_is_told_also_where_a_clock_that_was_ahead_has_stamped_a_change(
+    here: Town, restarted: bool
+) -> None:
+    here.clock.skew = YEAR
+    await here.becomes("e1", 360, capacity=399)
+    here.clock.skew = timedelta(0)
+    if restarted:
+        await here.restart(10)
+    await here.run(3 * HOUR)
+    for capacity in (340, 280):
+        await here.becomes("e1", 3 * HOUR, capacity=capacity)
+    assert here.writes() == [], "it has fallen by 60 within two hours, not by 120"
+    await here.becomes("e1", 360, capacity=150)
+    assert here.states() == ["confirmed"]
+
+
+@in_town(world(happening("e1")), STILL, interval=SLOW, watched=3 * HOUR)
+async def test_what_a_clock_that_was_ahead_has_dropped_of_the_record_is_not_known(here: Town) -> None:
+    await here.becomes("e1", 360, capacity=399)
+    here.clock.skew = YEAR
+    for category in ("fair", "match"):
+        await here.becomes("e1", 360, category=category)
+    here.clock.skew = timedelta(0)
+    await here.run(360)
+    await here.becomes("e1", 1.7 * HOUR, city="Bonn")
+    assert here.writes() == [], "it had another capacity, but for the last hours"
+    await here.run(HOUR / 2)
+    assert here.states() == ["confirmed"]
+
+
 @in_town(world(happening("e1"), happening("e2")))
 async def test_what_came_back_and_was_seen_is_not_back_once_more(here: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its return was stamped a moment later than the look that saw it: so whatever came true next, though an hour

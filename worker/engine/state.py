@@ -342,7 +342,8 @@ class Stored:
     fields that cannot be read now were when they were read last. ``seen``: what each fact was since, oldest first; what
     came and went is two changes, perhaps of two hands. ``anew``: facts that the ledger has of another event,
     which had the same id. ``rules``: the rules by which fields are ``kept``, and ``watched``. ``trial``: a commit of
-    which nobody knows whether it is stored. ``keep``: how long changes stay."""
+    which nobody knows whether it is stored. ``keep``: how long changes stay. ``stamped_at``: the time of the newest
+    change."""
 
     partner: PartnerId
     keep: timedelta = timedelta(days=7)
@@ -356,11 +357,13 @@ class Stored:
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     listed_at: datetime | None = None
     forgot_at: datetime | None = None
+    stamped_at: datetime | None = None
     trial: Trial | None = None
 
     def load(self, observed: Iterable[Observed]) -> None:
         """Takes what the ledger holds."""
         for one in observed:
+            self.stamped_at = max(self.stamped_at or one.at, one.at)
             self.facts.setdefault(one.event, {})[one.key] = one.fact
             if one.last:
                 self.lacked[one.event, one.key] = one.last
@@ -404,8 +407,7 @@ class Stored:
         """What a poll says of the partner as a whole. ``complete``: the list was had as a whole."""
         told = {name: stored_form(getattr(memory, name)) for name in OF_THE_RECORD}
         self.saw((OF_PARTNER, MEMORY), Known(value=told, read_at=now))
-        kept: dict[str, Json] = {"seconds": self._keeps().total_seconds(), "config": self.keep.total_seconds()}
-        self.saw((OF_PARTNER, KEPT), Known(value=kept, read_at=now))
+        self._saw_kept(self._keeps(), now)
         if complete:
             if self.listed_at is not None and now - self.listed_at > SILENCE_LONGER_THAN:
                 self.saw((OF_PARTNER, SILENCE), Known(value={"since": spelled(self.listed_at)}, read_at=now))
@@ -422,14 +424,19 @@ class Stored:
         if self.trial is not None and self.trial.changes and _holds(ledger, self.partner, self.trial.changes[-1].now):
             self.took(self.trial)
         self.trial = None
-        trial = self.attempt(commit.at, events)
-        if trial.changes or looked_at:
+        ahead = (self.stamped_at or commit.at) - commit.at
+        if ahead > KEPT_LONGER:  # by the clock that was ahead so much more was dropped
+            self._saw_kept(max(timedelta(0), self._keeps() - ahead), commit.at)
+            self._saw_kept(self._keeps(), commit.at)
+        trial, set_back = self.attempt(commit.at, events), ahead > timedelta(0)
+        if trial.changes or looked_at or set_back:
             trial = replace(trial, looked_at=dict.fromkeys(looked_at, commit.at))
             before = commit.at - self._keeps()
-            old = self.forgot_at is None or before - self.forgot_at >= FORGET_EVERY
+            old = set_back or self.forgot_at is None or before - self.forgot_at >= FORGET_EVERY
             forget = before if old and trial.changes else None
-            changes = Changes(partner=self.partner, changes=trial.changes, looked_at=looked_at, forget=forget)
-            commit = replace(commit, records=(*self.records(trial.changes), *commit.records), changes=changes)
+            stored = Changes(partner=self.partner, changes=trial.changes, looked_at=looked_at, forget=forget)
+            stored = replace(stored, set_back=set_back)
+            commit = replace(commit, records=(*self.records(trial.changes), *commit.records), changes=stored)
             self.forgot_at = forget or self.forgot_at
         self.trial = trial
         try:
@@ -438,7 +445,13 @@ class Stored:
             self.trial = None
             raise
         self.took(trial)
+        if trial.changes or set_back:
+            self.stamped_at = commit.at
         return made
+
+    def _saw_kept(self, length: timedelta, now: datetime) -> None:
+        kept: dict[str, Json] = {"seconds": length.total_seconds(), "config": self.keep.total_seconds()}
+        self.saw((OF_PARTNER, KEPT), Known(value=kept, read_at=now))
 
     def _keeps(self) -> timedelta:
         """How long changes are kept: as the config says, or as long as a rule asks for."""

@@ -392,7 +392,10 @@ _LOOKED_AT = (
 
 
 def save_changes(connection: Connection, seen: Changes, at: datetime) -> None:
-    """Stores what was seen, within the caller's transaction."""
+    """Stores what was seen, within the caller's transaction. No change is later than one that came after it: what was
+    so at a time is found by going back from now."""
+    for of in (observed, observations) if seen.set_back else ():
+        connection.execute(update(of).where(of.c.partner == seen.partner, of.c.at > at).values(at=at))
     for first in range(0, len(seen.changes), ROWS_AT_ONCE):
         some = seen.changes[first : first + ROWS_AT_ONCE]
         connection.execute(_ADD_CHANGE, [_change_row(seen.partner, one) for one in some])

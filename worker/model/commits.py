@@ -389,12 +389,14 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What was seen since the last commit of the partner, in order; and which events were ``looked_at``, where that
-    has to be noted. ``forget``: older changes are dropped."""
+    has to be noted. ``forget``: older changes are dropped; ``set_back``: what is stored was stamped by a clock that was
+    ahead."""
 
     partner: PartnerId
     changes: tuple[Change, ...] = ()
     looked_at: tuple[EventId, ...] = ()
     forget: datetime | None = None
+    set_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

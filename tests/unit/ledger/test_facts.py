@@ -122,6 +122,25 @@ def test_what_is_dropped_leaves_the_rest_readable() -> None:
     assert [value_of(one.fact) for one in found.changes] == [{"n": n, "same": True} for n in (3, 4, 5)]
 
 
+def test_a_change_that_was_stamped_ahead_is_as_old_as_what_came_next() -> None:
+    """Else what came between is left out where only the later ones are asked for, and a sound ledger seems damaged."""
+    first, second, gone = known({"a": 1}), known({"a": 2}), Unknown(code="unreadable", why="500")
+    looks: list[tuple[int, Fact, Fact]] = [
+        (0, first, first),
+        (3600, first, second),
+        (60, second, gone),
+        (120, gone, second),
+    ]
+    with in_memory_ledger(NOW) as ledger:
+        for seconds, was, fact in looks:
+            change = Change(now=observed(fact, seconds), before=None if seconds == 0 else observed(was))
+            seen = Changes(partner=ACME, changes=(change,), set_back=seconds == 60)
+            ledger.apply(Commit(at=after(seconds), changes=seen))
+        then = {seconds: told(ledger.history(ACME, after(seconds), [E1]).start) for seconds in (30, 90, 600)}
+        assert [one.at for one in ledger.history(ACME).changes] == [after(at) for at in (0, 60, 60, 120)]
+    assert [value for ((_, _, value),) in then.values()] == [{"a": 1}, "unreadable", {"a": 2}]
+
+
 def test_no_transaction_drops_much_at_once(tmp_path: Path) -> None:
     ledger = in_memory_ledger(NOW)
     state = [observed(known(n)) for n in range(FORGET_AT_ONCE + 10)]
