@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import psycopg
 import pytest
+from sqlalchemy import RowMapping
 
 from tests.contract.link import Link
 from tests.contract.postgres import SERVER_USER, USER, Server
@@ -31,12 +32,15 @@ from tests.unit.ledger.examples import (
     to_sending,
 )
 from worker.ledger import postgres as server_side
+from worker.ledger import rows
 from worker.ledger.log import recording, verified
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Record, Sending
+from worker.ledger.upkeep import accept_restore
+from worker.model.commits import Commit, LogFilter, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable, NotSafe, StateConflict
 from worker.model.facts import PartnerId
+from worker.model.writes import Write
 
 OTHER = PartnerId("partner-id-other")
 PUT_BACK = """UPDATE partners p SET seq = l.seq, hash = l.hash FROM action_log l
@@ -364,6 +368,28 @@ def test_who_stands_in_a_transaction_loses_what_others_wait_for(url: str) -> Non
             stopped.record_sending(Sending(move=to_sending(write, after(1)), check=stands, amount=None))
         assert [halt.because for halt in other.halts(NOW)] == ["now"]
         assert other.state_counts() == {"planned": 1}, "nothing was recorded against the halt"
+
+
+def test_what_takes_long_to_take_in_is_read_all_the_same_and_a_ledger_that_is_long_can_be_accepted(url: str) -> None:
+    short = {**server_side.SETTINGS, "idle_in_transaction_session_timeout": "100ms"}
+    write_of = rows.write_of
+
+    def slowly(row: RowMapping) -> Write:
+        time.sleep(0.3)
+        return write_of(row)
+
+    def to_an_operator(write: Write) -> Move:
+        time.sleep(0.3)
+        return moved(write, "needs_human", after(1), reason="restored")
+
+    with patch.object(server_side, "SETTINGS", short):
+        with opened(url) as ledger:
+            (write,) = planned(ledger)
+            with patch.object(rows, "write_of", slowly):
+                assert ledger.writes() == [write]
+            assert ledger.writes() == [write], "on a connection anew"
+        done = accept_restore(url, by="ann", now=NOW, restored=to_an_operator, in_step=True)
+    assert done.needs_human == (write.id,)
 
 
 def test_text_that_no_database_holds_is_stored_without_it(postgres: Server) -> None:

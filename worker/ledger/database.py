@@ -110,23 +110,26 @@ class Store(ABC):
 
     @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Connection]:
-        """The driver's errors are raised in the ledger's words, and end the connection."""
-        connection = None
+        """The driver's errors are raised in the ledger's words, and end the connection. What was read is read, also
+        where its transaction cannot be ended: a server gives up one in which nothing was asked for long."""
+        connection, read = None, False
         with self._turn:
             try:
                 connection = self.taken()
                 with connection.begin():
                     self.begin(connection, writing=writing)
                     yield connection
+                    read = not writing
                 self.require_certain(connection)
             except BaseException as error:
                 found = error.orig or error if isinstance(error, DBAPIError) else error
                 if connection is not None and self.spoils(found):
                     connection.invalidate()
                 said = self.in_words(found)
-                if said is not None:
+                if said is None:
+                    raise
+                if not read:
                     raise said from found
-                raise
             finally:
                 if connection is not None:
                     self.give_back(connection)

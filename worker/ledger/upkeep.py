@@ -148,8 +148,10 @@ def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update
     needs_human = []
     everybody = [None, *(name for (name,) in store.rows(select(partners.c.partner)))]
     with recording(store, everybody, begin=store.begin_halt) as (connection, journal):
-        if store.place is None and connection.execute(select(meta.c.refused)).scalar() is None:
-            _require_nobody(connection, store.name)
+        if store.place is None:
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")  # nobody waits for it
+            if connection.execute(select(meta.c.refused)).scalar() is None:
+                _require_nobody(connection, store.name)
         journal.add([record])
         for write in written(connection, ALL_WRITES.where(none_of(writes.c.state, FINAL))):
             move = restored(write)
