@@ -134,6 +134,17 @@ async def test_a_sign_in_that_is_told_to_slow_down_stops_nothing_else(here: Town
     assert min(waits) >= 5.0
 
 
+@in_town(world(happening("e1")), twin=TwinSettings(token_lifetime_s=600))
+async def test_a_renewal_without_an_answer_holds_up_no_poll_while_the_old_token_lives(here: Town) -> None:
+    await here.run(470)
+    here.fault("hang_before", "POST", "^/auth$", times=3)
+    await here.run(60)
+    assert [status for _, _, status in auth_calls(here)] == [200, None, None, None], "after eight minutes"
+    await here.run(60)
+    assert max(report.took_ms for report in here.reports) < 4000
+    assert [status for _, _, status in auth_calls(here)][4:] == [200]
+
+
 REFRESHED: dict[str, Any] = {
     "assumptions": {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}},
     "twin": TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh"),

@@ -7,10 +7,11 @@ resource. So the target is built here, byte by byte, and a library that would ch
 sent.
 
 One token serves everybody, renewed in time, by one request at a time. ``/auth/*`` has the tightest budget of the
-service (API section 8), so whoever needs a token while one is being fetched waits for that one, no two sign-ins begin
-within five seconds, and a failed one is not repeated by everyone who asks. The token is renewed at 80% of its life, so
-that no request meets its end. How to refresh a token is not shown (section 5, point 11): by default the worker signs in
-anew. Nothing of what is sent or answered there is ever shown: errors name the status and no more.
+service (API section 8), so whoever has none while one is being fetched waits for that one, no two sign-ins begin within
+five seconds, and a failed one is not repeated by everyone who asks. The token is renewed at 80% of its life, so that no
+request meets its end and none waits for the renewal. How to refresh a token is not shown (section 5, point 11): by
+default the worker signs in anew. Nothing of what is sent or answered there is ever shown: errors name the status and no
+more.
 """
 
 import asyncio
@@ -229,6 +230,8 @@ def _quoted(text: str) -> str:
 
 RENEW_AT = 0.8
 """Share of a token's life after which it is renewed."""
+LAST_S = 60.0
+"""Of a token that lives longer than this, nobody waits for the renewal, however long the service takes for it."""
 APART_S = 5.0
 """Two sign-ins begin at least this far apart."""
 REFUSED_AGAIN_S = 300.0
@@ -318,7 +321,7 @@ class Authenticator:
         if self._flight is None and (self._error is None or now >= self._again_at):
             self._flight = asyncio.ensure_future(self._sign_in())
             self._flight.add_done_callback(self._landed)
-        if self._flight is not None:
+        if self._flight is not None and not self._within(now + LAST_S, 1.0):
             await asyncio.shield(self._flight)
         if not self._within(self._clock.monotonic(), 1.0):
             raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)

@@ -96,14 +96,21 @@ async def test_who_gives_up_does_not_take_the_sign_in_from_the_others(door: Door
 def test_the_token_is_renewed_at_four_fifths_of_its_life_counted_from_the_request() -> None:
     door = Door()
 
-    assert door.tokens(0.0, 0.8 * LIFETIME_S - 1.0 - 0.5, 1.0) == ["access-1", "access-1", "access-2"]
+    assert door.tokens(0.0, 0.8 * LIFETIME_S - 1.0 - 0.5, 1.0, 1.5) == ["access-1"] * 3 + ["access-2"]
     assert door.times() == [0.0, 0.8 * LIFETIME_S + 0.5]
+
+
+def test_nobody_waits_for_a_renewal_but_in_the_last_minute_of_the_old_token() -> None:
+    door = Door()
+
+    assert door.tokens(0.0, LIFETIME_S - 63.0, 0.0) == ["access-1"] * 3
+    assert Door().tokens(0.0, LIFETIME_S - 59.0) == ["access-1", "access-2"]
 
 
 def test_a_renewal_that_fails_leaves_the_old_token_in_use_and_is_tried_again() -> None:
     door = Door(lambda number: AuthAnswer(status=503) if number == 2 else signed_in(number))
 
-    assert door.tokens(0.0, 0.8 * LIFETIME_S, 0.0, 6.0) == ["access-1", "access-1", "access-1", "access-3"]
+    assert door.tokens(0.0, 0.8 * LIFETIME_S, 0.0, 7.0, 1.5) == ["access-1"] * 4 + ["access-3"]
     assert len(door.posts) == 3
 
 
@@ -212,7 +219,7 @@ def test_a_refresh_is_used_where_the_operator_vouches_for_one() -> None:
 def test_a_refresh_that_fails_is_followed_by_a_sign_in() -> None:
     door = Door(lambda number: AuthAnswer(status=401) if number == 2 else signed_in(number), REFRESHING)
 
-    assert door.tokens(0.0, 0.8 * LIFETIME_S) == ["access-1", "access-3"]
+    assert door.tokens(0.0, 0.8 * LIFETIME_S, 7.0) == ["access-1", "access-1", "access-3"]
     assert [path for _, path, _ in door.posts] == ["/auth", "/auth/refresh", "/auth"]
     assert door.times()[2] - door.times()[1] == 5.0
 
@@ -222,7 +229,7 @@ def test_a_refresh_that_is_told_to_wait_is_followed_by_nothing_until_then(status
     waits = AuthAnswer(status=status, retry_after=timedelta(seconds=300))
     door = Door(lambda number: waits if number == 2 else signed_in(number), REFRESHING)
 
-    assert door.tokens(0.0, 0.8 * LIFETIME_S, 299.0, 3.0) == ["access-1", "access-1", "access-1", "access-3"]
+    assert door.tokens(0.0, 0.8 * LIFETIME_S, 299.0, 3.0, 1.5) == ["access-1"] * 4 + ["access-3"]
     assert [path for _, path, _ in door.posts] == ["/auth", "/auth/refresh", "/auth/refresh"]
     assert door.times()[2] - door.times()[1] >= 300.0
 
