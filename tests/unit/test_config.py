@@ -119,6 +119,7 @@ def mistake(text: str) -> Problem:
         ),
         ("state_dir: s\nledger: postgresql:///x", "c.yaml:2:9: ledger names no server or no database"),
         ("state_dir: s\nledger: postgresql://ann@db:/x", "c.yaml:2:9: ledger names no server or no database"),
+        ("state_dir: s\nledger: postgresql://ann@db/x?port=54e2", "c.yaml:2:9: ledger names no server or no database"),
         ("ledger: postgresql://ann:hidden@db/x", "c.yaml:1:9: ledger must not hold a password"),
         ("ledger: postgresql://db/x?pass%77ord=hidden", "c.yaml:1:9: ledger must not hold a password"),
         (

@@ -69,7 +69,8 @@ def ledger_address(text: str) -> str:
         asked = dict(parse_qsl(parts.query, keep_blank_values=True))
         if parts.password is not None or any(one.lower().endswith("password") for one in asked):
             raise Slip(f"{WHAT} must not hold a password", "give it in a file that PGPASSFILE names, or in PGPASSWORD")
-        if not (parts.hostname or asked.get("host")) or parts.netloc.endswith(":") or not parts.path.strip("/"):
+        wrong = parts.netloc.endswith(":") or asked.get("port", "").strip("0123456789,")
+        if wrong or not (parts.hostname or asked.get("host")) or not parts.path.strip("/"):
             raise Slip(f"{WHAT} names no server or no database", "write postgresql://USER@HOST/DATABASE")
         ssl_mode = asked.get("sslmode", "prefer")
         if ssl_mode not in SSL_MODES:
