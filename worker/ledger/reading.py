@@ -242,11 +242,8 @@ class LedgerReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-
-    @property
-    def made(self) -> bool:
+        self.made = store.lasting
         """Whether there is a ledger on the disk: what was never made reads as an empty one."""
-        return self._store.lasting
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -584,7 +581,11 @@ class LedgerReader:
             os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
             self._store.run_alone("VACUUM INTO ?", str(fresh))
             sync(fresh)
-            os.link(fresh, target)
+            try:
+                os.link(fresh, target)
+            except OSError:  # it is there, or its disk knows no second name of a file, as a stick or a share
+                os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+                fresh.replace(target)
             sync(target.absolute().parent)
         except FileExistsError as error:
             raise NotFound(f"{target} exists already", hint="name a file that does not exist yet") from error

@@ -1,14 +1,17 @@
 """Commands read beside a daemon, from what is not there yet, and from disks that nobody can write to."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
+from errno import EPERM
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -138,7 +141,13 @@ def test_writes_can_be_narrowed_and_come_oldest_first(ledger: SqlLedger) -> None
     assert ledger.writes(partner=ACME, state="planned") == [one]
 
 
-def test_a_backup_is_one_moment_and_opens_as_a_ledger(ledger: SqlLedger, tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_a_backup_is_one_moment_and_opens_as_a_ledger(
+    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """Also on a disk that knows no second name of a file, as most sticks and many shares."""
+    if not links:
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(EPERM, "Operation not permitted")))
     (write,) = planned(ledger)
     target = tmp_path / "backup.db"
 
@@ -152,7 +161,12 @@ def test_a_backup_is_one_moment_and_opens_as_a_ledger(ledger: SqlLedger, tmp_pat
     assert not list(tmp_path.glob(".backup*"))
 
 
-def test_a_backup_never_replaces_a_file(ledger: SqlLedger, tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_a_backup_never_replaces_a_file(
+    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(EPERM, "Operation not permitted")))
     target = tmp_path / "precious"
     target.write_text("precious")
 
