@@ -324,12 +324,12 @@ def json_lines(records: Iterable[Mapping[str, Json]]) -> str:
 
 def csv_head() -> str:
     """The line that names the columns."""
-    return _lines([list(FIELDS)])
+    return _line(FIELDS)
 
 
 def csv_lines(records: Iterable[Mapping[str, Json]]) -> str:
     """One line a record, nested values as JSON."""
-    return _lines([_cell(name, record.get(name)) for name in FIELDS] for record in records)
+    return "".join(_line(_cell(name, record.get(name)) for name in FIELDS) for record in records)
 
 
 def read_export(lines: Iterable[str]) -> Iterator[dict[str, Json]]:
@@ -373,10 +373,10 @@ def _known(value: object, where: str) -> dict[str, Json]:
     return cast("dict[str, Json]", value)
 
 
-def _lines(rows: Iterable[Iterable[str]]) -> str:
+def _line(cells: Iterable[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue()
+    csv.writer(out, lineterminator="\r\n").writerow(cells)  # a cell that holds either of the two is in quotes then
+    return out.getvalue()[:-2] + "\n"
 
 
 def _cell(name: str, value: Json) -> str:

@@ -29,7 +29,7 @@ NASTY: tuple[Json, ...] = (
     '{"a": 1}',
     'a\nb\r\nc,"d"',
 )
-WORDS = ("=HYPERLINK(1)", "'quoted", "+1", "-1", "@x", "\ttab", "", "a\nb", 'say "x", y', "\ufeffé\u2028\x00")
+WORDS = ("=HYPERLINK(1)", "'quoted", "+1", "-1", "@x", "\ttab", "", "a\nb", "a\rb", 'say "x", y', "\ufeffé\u2028\x00")
 
 
 def a_log() -> list[dict[str, Json]]:
