@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from email.utils import format_datetime
 
 import httpx
 import pytest
@@ -92,6 +93,21 @@ async def test_a_429_is_one_however_old_it_says_it_is_and_whatever_becomes_of_it
     await world.read()
 
     assert world.pacer.blocked_until(HALL) == 9.0
+
+
+@pytest.mark.parametrize("ahead", [-1, 0, 1])
+@in_world()
+async def test_a_wait_until_a_date_is_as_long_as_the_service_means_whatever_the_clock_is_here(
+    world: World, ahead: int
+) -> None:
+    now, until = (
+        format_datetime(world.clock.now() + timedelta(hours=ahead, seconds=more), usegmt=True) for more in (0, 40)
+    )
+    world.on("/events/e1", answer(None, 429, date=now, retry_after=until))
+
+    await world.read()
+
+    assert world.pacer.blocked_until(HALL) == 40.0
 
 
 @in_world()

@@ -197,7 +197,8 @@ class Exchanges:
         return str(exact_url(self._hosts.base(request.host), target_of(request.path, request.query)))
 
     def _retry_after(self, whole: Whole) -> timedelta | None:
-        return retry_after(whole.headers.get("retry-after"), self._clock.now())
+        now = http_date(whole.headers.get("date", ""))  # a date is by the service's clock, and ours may be wrong
+        return retry_after(whole.headers.get("retry-after"), now or self._clock.now())
 
 
 def _headers(partner: PartnerId, token: SecretValue) -> dict[str, str]:
@@ -369,13 +370,17 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
     numbers = [part.strip() for part in header.split(",")]  # a proxy may have added its own
     if all(re.fullmatch(r"\d+(\.\d+)?", number, re.ASCII) for number in numbers):
         return timedelta(seconds=min(max(map(float, numbers)), LONGEST_WAIT.total_seconds())) or None
+    until = http_date(header)
+    return min(until - now, LONGEST_WAIT) if until is not None and until > now else None
+
+
+def http_date(header: str) -> datetime | None:
+    """The moment that a header names; None where it names none."""
     try:
-        until = parsedate_to_datetime(header.strip())
+        found = parsedate_to_datetime(header.strip())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=UTC)
-    return min(until - now, LONGEST_WAIT) if until > now else None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def outcome_of_error(error: BaseException, scrubbed: Scrubbed = str) -> Outcome:

@@ -138,7 +138,8 @@ class OneConnection(httpx.AsyncBaseTransport):
         try:
             with (hand_over or nullcontext)():
                 answer.writer.write(whole)
-            if hand_over is not None and answer.unsent:
+            left = answer.writer.transport.get_write_buffer_size() + answer.raw.get_write_buffer_size()
+            if hand_over is not None and left:
                 raise httpx.WriteError("the kernel did not take the whole request at once")  # noqa: TRY301
             head = await answer.head()
         except BaseException:
@@ -156,11 +157,6 @@ class _Answer(httpx.AsyncByteStream):
     writer: asyncio.StreamWriter
     raw: asyncio.WriteTransport
     timeout_s: float
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that are still in this process."""
-        return self.writer.transport.get_write_buffer_size() + self.raw.get_write_buffer_size()
 
     async def head(self) -> h11.Response:
         """Its status and headers; interim answers are none."""
