@@ -19,6 +19,7 @@ from tests.unit.api.world import (
     assumed,
     broken,
     event,
+    id_token,
     in_world,
     page,
 )
@@ -151,6 +152,13 @@ async def test_every_answer_is_a_fact(world: World, made: Answer | Behaviour, ex
     assert code(fact) == expected, reason
     assert fact.trace is not None
     assert len(world.asked("/events/e1")) == 1
+
+
+@in_world()
+async def test_an_account_may_act_for_thousands_of_partners(world: World) -> None:
+    named = [f"partner-id-the-concert-hall-of-town-{number:04}" for number in range(3_000)]
+    world.on("/auth", answer({"AccessToken": "access", "IdToken": id_token(*named), "ExpiresIn": 3600}))
+    assert await world.service.partners() == tuple(named)
 
 
 @in_world()

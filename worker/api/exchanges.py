@@ -38,8 +38,8 @@ from worker.model.facts import Json, PartnerId, Trace
 
 HEADER_MAX = 200
 """Characters kept of ``x-request-id``, which goes into the log, and of what a proxy adds."""
-TOKENS_BYTES_MAX = 32 * 1024
-"""Bytes of what a sign-in answers."""
+TOKENS_BYTES_MAX = 512 * 1024
+"""Bytes of what a sign-in answers, whose IdToken names all partners of the account."""
 HEAVY_BYTES = 64 * 1024
 NO_VERDICT = frozenset({408, 425})
 """Statuses of the 400s that say nothing about the resource."""
