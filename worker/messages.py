@@ -18,6 +18,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -301,18 +302,18 @@ class Outbox:
         self._save()
 
     def tell_news(self, gather_s: float = GATHER_S) -> None:
-        """Reads what is new, and sends what is due. Never raises: the next poll tries again."""
-        now = self._seconds()
-        try:
+        """Reads what is new, and sends what is due, also of a ledger that cannot be read: nobody else may tell of that.
+        Never raises: the next poll tries again."""
+        now, heads = self._seconds(), dict[str, Head]()
+        with suppress(WorkerError):
             self._read(now)
-            due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now, gather_s)) is not None]
-            heads = {"": Head(), **self._ledger.heads()} if due else {}
-        except WorkerError:
-            return
+        due = [(one, notice) for one in self._subscribers if (notice := one.digest.due(now, gather_s)) is not None]
+        with suppress(WorkerError):
+            heads = {"": Head(), **self._ledger.heads()} if due else heads
         self._save()  # what was heard stands in no log
         for one, notice in due:
             ends = ", ".join(str(head) for chain, head in sorted(heads.items()) if chain in ("", *notice.partners))
-            taken = one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {ends}."))
+            taken = one.send(replace(notice, body=f"{notice.body}\n\nThe log ends with {ends or '(not known)'}."))
             (one.digest.sent if taken else one.digest.failed)(now)
             self._told(one.key, notice.count, taken)
         self._save()

@@ -45,7 +45,10 @@ from worker.model.facts import EventId, PartnerId, RuleId
 from worker.writes.intents import Wanted
 
 ASKED = frozenset(
-    {"needs_human", "surge", "halted", "cycle_failed", "partner_failing", "partner_well", "ledger_restored", "notify"}
+    {
+        *("needs_human", "surge", "halted", "cycle_failed", "partner_failing", "partner_well", "ledger_restored"),
+        *("ledger_unwritable", "notify"),
+    }
 )
 
 
@@ -439,8 +442,17 @@ def test_a_ledger_that_cannot_be_read_ends_no_look(place: Place, monkeypatch: py
     def broken(*_: object) -> Iterator[dict[str, Any]]:
         raise LedgerUnwritable("no disk")
 
-    outbox._ledger.log = broken  # type: ignore[method-assign, assignment] # what a disk does
+    place.say("call the hall")
+    for name in ("log", "heads"):
+        monkeypatch.setattr(outbox._ledger, name, broken)  # what a disk or a server does
     assert place.look(outbox, 60) == []
+    outbox.alarm("ledger_unwritable", {"error": "no disk"})
+    (message,) = place.gathered(outbox)
+    assert message.title == "campaign-worker: 1 ledger_unwritable"
+    assert message.body.endswith("The log ends with (not known).")
+    monkeypatch.undo()
+    (message,) = place.gathered(outbox)
+    assert "call the hall" in message.body
 
 
 def test_a_folder_that_cannot_be_written_ends_no_look(place: Place) -> None:
