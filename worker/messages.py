@@ -76,11 +76,6 @@ def words_of(topic: str) -> str:
     return WORDS.get(topic) or KINDS.get(topic) or REASONS.get(topic, topic)
 
 
-def command_of(topic: str) -> str:
-    """What to type next."""
-    return COMMANDS.get(topic, LOG)
-
-
 def note_of(record: Mapping[str, Json], on: frozenset[str], wanted: Wanted | None = None) -> Note | None:
     """What a record has to say to somebody who asked for these topics: what a rule says in its own words, anything else
     by its kind, or by its reason. ``wanted``: what the write does and spends of which an operator is asked."""
@@ -143,11 +138,6 @@ class Group:
     quiet_until: float = float("-inf")
     quiet_s: float = QUIET_S
 
-    @property
-    def later(self) -> list[str]:
-        """What the next message leaves to the one after it."""
-        return self.lines[LINES_AT_ONCE:]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
@@ -193,9 +183,9 @@ class Digest:
             return None
         counts: Counter[str] = Counter()
         for (topic, _, _), group in ready.items():
-            counts[topic] += group.count - len(group.later)
+            counts[topic] += group.count - len(group.lines[LINES_AT_ONCE:])
         parts = [_told(key, group) for key, group in ready.items()]
-        commands = dict.fromkeys(command_of(topic) for topic in counts)
+        commands = dict.fromkeys(COMMANDS.get(topic, LOG) for topic in counts)
         parts.append("Next:\n" + "\n".join(f"  {one}" for one in commands))
         title = "campaign-worker: " + ", ".join(f"{count} {topic}" for topic, count in counts.items())
         partners = frozenset(partner for _, partner, _ in ready)
@@ -207,7 +197,8 @@ class Digest:
             went_on = now - group.quiet_until < group.quiet_s
             group.quiet_s = min(QUIET_MAX_S, group.quiet_s * 2) if went_on else QUIET_S
             group.quiet_until = now if topic == MESSAGE else now + group.quiet_s
-            group.lines, group.count = group.later, len(group.later)
+            del group.lines[:LINES_AT_ONCE]
+            group.count = len(group.lines)
         self._failures, self._again_at = 0, float("-inf")
 
     def failed(self, now: float) -> None:
@@ -279,7 +270,7 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
         self._read_up_to: dict[str, int] = {}
         self._saved = ""
-        self._restored_at: str | None = None
+        self._restored_at = ""
         self._others: list[tuple[float, Mapping[str, Json]]] = []
 
     def alarm(self, name: str, keys: Mapping[str, object]) -> None:
@@ -330,6 +321,7 @@ class Outbox:
                 if note.topic in one.on:
                     one.digest.add(note, now)
         self._others = [(since, record) for since, record in self._others if not self._settled(record, since, now)]
+        self._begin_anew()
         for record in self._ledger.log_after(self._read_up_to, LogFilter(limit=RECORDS_AT_ONCE)):
             if not self._settled(record, now, now):
                 self._others.append((now, record))
@@ -352,24 +344,32 @@ class Outbox:
                 one.digest.add(found, now)
         return True
 
+    def _begin_anew(self) -> None:
+        """What came with the restoring of a ledger, and since, is told, however much was told of the one that was lost,
+        which may have been put back beneath a fleet that runs."""
+        since = self._ledger.restored_at()
+        if since is None or since.isoformat() <= self._restored_at:
+            return
+        for chain, head in self._ledger.heads().items():
+            firsts = self._ledger.log(LogFilter(chain=chain, since=since, limit=1))
+            before = next((cast(int, first["seq"]) - 1 for first in firsts), head.seq)
+            self._read_up_to[chain] = min(self._read_up_to.get(chain, 0), before)
+        self._restored_at = since.isoformat()
+
     def _stored(self) -> dict[str, int]:
-        """Up to where each chain was told. What there was before nobody asked to be told of is not told; what came with
-        the restoring of a ledger, and since, is, however much was told of the one that was lost."""
+        """Up to where each chain was told. What there was before nobody asked to be told of is not told."""
         newest = {chain: head.seq for chain, head in self._ledger.heads().items()}
         since = self._ledger.restored_at()
-        self._restored_at = None if since is None else since.isoformat()
+        self._restored_at = "" if since is None else since.isoformat()
         try:
             said = json.loads(self._file.read_text("utf-8"))
             told = said["chains"] if "chains" in said else {"": said["seq"]}
             found = {chain: min(int(told.get(chain, 0)), seq) for chain, seq in newest.items()}
-            known = said.get("restored_at", self._restored_at)
             for one in self._subscribers:
                 one.digest.owe(said.get("owed", {}).get(one.name or one.key, ()), self._seconds())
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return newest
-        for chain in newest if since is not None and known != self._restored_at else ():
-            for first in self._ledger.log(LogFilter(chain=chain, since=since, limit=1)):
-                found[chain] = min(found[chain], cast(int, first["seq"]) - 1)
+        self._restored_at = str(said.get("restored_at", self._restored_at) or "")
         return found
 
     def _save(self) -> None:

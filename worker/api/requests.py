@@ -318,8 +318,7 @@ class Authenticator:
         now = self._clock.monotonic()
         if self._within(now, RENEW_AT) or (self._within(now, 1.0) and now < self._again_at):
             return self._in_force().access
-        over = self._flight is None or self._flight.done()
-        if over and (self._error is None or now >= self._again_at):
+        if (self._flight is None or self._flight.done()) and (self._error is None or now >= self._again_at):
             self._flight = asyncio.ensure_future(self._sign_in())
         if self._flight is not None and not self._within(now + LAST_S, 1.0):
             await asyncio.shield(self._flight)

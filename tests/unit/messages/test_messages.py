@@ -21,10 +21,12 @@ from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore
 from worker.messages import (
+    COMMANDS,
     GATHER_S,
     GROUPS_MAX,
     LINES_AT_ONCE,
     LINES_MAX,
+    LOG,
     OTHERS_S,
     QUIET_S,
     TEXT_MAX,
@@ -35,7 +37,6 @@ from worker.messages import (
     Outbox,
     Subscriber,
     alarm_note,
-    command_of,
     note_of,
     words_of,
 )
@@ -100,7 +101,7 @@ def test_what_a_service_says_is_one_line_of_bounded_length() -> None:
 def test_every_topic_has_words_and_a_command() -> None:
     for topic in TOPICS:
         assert words_of(topic) != topic, topic
-        assert command_of(topic).startswith("campaign-worker "), topic
+        assert COMMANDS.get(topic, LOG).startswith("campaign-worker "), topic
 
 
 # grouping
@@ -434,6 +435,31 @@ def test_of_a_restored_ledger_that_was_accepted_is_told_however_much_was_told_of
         (message,) = place.gathered(outbox)
         assert message.title == "campaign-worker: 1 ledger_restored, 1 needs_human"
         assert place.look(place.outbox(), 60) == [], "once"
+
+
+def test_of_a_ledger_put_back_beneath_a_worker_that_runs_is_told_as_of_any_that_was_accepted(place: Place) -> None:
+    """As a fleet does: its workers stay, and go on once somebody has accepted it."""
+    accepted_at = NOW + timedelta(hours=1)
+    planned(place.ledger, plan(key(1)))
+    outbox, (kept,) = place.outbox(), place.ledger.heads().values()
+    for number in range(5):
+        place.say(f"lost: {number}")
+    assert "lost: 4" in place.gathered(outbox)[0].body
+    with place.ledger._store.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM action_log WHERE seq > ?", (kept.seq,))
+        connection.exec_driver_sql("UPDATE partners SET seq = ?, hash = ?", (kept.seq, kept.hash))
+    place.ledger.close()
+    assert place.gathered(outbox) == []
+    accept_restore(
+        f"sqlite:///{place.folder}/worker.db",
+        by="ann",
+        now=accepted_at,
+        restored=lambda write: after_restore(write, by="ann", now=accepted_at),
+        in_step=True,
+    )
+    (message,) = place.gathered(outbox)
+    assert message.title == "campaign-worker: 1 ledger_restored, 1 needs_human"
+    assert place.look(outbox, 60) == place.look(place.outbox(), 60) == [], "once"
 
 
 def test_a_ledger_that_cannot_be_read_ends_no_look(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
