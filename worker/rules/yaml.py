@@ -276,6 +276,7 @@ class _ValueReader:
     def _of_kind(self, node: yaml.Node, start: int) -> Value:
         if isinstance(node, yaml.ScalarNode):
             end = node.end_mark.index
+            start = _BEFORE.match(self._document.text, start, end).end()  # type: ignore[union-attr] # it may be nothing
             if _NO_CHARACTER.search(node.value):  # no file has it in its name, and no database in a text
                 hint = "write the character itself, or leave it out"
                 self._complain(start, "\\0, and \\ud800 to \\udfff, are no characters of a text", hint)
@@ -321,6 +322,8 @@ class _ValueReader:
         self.problems.append(self._document.problem(index, message, hint=hint, code="yaml"))
 
 
+_BEFORE = re.compile(r"(?:(?:[&!]\S*|#[^\n]*)\s+)*")
+"""What may stand before a value: an anchor, a tag, a comment."""
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _CLOSING: Mapping[str, str] = {"[": "]", "{": "}"}
 _QUOTE = "put the whole value in double quotes, or write it on the next line after `|`"

@@ -136,8 +136,15 @@ def test_a_fact_of_the_config_can_be_named_and_is_of_any_type() -> None:
         (">-\n      event.city == 'a'\n      && event.statsu == 'x'", 6, 16),
         ("event.city == 'a'\n      && event.statsu == 'x'", 5, 16),
         ("\"event.city == 'a'\n      && event.statsu == 'x'\"", 5, 16),
+        ("&a event.statsu == 'x'", 4, 20),
+        ("&a !!str \"event.statsu == 'x'\"", 4, 27),
+        ("&a >- # note\n      event.city == 'a'\n      && event.statsu == 'x'", 6, 16),
+        ("&a # note\n      event.statsu == 'x'", 5, 13),
     ],
-    ids=["plain", "single", "double", "literal", "folded", "plain over lines", "double over lines"],
+    ids=[
+        *("plain", "single", "double", "literal", "folded", "plain over lines", "double over lines"),
+        *("anchor", "anchor and tag", "anchor of a block", "anchor with a comment"),
+    ],
 )
 def test_the_place_is_right_in_every_way_to_write_a_text(style: str, line: int, column: int) -> None:
     [problem] = [one for one in problems(HEAD + style + "\n") if "statsu" in one.message]
