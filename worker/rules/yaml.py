@@ -211,7 +211,7 @@ def compose(document: Document) -> Value | None:
 
 QUICK: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Where PyYAML was built with it, libyaml: it takes a tenth of the time."""
-_READ_OTHERWISE = re.compile("[\t\x85\u2028\u2029\ufeff]")
+_READ_OTHERWISE = re.compile("[\t\x85\u2028\u2029\ufeff\ud800-\udfff]")
 """What the two parsers do not read alike: what a file says must not depend on how PyYAML was built."""
 
 
@@ -232,11 +232,11 @@ class _Nodes(Composer, BaseResolver):
         if self._depth > DEPTH_MAX:
             self._refuse(start, "not valid YAML: nested too deeply", "split the file")
         elif isinstance(event, yaml.AliasEvent) and anchor in self._open:
-            self._refuse(start, f"the alias *{anchor} stands inside of what it names", "write out what is meant")
+            self._refuse(start, "this alias stands inside of what it names", "write out what is meant")
         elif isinstance(event, yaml.AliasEvent) and anchor not in self.anchors:
-            self._refuse(start, f"the alias *{anchor} names no anchor", "quote the value, if the * was not meant so")
+            self._refuse(start, "this alias names no anchor", "quote the value, if the * was not meant so")
         elif not isinstance(event, yaml.AliasEvent) and anchor in self.anchors:
-            self._refuse(start, f"the anchor &{anchor} is given twice", "name one of them otherwise")
+            self._refuse(start, "this anchor is given twice", "name one of them otherwise")
         self._depth += 1
         self._open.add(anchor)
         found = super().compose_node(parent, index)
@@ -267,8 +267,7 @@ class _ValueReader:
         before = self._count
         self._counted(1, start)
         if node.tag.startswith("!") and node.tag != "!":
-            what = f"{node.tag} is taken for a tag of YAML, because a value begins with !"
-            self._complain(start, what, 'put the whole value in double quotes: "!(…)"')
+            self._complain(start, *_A_TAG)
         found = self._of_kind(node, start)
         self._read[id(node)] = found, self._count - before
         return found
@@ -326,6 +325,7 @@ _BEFORE = re.compile(r"(?:(?:[&!]\S*|#[^\n]*)\s+)*")
 """What may stand before a value: an anchor, a tag, a comment."""
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _CLOSING: Mapping[str, str] = {"[": "]", "{": "}"}
+_A_TAG = "this is taken for a tag of YAML, because it begins with !", 'put the whole value in double quotes: "!(…)"'
 _QUOTE = "put the whole value in double quotes, or write it on the next line after `|`"
 
 _COPIED = "type a plain space in its place; it cannot be seen, and often comes along when text is copied"
@@ -370,6 +370,8 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
         return index, "a tab cannot indent", "use spaces, two for each level"
     if found == "\t":
         return index, "a tab stands here", "write a space in its place, or take it away at the end of the line"
+    if "tag handle" in said:
+        return index, *_A_TAG
     if "cannot start any token" in said:
         return index, f"a value cannot begin with {found}", _QUOTE
     above = re.search(r"(?:\A|\n)[ -]*\w+:(?=\S)[^\n]*\n[^\n]*\Z", text[:index])

@@ -160,5 +160,5 @@ def test_an_alias_counts_as_what_it_stands_for() -> None:
 
 
 def test_an_anchor_given_twice_is_told() -> None:
-    with pytest.raises(InputErrors, match="f:1:8: the anchor &a is given twice"):
+    with pytest.raises(InputErrors, match="f:1:8: this anchor is given twice"):
         compose(Document(file="f", text="[&a 1, &a 2, *a]"))
