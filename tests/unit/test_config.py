@@ -492,6 +492,7 @@ def test_an_empty_variable_undoes_nothing_that_the_file_says(
         ("NOTIFY", "[{", "NOTIFY:1:3: not valid YAML: the file ends inside of a bracket"),
         ("NOTIFY__0__URL", "x", "NOTIFY__0__URL:1:1: notify must be a list"),
         ("", "x", ":1:1: unknown key '' in the config"),
+        ("MODE", "live\udcff", "MODE:1:5: not valid YAML: the character U+DCFF is not allowed"),
     ],
 )
 def test_a_mistake_in_a_variable_is_told_at_its_name(
@@ -526,6 +527,27 @@ def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(
         assert found.hint == f"CAMPAIGN_WORKER__{meant} does"
     else:
         assert read("mode: live").mode == "live"
+
+
+@pytest.mark.parametrize("text", ["mode:shadow", "- mode: shadow"])
+def test_a_variable_does_not_take_the_place_of_a_file_that_is_no_config(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one set, ``mode:shadow`` was as good as nothing written: live."""
+    monkeypatch.setenv("CAMPAIGN_WORKER__POLL__INTERVAL", "5s")
+    assert mistakes(text) == ["c.yaml:1:1: a config is a mapping, such as `mode: live`"]
+
+
+def test_a_variable_sets_a_key_of_a_name_in_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAMPAIGN_WORKER__FACTS__ADSPEND__EVERY", "10m")
+    assert [*read("facts: {adSpend: {get: /partners/}}").facts] == ["adSpend"]
+
+
+@pytest.mark.parametrize("secret", ["*hush", "!hush", "!hush!hush", "{x: &hush 1, y: &hush 1}"])
+def test_no_mistake_of_yaml_shows_a_secret(secret: str) -> None:
+    with pytest.raises(InputErrors) as stop:
+        read(f"credentials: {{username: me, password: {secret} }}")
+    assert "hush" not in "\n".join(line for one in stop.value.problems for line in one.lines)
 
 
 def test_no_mistake_shows_what_a_variable_holds(monkeypatch: pytest.MonkeyPatch) -> None:

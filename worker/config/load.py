@@ -173,6 +173,8 @@ def _root(path: Path, text: str) -> Value:
     root = compose(document)
     if root is None or (isinstance(root, Scalar) and root.is_null):
         root = Entries(document=document, named={}, start=0)
+    if not isinstance(root, Entries):
+        return root  # a variable must not take the place of a whole file that is mistaken
     for name in sorted(name for name in os.environ if name.startswith(SETTING)):
         if os.environ[name].strip():  # an empty one sets nothing: it must not undo what the file says
             root = _with_setting(root, name, os.environ[name])
@@ -195,8 +197,11 @@ def _put(around: Value | None, keys: Sequence[str], value: Value) -> Value:
         return value
     if not isinstance(around, Entries):
         around = Entries(document=value.document, named={}, start=0)
-    key = around.key(keys[0]) or Scalar(document=value.document, text=keys[0], plain=True, start=0, end=0)
-    return replace(around, named={**around.named, keys[0]: (key, _put(around.get(keys[0]), keys[1:], value))})
+    name = {one.lower(): one for one in around.named}.get(
+        keys[0], keys[0]
+    )  # a name of the file's own may be in capitals
+    key = around.key(name) or Scalar(document=value.document, text=name, plain=True, start=0, end=0)
+    return replace(around, named={**around.named, name: (key, _put(around.get(name), keys[1:], value))})
 
 
 def _further(
