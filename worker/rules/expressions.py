@@ -14,6 +14,7 @@ from worker.model.facts import Json
 from worker.model.rules import Rule, RuleStep, Watch
 from worker.rules.binding import Form
 from worker.rules.cel import (
+    DEPTH_MAX,
     NAME,
     RECORDED,
     SINCE,
@@ -103,6 +104,8 @@ class Definitions:
     def _read(self, name: str, within: tuple[str, ...]) -> None:
         if name in self.found or name not in self._written:
             return
+        if len(within) > DEPTH_MAX:
+            raise BadSyntax(0, "too many names stand within each other", "write out what one of them means")
         key, value = self._written[name]
         if name in within:
             way = " -> ".join((*within[within.index(name) :], name))

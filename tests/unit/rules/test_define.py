@@ -126,6 +126,12 @@ def test_too_long_with_its_names_is_told() -> None:
         assert any("longer than 100000 characters" in one for one in mistakes(f"define: {text}"))
 
 
+def test_names_within_names_without_end_are_told() -> None:
+    names = "".join(f"  a{number}: a{number - 1}\n" for number in range(600, 0, -1))
+    found = mistakes(f"define:\n{names}  a0: 1\n{RULES}".replace("WHEN", "event.capacity > a600"))
+    assert found[0].endswith("too many names stand within each other")
+
+
 @pytest.mark.parametrize(
     ("means", "when"),
     [
