@@ -247,10 +247,11 @@ def _not_empty(section: Section) -> Section:
 
 def _hours(text: str) -> str:
     if not _SPAN.fullmatch(text):
-        found = re.fullmatch(r"(\d{1,2})(?::00)? *(?:-|to) *(\d{1,2})(?::00)?", text)
-        begin, end = (int(one) for one in found.groups()) if found is not None else (9, 18)
-        hint = f'write hours: "{begin:02}:00-{end:02}:00"' if max(begin, end) < 25 else 'write hours: "09:00-18:00"'
-        raise Slip(f"{WHAT}: '{text}' are no hours of a day", hint)
+        found = re.fullmatch(r"(\d\d?)(:\d\d)? *(?:-|to) *(\d\d?)(:\d\d)?", text)
+        begin, begun, end, ended = found.groups(":00") if found is not None else ("09", "", "18", "")
+        near = f"{int(begin):02}{begun}-{int(end):02}{ended}".replace("24:00-", "00:00-")
+        hint = near if _SPAN.fullmatch(near) and near[:5] != near[6:] else "09:00-18:00"
+        raise Slip(f"{WHAT}: '{text}' are no hours of a day", f'write hours: "{hint}"')
     if len(set(text.split("-"))) == 1:
         raise Slip(f"{WHAT}: '{text}' are no hours at all", 'leave hours out for whole days, or write "00:00-24:00"')
     return text
@@ -266,8 +267,8 @@ _OF_DAYS: Mapping[str, str] = {
 def _days(text: str) -> str:
     for one in text.split("-"):
         if one not in WEEKDAYS or text.count("-") > 1:
-            parts = (nearest(part[:3], WEEKDAYS) or "mon" for part in text.split("-"))
-            near = _OF_DAYS.get(text.lower()) or "-".join([*parts][:2])
+            parts = [day for part in text.split("-") if (day := nearest(part[:3], WEEKDAYS))]
+            near = _OF_DAYS.get(text.lower()) or "-".join(parts[:2]) or "mon-fri"
             raise Slip(f"{WHAT}: '{text}' are no days of the week", f"write days: {near}")
     return text
 
