@@ -58,14 +58,14 @@ from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 PLACEHOLDERS = ("eid", "partner_id", "client_id")
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 TASK = "/events/{eid}/client_campaign_status/task"
-_PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{\w*\})*)+")
+_PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{(?:\w[\w.]*)?\})*)+")
 _HIDDEN = re.compile(
     r"%(?:2[5fF]|5[cC]|3[bB]|[01][0-9A-Fa-f]|7[fF])|[;\\]"
     r"|%(?:2[dDeE]|3[0-9]|4[1-9A-Fa-f]|5[0-9aAfF]|6[1-9A-Fa-f]|7[0-9aAeE])|/\.{1,2}(?=/|$)"
 )
 """What a proxy cuts off or takes for a part of the path; then what it spells plainly, and the segments it resolves."""
 HIDDEN_HINT = "a proxy on the way could make another path of it; write the path as the document spells it"
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.]*)\}")
 
 
 def check_method(value: Tree) -> Tree:
@@ -124,10 +124,13 @@ def filled_in(text: str, at: Scalar | None = None) -> str:
     """A text in whose braces stands only what is filled in."""
     for found in _PLACEHOLDER.finditer(text):
         if found[1] not in PLACEHOLDERS:
+            tail, hint = meant(found[1], PLACEHOLDERS), instead(found[1], PLACEHOLDERS)
             if found[1].startswith("event"):
-                raise Slip(f"{WHAT}: nothing fills in {{{found[1]}}}", "write {eid}", offset=found.start(), at=at)
-            message = f"{WHAT}: nothing fills in {{{found[1]}}}{meant(found[1], PLACEHOLDERS)}"
-            raise Slip(message, instead(found[1], PLACEHOLDERS), offset=found.start(), at=at)
+                tail, hint = (
+                    "",
+                    'write {eid}; what else an event has is computed, as the whole of a value: "=event.title"',
+                )
+            raise Slip(f"{WHAT}: nothing fills in {{{found[1]}}}{tail}", hint, offset=found.start(), at=at)
     return text
 
 

@@ -74,6 +74,8 @@ def test_confirm_stands_in_one_place() -> None:
         (call("PUT", "/x", ", query: x"), "write.query must be a mapping of names to values"),
         (call("PUT", "/x", ", query: {a: '{tc}'}"), "write.query: nothing fills in {tc}"),
         (call("PUT", "/x", ", body: {a: ['{tc}']}"), "write.body: nothing fills in {tc}"),
+        (call("PUT", "/x", ", body: {a: 'now: {event.title}'}"), "write.body: nothing fills in {event.title}"),
+        (call("PUT", "/x/{event.id}"), "r.yaml:5:40: write.path: nothing fills in {event.id}"),
         (call("PUT", "/x", ", confirm: {get: x, when: response.ok}"), "write.confirm.get is a path that begins with /"),
         (call("PUT", "/x", ", confirm: {get: '/{x}', when: response.ok}"), "write.confirm.get: nothing fills in {x}"),
         (call("PUT", "/x", ", confirm: {get: /auth/x, when: response.ok}"), "write.confirm.get: the service does not"),
