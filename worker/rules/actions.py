@@ -128,7 +128,7 @@ def filled_in(text: str, at: Scalar | None = None) -> str:
             if found[1].startswith("event"):
                 tail, hint = (
                     "",
-                    'write {eid}; what else an event has is computed, as the whole of a value: "=event.title"',
+                    'write {eid}; another field of the event is computed: "=event.title"',
                 )
             raise Slip(f"{WHAT}: nothing fills in {{{found[1]}}}{tail}", hint, offset=found.start(), at=at)
     return text
