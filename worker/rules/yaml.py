@@ -26,7 +26,8 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
 # A leading zero makes no number: 007 is somebody's id, and YAML 1.1 would even read it as octal.
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,39})")
+_INTEGER_END = 10**18
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?")
 
 
@@ -101,14 +102,15 @@ class Scalar:
 
     @property
     def integer(self) -> int | None:
-        """The whole number, where one is written."""
-        return int(self.text) if self.plain and _INTEGER.fullmatch(self.text) else None
+        """The whole number, where one is written that is not too large to count with."""
+        number = self.number
+        return number if isinstance(number, int) and abs(number) < _INTEGER_END else None
 
     @property
     def number(self) -> int | float | None:
-        """The number, where one is written; whole ones stay whole."""
-        if self.integer is not None:
-            return self.integer
+        """The number, where one is written; whole ones stay whole, to the last digit: one may be an id."""
+        if self.plain and _INTEGER.fullmatch(self.text):
+            return int(self.text)
         return float(self.text) if self.plain and _NUMBER.fullmatch(self.text) else None
 
     @property

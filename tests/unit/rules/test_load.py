@@ -115,6 +115,17 @@ def test_a_rule_has_all_it_was_given() -> None:
     ]
 
 
+def test_an_id_of_many_digits_keeps_each_of_them() -> None:
+    """As a double 1234567890123456789 is sent as 1234567890123456768."""
+    params = (
+        one("", "[{update_draft: {conversion_id: 1234567890123456789, extra: {x: -12345678901234567890123}}}]")
+        .do[0]
+        .params
+    )
+    assert params == {"conversion_id": 1234567890123456789, "x": -12345678901234567890123}
+    assert "priority is too large a number" in mistakes(HEAD + "    priority: 1000000000000000000")[0]
+
+
 def test_a_change_alone_is_a_rule_and_its_condition_sees_the_change() -> None:
     def found(watched: str, when: str = "") -> list[str]:
         return mistakes(f"rules: [{{id: a, on_change: {watched}, do: [boost]{when}}}]")
