@@ -313,12 +313,11 @@ def macro_usage(name: str) -> str:
 
 def _values_like(name: str) -> list[str]:
     """Comparisons that somebody could have meant who wrote a documented value without quotes."""
+    near = {field: nearest(name, known.values) or "" for field, known in EVENT_FIELDS.items()}
     return [
         f"event.{field} == '{value}'"
-        for field, documented in EVENT_FIELDS.items()
-        for value in documented.values
-        if value.lower() == name.lower()
-        or (len(name) > 4 and nearest(name, [value]) and name[0].lower() == value[0].lower() and name.isupper())
+        for field, value in near.items()
+        if value.lower() == name.lower() or (value and len(name) > 4 and name.isupper() and value[0].upper() == name[0])
     ]
 
 
