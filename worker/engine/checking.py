@@ -6,7 +6,7 @@ exclude each other for certain. It is pure and decides nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations, pairwise
 from math import ceil
@@ -20,12 +20,13 @@ from worker.model.errors import Code, Problem
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.reading.pacing import facts_per_poll, poll_s
+from worker.rules.cel import WRITE, Node
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
-from worker.rules.lint import Answer, exclude_each_other, fixed_values, narrowed
+from worker.rules.lint import APART, Answer, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
-from worker.rules.registry import Registry
+from worker.rules.registry import CHANGE, Registry
 from worker.rules.spelling import counted, duration_text
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of
@@ -236,11 +237,9 @@ def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
         rule = written.rule
         for wish in dict.fromkeys((*wishes_of(rule), *wishes_of(rule, len(rule.do)))) if rule.enabled else ():
             wanting.setdefault(wish.target, []).append((written, wish))
-    fixed = {
-        one.rule.id: fixed_values(one.rule.when.tree) if isinstance(one.rule.when, Expression) else {}
-        for one in loaded.written
-    }
-    opposed = (_opposed(claims, fixed, registry) for claims in wanting.values())
+    trees = {one.rule.id: _told_apart(one.rule, registry) for one in loaded.written}
+    fixed = {rule: {} if tree is None else fixed_values(tree) for rule, tree in trees.items()}
+    opposed = (_opposed(claims, trees, fixed, registry) for claims in wanting.values())
     turning = [_in_turn(one) for one in loaded.written if one.rule.enabled and one.rule.repeat == "enforce"]
     return tuple(filter(None, (*turning, *(_told(claims) for claims in opposed if claims))))
 
@@ -255,8 +254,28 @@ def _in_turn(written: Written) -> Problem | None:
     return None
 
 
+def _told_apart(rule: Rule, registry: Registry) -> Node | None:
+    """A rule's condition, in which what is another thing in another rule has a name of its own: a fact that is asked
+    with parameters, what is remembered of a change, the write of the rule that it comes after."""
+    if not isinstance(rule.when, Expression):
+        return None
+    apart = {WRITE: str(rule.after), **dict.fromkeys(CHANGE, str(rule.on_change))}
+    for name in rule.when.names & registry.facts.keys():
+        if given := [(one, rule.parameters[one]) for one in registry.facts[name].takes if one in rule.parameters]:
+            apart[name] = str(given)
+
+    def named(node: Node) -> Node:
+        text = f"{node.text}{APART}{apart[node.text]}" if node.kind == "ident" and node.text in apart else node.text
+        return replace(node, text=text, children=tuple(map(named, node.children)))
+
+    return named(rule.when.tree)
+
+
 def _opposed(
-    claims: Sequence[Claimed], fixed: Mapping[RuleId, Mapping[str, frozenset[Answer]]], registry: Registry
+    claims: Sequence[Claimed],
+    trees: Mapping[RuleId, Node | None],
+    fixed: Mapping[RuleId, Mapping[str, frozenset[Answer]]],
+    registry: Registry,
 ) -> tuple[Claimed, ...]:
     """Those of them that can meet an opposite one; a pair of which both are known already is not looked at."""
     found: dict[RuleId, Claimed] = {}
@@ -267,7 +286,7 @@ def _opposed(
         common = fixed[mine.id].keys() & fixed[others.id].keys()
         if any(not fixed[mine.id][subject] & fixed[others.id][subject] for subject in common):
             continue
-        if wish.opposes(other) and _meet(mine, others, registry):
+        if wish.opposes(other) and _meet(mine, others, trees, registry):
             found.setdefault(mine.id, first)
             found.setdefault(others.id, second)
     return tuple(found.values())
@@ -312,14 +331,12 @@ def _seen(watched: Mapping[str, frozenset[str] | None], written: Iterable[tuple[
     }
 
 
-def _meet(first: Rule, second: Rule, registry: Registry) -> bool:
+def _meet(first: Rule, second: Rule, trees: Mapping[RuleId, Node | None], registry: Registry) -> bool:
     """Whether some event can be true for both, and nobody has said by `priority` which one wins."""
     if first.priority != second.priority or not _share_a_partner(first, second):
         return False
-    if not isinstance(first.when, Expression) or not isinstance(second.when, Expression):
-        return True
-    names = {**names_in(registry, first.on_change), **names_in(registry, second.on_change)}
-    return not exclude_each_other(first.when.tree, second.when.tree, names)
+    mine, others = trees[first.id], trees[second.id]
+    return mine is None or others is None or not exclude_each_other(mine, others, names_in(registry, ()))
 
 
 def _share_a_partner(first: Rule, second: Rule) -> bool:

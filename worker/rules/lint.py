@@ -273,6 +273,8 @@ def _rules_of_tests(file: Path) -> set[RuleId] | None:
 # nothing is claimed.
 
 TRIES_MAX = 1_000
+APART = "\0"
+"""Stands behind a name before what tells it from the same in another rule."""
 Answer: TypeAlias = tuple[str, str | int | float | bool | None]
 """A kind and a value: Python takes 1, 1.0 and True for equal."""
 _TRUE, _FALSE, _OTHER = ("bool", True), ("bool", False), ("other", None)
@@ -462,7 +464,7 @@ def _spelled(node: Node) -> str:
 def _documented(subject: str, names: Mapping[str, Type]) -> tuple[Answer, ...] | None:
     """All values that a field can have; None where the document does not say."""
     name, *fields = subject.split(".")
-    found: Type | None = names.get(name)
+    found: Type | None = names.get(name.partition(APART)[0])
     for part in fields:
         found = (found.fields or {}).get(part) if found is not None else None
     if found is not None and found.kind == "bool":

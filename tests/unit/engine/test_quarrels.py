@@ -39,6 +39,21 @@ DRAFT = "do: [create_draft: {goal: ROAS, total_budget: %d}]"
         ("do: [pause]", "when: event.city == 'y', do: [run], on_change: suggested_tcs", A_STOPS),
         ("on_change: suggested_tcs, do: [run]", "do: [pause]", B_STOPS),
         ("do: [pause]", "do: [optimisation: ON, wait: 2h, run]", A_STOPS),
+        (
+            "when: expected_value < 3.0, do: [pause], with: {budget: 500}",
+            "when: expected_value > 4.0, do: [run], with: {budget: 100}",
+            A_STOPS,
+        ),
+        (
+            "when: expected_value < 3.0, do: [pause]",
+            "when: expected_value > 4.0, do: [run], with: {budget: 9}",
+            A_STOPS,
+        ),
+        (
+            "when: size(added) == 0, do: [pause], on_change: clusters",
+            "when: size(added) > 0, do: [run], on_change: suggested_tcs",
+            A_STOPS,
+        ),
     ],
 )
 def test_rules_that_want_opposite_things_are_told_with_what_comes_of_it(first: str, second: str, outcome: str) -> None:
@@ -69,10 +84,24 @@ def test_a_rule_that_enforces_two_values_of_one_target_is_told() -> None:
             "when: event.city == 'y' && event.capacity <= 500.0, do: [run]",
             "no hall is both large and small",
         ),
+        (
+            "when: expected_value < 3.0, do: [pause], with: {budget: 9}",
+            "when: expected_value > 4.0, do: [run], with: {budget: 9}",
+            "one value is not both low and high",
+        ),
     ],
 )
 def test_what_cannot_meet_is_not_told(first: str, second: str, reason: str) -> None:
     assert of_two(first, second) == [], reason
+
+
+@pytest.mark.parametrize(("after", "meet"), [("q", True), ("p", False)])
+def test_the_writes_of_two_rules_are_two(after: str, meet: bool) -> None:
+    first = "{id: p, when: event.status == 'x', do: [optimisation: OFF]}"
+    second = "{id: q, when: event.status == 'y', do: [ad_optimisation: OFF]}"
+    pause = "{id: a, after: p, when: write.before == 'ON', do: [pause]}"
+    run = f"{{id: b, after: {after}, when: write.before == 'OFF', do: [run]}}"
+    assert bool(told(first, second, pause, run)) is meet
 
 
 def test_many_rules_are_told_in_one_line_for_each_target() -> None:
