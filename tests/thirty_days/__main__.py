@@ -21,7 +21,7 @@ from worker.engine.playing import amount_shown
 from worker.model.commits import Commit
 from worker.model.facts import PartnerId
 from worker.model.writes import Write
-from worker.rules.load import load
+from worker.rules.load import load_rules
 from worker.sandbox.start import FIRST_PARTNER, built
 
 HERE: Final = Path(__file__).parent
@@ -88,7 +88,7 @@ def played(folder: Path) -> Iterator[Town]:
     """The worker after thirty days."""
     loop = VirtualLoop()
     twin = built(HERE / "story.yaml", None, BEGINS)
-    here = Town(loop, twin, folder, load(rules_in(folder)).rules, SETTINGS)
+    here = Town(loop, twin, folder, load_rules(rules_in(folder)), SETTINGS)
     here.clock.skew = BEGINS - here.clock.now()
     try:
         run_virtually(loop, thirty_days(here))

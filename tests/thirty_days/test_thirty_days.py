@@ -13,7 +13,7 @@ import pytest
 from tests.calling import call
 from tests.thirty_days.__main__ import FIRED, played, spelled
 from worker.model.writes import Write
-from worker.rules.load import load
+from worker.rules.load import load_rules
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(0)]
 DIFFERS = [("earlier", "e7", "optimise-in-two-steps"), ("gone", "e3", "put-back-what-did-not-help")]
@@ -32,7 +32,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list
 
 def test_every_rule_did_what_is_written_down(month: tuple[Path, list[Write]]) -> None:
     folder, writes = month
-    rules = {rule.id for rule in load(folder / "rules").rules.rules}
+    rules = {rule.id for rule in load_rules(folder / "rules").rules}
     assert {line.partition(":")[0] for line in FIRED.read_text("utf-8").splitlines() if line[0] != " "} == rules
     assert spelled(writes) == FIRED.read_text("utf-8"), "python -m tests.thirty_days writes it anew"
 

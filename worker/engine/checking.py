@@ -26,7 +26,7 @@ from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
 from worker.rules.lint import APART, Answer, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
-from worker.rules.registry import CHANGE, Registry
+from worker.rules.registry import CHANGE, FactName, Registry
 from worker.rules.spelling import counted, duration_text
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of
@@ -222,11 +222,16 @@ def _asked(rule: Rule, registry: Registry) -> set[str]:
         fact = registry.facts.get(name)
         if fact is None or not fact.per_event_request:
             continue
-        given = ", ".join(f"{one} {rule.parameters[one]}" for one in fact.takes if one in rule.parameters)
+        given = _given(rule, fact)
         found.add(f"{name}({given})" if given else name)
         if lacks_defaults(rule, name):
             found.add("defaults")
     return found
+
+
+def _given(rule: Rule, fact: FactName) -> str:
+    """The parameters with which the rule asks for a fact."""
+    return ", ".join(f"{one} {rule.parameters[one]}" for one in fact.takes if one in rule.parameters)
 
 
 def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
@@ -260,9 +265,9 @@ def _told_apart(rule: Rule, registry: Registry) -> Node | None:
     if not isinstance(rule.when, Expression):
         return None
     apart = {WRITE: str(rule.after), **dict.fromkeys(CHANGE, str(rule.on_change))}
-    for name in rule.when.names & registry.facts.keys():
-        if given := [(one, rule.parameters[one]) for one in registry.facts[name].takes if one in rule.parameters]:
-            apart[name] = str(given)
+    apart |= {
+        name: _given(rule, registry.facts[name]) for name in rule.when.names & registry.facts.keys() - apart.keys()
+    }
 
     def named(node: Node) -> Node:
         text = f"{node.text}{APART}{apart[node.text]}" if node.kind == "ident" and node.text in apart else node.text

@@ -277,7 +277,8 @@ class _Check:
         sides = zip((left, right), node.children, strict=True)
         told = {found.kind for found, child in sides if found.kind != "any" or path_of(child) is not None}
         if node.text == "%" and told - {"int"} and told <= {"int", "double", "any"}:
-            self.find(node.at, "'%' takes whole numbers only", remedies.whole(node, (left, right)), code="integer")
+            hint = f"write {remedies.as_kind(node, (left, right), 'int')}"
+            self.find(node.at, "'%' takes whole numbers only", hint, code="integer")
             return INT
         if "any" in (left.kind, right.kind):
             self._any_with_integer(node, left, right)

@@ -350,10 +350,6 @@ def _then(node: Node, call: Node) -> Node:
     return replace(node, children=(_then(node.children[0], call), *node.children[1:]))
 
 
-def _delta(node: Node, bound: Bound) -> Closure:
-    return _less(node, bound, _ago(node, bound))
-
-
 def _since(node: Node, bound: Bound) -> Closure:
     """The field less what it was when the write was sent that the rule comes after, which is kept with that write."""
     return _less(node, bound, compiled(_kept(node.children[0]), bound))
@@ -381,7 +377,7 @@ def _less(node: Node, bound: Bound, then: Closure) -> Closure:
 _SPECIAL: Final[Mapping[str, Callable[[Node, Bound], Closure]]] = {
     "known": _known,
     "ago": _ago,
-    "delta": _delta,
+    "delta": lambda node, bound: _less(node, bound, _ago(node, bound)),
     SINCE: _since,
 }
 

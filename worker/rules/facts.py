@@ -444,10 +444,8 @@ def looked_at(rules: Iterable[Rule]) -> Mapping[str, Fields]:
 def paths_named(rules: Iterable[Rule]) -> Iterator[Path]:
     """Every path that any of the rules names, also into a fact of which the document shows no fields."""
     rules = tuple(rules)
-    for rule in rules:
-        yield from _paths(rule.when) if rule.when is not None else ()
-    for value in _computed(rules):
-        yield from _paths(value)
+    for text in (*(rule.when for rule in rules if rule.when is not None), *_computed(rules)):
+        yield from _paths(text)
 
 
 def _computed(rules: Iterable[Rule]) -> Iterator[Condition | Computed]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from math import floor, fsum, inf, isfinite, trunc
+from statistics import fmean
 from types import NoneType
 from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -323,10 +324,6 @@ def _over(name: str, how: Callable[[list[float]], float]) -> Callable[..., Value
     return over
 
 
-def _mean(numbers: list[float]) -> float:
-    return fsum(numbers) / len(numbers)
-
-
 def _rounded(number: "int | float") -> Value:
     """To the next whole number, and a half away from 0, as everybody but a machine does."""
     if not isfinite(number):
@@ -442,7 +439,7 @@ FUNCTIONS: Mapping[str, Function] = {
         _of_numbers("sum", fsum, "the sum of numbers, or of a list: sum(campaigns.map(c, c.budget)); of none 0.0"),
         _of_numbers("min", min, "the least of numbers, or of a list: min([setup.total_budget * 1.2, 500.0])"),
         _of_numbers("max", max, "the greatest of numbers, or of a list"),
-        _of_numbers("avg", _mean, "the mean of numbers, or of a list; of an empty list nothing, as min and max"),
+        _of_numbers("avg", fmean, "the mean of numbers, or of a list; of an empty list nothing, as min and max"),
         _function("abs", NUMERIC, DOUBLE, lambda value: abs(float(value)), "a number without its sign"),
         _function("round", NUMERIC, DOUBLE, _rounded, "the nearest whole number, a half away from 0"),
         _function("dyn", _EVERY, ANY, lambda value: value, "the same value, without type checks"),

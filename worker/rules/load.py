@@ -76,12 +76,7 @@ class Loaded:
 
 def load_rules(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> RuleSet:
     """The rules of a folder or a file. Raises `InputErrors` with every mistake."""
-    return load(path, registry).rules
-
-
-def load(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:
-    """The same, with the texts that the rules were read from."""
-    return examine(path, registry).without_errors()
+    return examine(path, registry).without_errors().rules
 
 
 def examine(path: Path, registry: Registry = BUILT_IN_REGISTRY) -> Loaded:

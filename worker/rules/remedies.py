@@ -178,7 +178,7 @@ def remedy(types: tuple[Type, ...]) -> str:
 def combined(node: Node, types: tuple[Type, Type]) -> str:
     """The same for the two sides of an arithmetic operator."""
     if node.text == "+" and {types[0].kind, types[1].kind} & NUMERIC and "string" in (types[0].kind, types[1].kind):
-        return f"to join them as texts, write {_as_kind(node, types, 'string')}"
+        return f"to join them as texts, write {as_kind(node, types, 'string')}"
     if "timestamp" in (types[0].kind, types[1].kind) and (written := _duration_among(*node.children)):
         return f"write duration('{written}')"
     if "duration" in (types[0].kind, types[1].kind) and node.text in ("*", "/", "%"):
@@ -186,12 +186,7 @@ def combined(node: Node, types: tuple[Type, Type]) -> str:
     return remedy(types)
 
 
-def whole(node: Node, types: tuple[Type, Type]) -> str:
-    """The same for an operator that takes whole numbers only."""
-    return f"write {_as_kind(node, types, 'int')}"
-
-
-def _as_kind(node: Node, types: tuple[Type, Type], kind: Kind) -> str:
+def as_kind(node: Node, types: tuple[Type, Type], kind: Kind) -> str:
     """Both sides of an operator, each made one of this kind by the function of its name."""
     sides = (
         spelled(one) if found.kind == kind else f"{kind}({spelled(one)})"

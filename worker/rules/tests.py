@@ -197,7 +197,7 @@ class _FactsReader:
     ) -> None:
         if not self._shaped("event", value) or not isinstance(value, Entries):
             return
-        record = {key.text: part.json for key, part in value.entries}
+        record = {key.text: part.json for key, part in value.named.values()}
         named = value.get("id")
         if named is None:
             if several:
@@ -231,7 +231,7 @@ class _FactsReader:
     def _known(
         self, value: Entries, what: str, names: Collection[str], allowed: Collection[str], *, near: bool = False
     ) -> None:
-        for key, _ in value.entries:
+        for key, _ in value.named.values():
             if key.text not in allowed and not (near and nearest(key.text, names) is None):
                 hint = "a field that the document does not name is known once a rule names it, as in event['x']"
                 self._slip(f"unknown {what}{key.text}'{meant(key.text, names)}", hint, key, "field")
@@ -239,7 +239,7 @@ class _FactsReader:
     def _possible(self, fact: str, value: Entries) -> None:
         """A value that a documented field cannot have is a slip of the pen, and a test would pass for it. Null is said
         on purpose: of a field that cannot be null it is what a broken answer has, and unknown."""
-        for key, part in value.entries:
+        for key, part in value.named.values():
             documented = _FIELDS.get(fact, {}).get(key.text)
             if documented is None or part.json is None or key.text in _OF_ANY_SPELLING:
                 continue

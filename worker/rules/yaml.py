@@ -6,7 +6,7 @@ OFF. What the parser complains of is put into the words of somebody who has neve
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -159,11 +159,6 @@ class Entries:
     start: int
 
     @property
-    def entries(self) -> "Iterable[tuple[Scalar, Value]]":
-        """Each key with its value."""
-        return self.named.values()
-
-    @property
     def parts(self) -> "tuple[Value, ...]":
         """What stands in it."""
         return tuple(value for _, value in self.named.values())
@@ -308,7 +303,7 @@ class _ValueReader:
     def _merged(self, value: Value) -> Iterator[tuple[Scalar, Value]]:
         for source in value.items if isinstance(value, Items) else (value,):
             if isinstance(source, Entries):
-                yield from source.entries
+                yield from source.named.values()
             else:
                 what = "'<<' merges a mapping, or a list of mappings"
                 self._complain(source.start, what, "quote '<<', if it is a key")
@@ -353,16 +348,12 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str, str]:
         return opened, f"this {bracket} is not closed, or a comma is missing behind one of its items", hint
     if "flow" in context and index >= len(text.rstrip()):
         return index, "the file ends inside of a bracket", "close it with ] or }"
-    if "quoted scalar" in context:
-        return _in_quotes(text, index, opened, problem)
-    return _outside_of_quotes(text, index, opened, f"{context}, {problem}".strip(", "))
-
-
-def _in_quotes(text: str, index: int, opened: int, problem: str) -> tuple[int, str, str]:
-    if "escape" in problem:
+    if "quoted scalar" in context and "escape" in problem:
         return index, "this is no escape", "write \\\\ for a backslash, or use single quotes"
-    quote = text[opened : opened + 1]
-    return opened, f"this {quote} is not closed", f"close it with {quote}"
+    if "quoted scalar" in context:
+        quote = text[opened : opened + 1]
+        return opened, f"this {quote} is not closed", f"close it with {quote}"
+    return _outside_of_quotes(text, index, opened, f"{context}, {problem}".strip(", "))
 
 
 def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[int, str, str]:

@@ -123,9 +123,9 @@ def test_folders_beyond_reach_or_limit_are_told(tmp_path: Path) -> None:
     for number in range(load.FILES_MAX + 1):
         (tmp_path / f"{number}.yaml").touch()
     with pytest.raises(InputErrors, match=f"more than {load.FILES_MAX} rule files"):
-        load.load(tmp_path)
+        load.load_rules(tmp_path)
     with pytest.raises(InputErrors, match="cannot be read: File name too long"):
-        load.load(Path("x" * 5000))
+        load.load_rules(Path("x" * 5000))
 
 
 def test_the_hash_of_nested_files_is_of_their_names_below_the_folder() -> None:

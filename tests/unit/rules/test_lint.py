@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from worker.rules.lint import lint
-from worker.rules.load import load, read_rules
+from worker.rules.load import examine, read_rules
 
 STARTER = Path(__file__).parents[3] / "rules"
 
@@ -182,24 +182,24 @@ RULES = (
 )
 def test_rules_that_no_test_reaches_are_told(tmp_path: Path, tests: str, untested: list[str]) -> None:
     (tmp_path / "a.yaml").write_text(RULES)
-    [none] = lint(load(tmp_path), tmp_path)
+    [none] = lint(examine(tmp_path), tmp_path)
     assert none.message == "no rule has a test: there is no folder tests here"
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "t.yaml").write_text(tests)
-    assert [one.message for one in lint(load(tmp_path), tmp_path)] == untested
+    assert [one.message for one in lint(examine(tmp_path), tmp_path)] == untested
 
 
 @pytest.mark.parametrize("name", ["a.yml", "A.YAML", "team/a.YML", "tests/a.yml", "tests/deep/a.YAML"])
 def test_a_file_with_another_ending_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(RULES)
-    assert [str(one) for one in lint(load(tmp_path), tmp_path)] == [f"{tmp_path / name}: warning: is not read"]
+    assert [str(one) for one in lint(examine(tmp_path), tmp_path)] == [f"{tmp_path / name}: warning: is not read"]
 
 
 def test_a_link_with_another_ending_that_leads_nowhere_is_no_file_that_somebody_meant(tmp_path: Path) -> None:
     (tmp_path / "a.yml").symlink_to("nowhere")
-    assert lint(load(tmp_path), tmp_path) == ()
+    assert lint(examine(tmp_path), tmp_path) == ()
 
 
 def test_the_starter_rules_have_no_warnings() -> None:
-    assert lint(load(STARTER), STARTER) == ()
+    assert lint(examine(STARTER), STARTER) == ()

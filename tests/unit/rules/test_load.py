@@ -13,7 +13,7 @@ from worker.model.errors import InputErrors
 from worker.model.facts import PartnerId
 from worker.model.rules import Rule, RuleSet, SpendLimits, Surge, Watch
 from worker.rules import load as files
-from worker.rules.load import files_hash, load, load_rules, read_rules
+from worker.rules.load import examine, files_hash, load_rules, read_rules
 
 HEAD = "rules:\n  - id: a\n    when: event.status == 'x'\n    do: [pause]\n"
 
@@ -170,7 +170,7 @@ def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("b.yaml", "sub/a.yaml"):
         (tmp_path / name).write_text(HEAD.replace("id: a", f"id: {name.replace('/', '-')}"))
-    loaded = load(tmp_path)
+    loaded = examine(tmp_path)
     assert [rule.id for rule in loaded.rules.rules] == ["b.yaml", "sub-a.yaml"]
     assert loaded.rules.rules[1].file == str(tmp_path / "sub" / "a.yaml")
     assert loaded.rules.hash == files_hash(tmp_path)
@@ -189,7 +189,7 @@ def test_files_that_are_no_text_or_too_large_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"rules: \xff")
     (tmp_path / "b.yaml").write_bytes(b"#" * (files.FILE_BYTES_MAX + 1))
     with pytest.raises(InputErrors) as caught:
-        load(tmp_path)
+        load_rules(tmp_path)
     assert [one.message for one in caught.value.problems] == [
         "is not UTF-8: a byte cannot be read",
         f"larger than {files.FILE_BYTES_MAX} bytes",
