@@ -46,6 +46,12 @@ def test_a_file_of_the_folder_is_checked_among_the_others_and_told_alone(home: P
     wrong = called(home, "rules: rules\n", str(home / "rules" / "using.yaml"))
     assert wrong.code == 2
     assert "did you mean 'small'?" in wrong.out
+    (home / "rules" / "summer" / "tests").mkdir(parents=True)
+    (home / "rules" / "using.yaml").rename(home / "rules" / "summer" / "using.yaml")
+    (home / "rules" / "summer" / "using.yaml").write_text(using, encoding="utf-8")
+    part = called(home, "rules: rules\n", str(home / "rules" / "summer"))
+    assert (part.code, "no rule test reaches rule 'c'" in part.out) == (0, True), "a folder within it is no other"
+    assert "1 rule, 0 errors, 1 warning" in part.err
     elsewhere = home / "using.yaml"
     elsewhere.write_text(using, encoding="utf-8")
     assert called(home, "rules: rules\n", str(elsewhere)).code == 2, "it is not of that folder"

@@ -8,7 +8,7 @@ What `init` writes is the project's own, so that there is one of each: a wheel h
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -133,7 +133,7 @@ def checked(
     path: Path, registry: Registry, settings: EngineSettings, events: int = EVENTS, folder: Path | None = None
 ) -> Checked:
     """Everything there is to say about the rules under a path: the loader's mistakes, the warnings about each rule,
-    about pairs, and about the cost. The command, its golden messages and an editor's call all say the same. A file of
+    about pairs, and about the cost. The command, its golden messages and an editor's call all say the same. A part of
     the ``folder`` is read among the others."""
 
     def advice(message: str, hint: str, code: Code) -> Problem:
@@ -144,7 +144,8 @@ def checked(
     loaded = examined({**others, **texts}, unreadable, registry)
     rules = tuple(rule for rule in loaded.rules.rules if rule.file not in others)
     needed = estimate(rules, registry, settings, events)
-    found = [*loaded.errors, *lint(loaded, path, registry), *quarrels(loaded, registry), *ping_pongs(loaded)]
+    own = replace(loaded, written=tuple(one for one in loaded.written if one.rule.file not in others))
+    found = [*loaded.errors, *lint(own, path, registry), *quarrels(loaded, registry), *ping_pongs(loaded)]
     found = [one for one in found if one.file not in others]
     if not rules and not any(one.severity == "error" for one in found):
         where = path / "NAME.yaml" if path.is_dir() else path
@@ -155,11 +156,9 @@ def checked(
 
 
 def _beside(path: Path, folder: Path | None) -> Mapping[str, str]:
-    """The other files of the folder, where the path is one of them: what its rules name may stand there."""
-    if folder is None or not path.is_file():
-        return {}
-    texts, _ = texts_of(folder)
-    others = {name: text for name, text in texts.items() if not path.samefile(name)}
+    """The other files of the folder, where the path is a part of it: what its rules name may stand there."""
+    texts, place = {} if folder is None else texts_of(folder)[0], os.path.realpath(path)
+    others = {name: text for name, text in texts.items() if not Path(os.path.realpath(name)).is_relative_to(place)}
     return others if len(others) < len(texts) else {}
 
 
