@@ -11,7 +11,7 @@ from tests.unit.engine.ruletest_bench import bench_of
 from worker.engine.checking import ping_pongs, quarrels
 from worker.engine.ruletests import run_test
 from worker.rules.lint import lint
-from worker.rules.load import load, read_rules
+from worker.rules.load import examine, read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
 from worker.rules.tests import read_tests
 
@@ -41,7 +41,7 @@ def test_every_rule_on_the_page_does_what_is_said_of_it(number: int) -> None:
 
 
 def test_the_cookbook_has_its_rules_that_rest_until_somebody_wants_them() -> None:
-    loaded = load(COOKBOOK)
+    loaded = examine(COOKBOOK)
     assert len(loaded.rules.rules) == 33, "docs/cookbook.md and docs/rules.md tell this number"
     assert not [rule.id for rule in loaded.rules.rules if rule.enabled]
     assert not lint(loaded, COOKBOOK), "no warning, and every one has a test"
@@ -73,5 +73,5 @@ def test_the_page_answers_twenty_five_tasks_by_rules_that_it_has() -> None:
 
 
 def test_nothing_that_is_shipped_quarrels_with_anything_else() -> None:
-    assert not quarrels(load(ROOT / "rules"), BUILT_IN_REGISTRY)
-    assert not ping_pongs(load(ROOT / "rules"))
+    assert not quarrels(examine(ROOT / "rules"), BUILT_IN_REGISTRY)
+    assert not ping_pongs(examine(ROOT / "rules"))

@@ -20,11 +20,11 @@ from worker.model.errors import Code, Problem
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.reading.pacing import facts_per_poll, poll_s
-from worker.rules.cel import WRITE, Node
+from worker.rules.cel import WRITE, Node, parse
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
-from worker.rules.lint import APART, Answer, exclude_each_other, fixed_values, narrowed
+from worker.rules.lint import APART, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
 from worker.rules.registry import CHANGE, FactName, Registry
 from worker.rules.spelling import counted, duration_text
@@ -242,9 +242,7 @@ def quarrels(loaded: Loaded, registry: Registry) -> tuple[Problem, ...]:
         rule = written.rule
         for wish in dict.fromkeys((*wishes_of(rule), *wishes_of(rule, len(rule.do)))) if rule.enabled else ():
             wanting.setdefault(wish.target, []).append((written, wish))
-    trees = {one.rule.id: _told_apart(one.rule, registry) for one in loaded.written}
-    fixed = {rule: {} if tree is None else fixed_values(tree) for rule, tree in trees.items()}
-    opposed = (_opposed(claims, trees, fixed, registry) for claims in wanting.values())
+    opposed = (_opposed(claims, registry) for claims in wanting.values())
     turning = [_in_turn(one) for one in loaded.written if one.rule.enabled and one.rule.repeat == "enforce"]
     return tuple(filter(None, (*turning, *(_told(claims) for claims in opposed if claims))))
 
@@ -259,15 +257,13 @@ def _in_turn(written: Written) -> Problem | None:
     return None
 
 
-def _told_apart(rule: Rule, registry: Registry) -> Node | None:
+def _told_apart(rule: Rule, registry: Registry) -> Node:
     """A rule's condition, in which what is another thing in another rule has a name of its own: a fact that is asked
     with parameters, what is remembered of a change, the write of the rule that it comes after."""
     if not isinstance(rule.when, Expression):
-        return None
-    apart = {WRITE: str(rule.after), **dict.fromkeys(CHANGE, str(rule.on_change))}
-    apart |= {
-        name: _given(rule, registry.facts[name]) for name in rule.when.names & registry.facts.keys() - apart.keys()
-    }
+        return parse("true")
+    asked = {name: _given(rule, registry.facts[name]) for name in rule.when.names & registry.facts.keys()}
+    apart = {**asked, WRITE: str(rule.after), **dict.fromkeys(CHANGE, str(rule.on_change))}
 
     def named(node: Node) -> Node:
         text = f"{node.text}{APART}{apart[node.text]}" if node.kind == "ident" and node.text in apart else node.text
@@ -276,14 +272,13 @@ def _told_apart(rule: Rule, registry: Registry) -> Node | None:
     return named(rule.when.tree)
 
 
-def _opposed(
-    claims: Sequence[Claimed],
-    trees: Mapping[RuleId, Node | None],
-    fixed: Mapping[RuleId, Mapping[str, frozenset[Answer]]],
-    registry: Registry,
-) -> tuple[Claimed, ...]:
-    """Those of them that can meet an opposite one; a pair of which both are known already is not looked at."""
+def _opposed(claims: Sequence[Claimed], registry: Registry) -> tuple[Claimed, ...]:
+    """Those of them that can meet an opposite one, where nobody has said by `priority` which one wins; a pair of which
+    both are known already is not looked at."""
     found: dict[RuleId, Claimed] = {}
+    trees = {one.rule.id: _told_apart(one.rule, registry) for one, _ in claims}
+    fixed = {rule: fixed_values(tree) for rule, tree in trees.items()}
+    names = names_in(registry, ())
     for first, second in combinations(claims, 2):
         (mine, wish), (others, other) = (first[0].rule, first[1]), (second[0].rule, second[1])
         if mine.id == others.id or {mine.id, others.id} <= found.keys():
@@ -291,7 +286,8 @@ def _opposed(
         common = fixed[mine.id].keys() & fixed[others.id].keys()
         if any(not fixed[mine.id][subject] & fixed[others.id][subject] for subject in common):
             continue
-        if wish.opposes(other) and _meet(mine, others, trees, registry):
+        together = mine.priority == others.priority and _share_a_partner(mine, others) and wish.opposes(other)
+        if together and not exclude_each_other(trees[mine.id], trees[others.id], names):
             found.setdefault(mine.id, first)
             found.setdefault(others.id, second)
     return tuple(found.values())
@@ -334,14 +330,6 @@ def _seen(watched: Mapping[str, frozenset[str] | None], written: Iterable[tuple[
         for fact, field, step in written
         if fact in watched and ((fields := watched[fact]) is None or not field or field in fields)
     }
-
-
-def _meet(first: Rule, second: Rule, trees: Mapping[RuleId, Node | None], registry: Registry) -> bool:
-    """Whether some event can be true for both, and nobody has said by `priority` which one wins."""
-    if first.priority != second.priority or not _share_a_partner(first, second):
-        return False
-    mine, others = trees[first.id], trees[second.id]
-    return mine is None or others is None or not exclude_each_other(mine, others, names_in(registry, ()))
 
 
 def _share_a_partner(first: Rule, second: Rule) -> bool:
