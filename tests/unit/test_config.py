@@ -240,13 +240,14 @@ def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
     assert resolve(SecretPlace.model_construct(file=str(tmp_path / "pw")), {}).reveal() == "s3cret"
     wrong: Mapping[str, SecretPlace] = {
         "a secret: the environment variable A is not set": SecretPlace.model_construct(env="A"),
+        "a secret: the environment variable B is not UTF-8": SecretPlace.model_construct(env="B"),
         "is empty": SecretPlace.model_construct(file=str(tmp_path / "empty")),
         "cannot be read: No such file or directory": SecretPlace.model_construct(file=str(tmp_path / "none")),
         "cannot be read: it is not UTF-8": SecretPlace.model_construct(file=str(tmp_path / "bad")),
     }
     for message, secret in wrong.items():
         with pytest.raises(UsageError, match=message):
-            resolve(secret, {"A": ""})
+            resolve(secret, {"A": "", "B": "s3cret\udcff"})
 
 
 def test_a_secret_file_counts_from_the_folder_of_the_config() -> None:

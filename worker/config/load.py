@@ -266,8 +266,8 @@ def resolve(secret: SecretPlace, environment: Mapping[str, str]) -> SecretValue:
         return SecretValue(secret.literal)
     if secret.env is not None:
         text = environment.get(secret.env, "").rstrip("\r\n")
-        if not text:
-            message = f"{secret.key}: the environment variable {secret.env} is not set"
+        if not text or text.encode("utf-8", "replace").decode() != text:
+            message = f"{secret.key}: the environment variable {secret.env} is not {'UTF-8' if text else 'set'}"
             raise UsageError(message, hint=f"export {secret.env}=…, or name another one in the config")
         return SecretValue(text)
     return SecretValue(_read(secret.key, secret.path))
