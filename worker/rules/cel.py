@@ -84,6 +84,15 @@ def path_of(node: Node, bound: frozenset[str] = frozenset()) -> Path | None:
     return Path(name=node.text, fields=tuple(reversed(fields)))
 
 
+def meaning_of(node: Node) -> str:
+    """The same text for parts that mean the same, however they are spaced: ``event.x`` is ``event['x']``."""
+    path = path_of(node)
+    if path is not None:
+        return path.text
+    parts = ", ".join(meaning_of(child) for child in node.children)
+    return f"{node.kind} {node.text} {'.' if node.method else ''}({parts})"
+
+
 def free_idents(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Node, frozenset[str]]]:
     """Where names stand that no macro binds, in the order of the text, with those that macros bind there."""
     if node.kind == "ident" and node.text not in bound:

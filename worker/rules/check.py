@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from worker.model.errors import Code
 from worker.rules import remedies
-from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, path_of, walk
+from worker.rules.cel import RECORDED, SINCE, WRITE, Node, Path, meaning_of, path_of, walk
 from worker.rules.evaluate import COMPARISONS, item_steps
 from worker.rules.facts import STEPS_MAX, Run, TooCostly
 from worker.rules.functions import ARITHMETIC, EPOCH, FUNCTIONS, KIND_OF, CannotEvaluate, Function, Value
@@ -449,41 +449,41 @@ class _Check:
 # --- divisions by what may be 0: unknown, which nobody sees until the field is 0 for the first time ---
 
 
-def by_zero(source: str, node: Node, safe: frozenset[str] = _NOTHING) -> Iterator[Node]:
+def by_zero(node: Node, safe: frozenset[str] = _NOTHING) -> Iterator[Node]:
     """The divisors of a text that may be 0: fields and sizes of which nothing around them says that they are not.
-    ``safe``: the texts of those that are known not to be."""
+    ``safe``: the meanings of those that are known not to be."""
     if node.kind in ("and", "or"):
         for child in node.children:
             others = [one for one in node.children if one is not child]
-            beside = (nonzero(source, one, where=node.kind == "and") for one in others)
-            yield from by_zero(source, child, safe.union(*beside))
+            beside = (nonzero(one, where=node.kind == "and") for one in others)
+            yield from by_zero(child, safe.union(*beside))
     elif node.kind == "if":
         test, yes, no = node.children
-        yield from by_zero(source, test, safe)
-        yield from by_zero(source, yes, safe | nonzero(source, test, where=True))
-        yield from by_zero(source, no, safe | nonzero(source, test, where=False))
+        yield from by_zero(test, safe)
+        yield from by_zero(yes, safe | nonzero(test, where=True))
+        yield from by_zero(no, safe | nonzero(test, where=False))
     else:
         divisor = bare(node.children[1]) if node.kind == "arithmetic" and node.text == "/" else None
-        if divisor is not None and _may_be(divisor) and text_of(source, divisor) not in safe:
+        if divisor is not None and _may_be(divisor) and meaning_of(divisor) not in safe:
             yield divisor
         for child in node.children:
-            yield from by_zero(source, child, safe)
+            yield from by_zero(child, safe)
 
 
-def nonzero(source: str, node: Node, *, where: bool = True) -> frozenset[str]:
-    """The texts of what cannot be 0 where a condition is true, or where it is false."""
+def nonzero(node: Node, *, where: bool = True) -> frozenset[str]:
+    """The meanings of what cannot be 0 where a condition is true, or where it is false."""
     if node.kind == "not":
-        return nonzero(source, node.children[0], where=not where)
+        return nonzero(node.children[0], where=not where)
     if node.kind == ("and" if where else "or"):
-        return _NOTHING.union(*(nonzero(source, child, where=where) for child in node.children))
+        return _NOTHING.union(*(nonzero(child, where=where) for child in node.children))
     if node.kind != "compare" or node.text not in COMPARISONS:
         return _NOTHING
     left, right = node.children
     at_zero, found = COMPARISONS[node.text], set[str]()
     if isinstance(left.value, int | float) and at_zero(left.value, 0) is not where:
-        found.add(text_of(source, bare(right)))
+        found.add(meaning_of(bare(right)))
     if isinstance(right.value, int | float) and at_zero(0, right.value) is not where:
-        found.add(text_of(source, bare(left)))
+        found.add(meaning_of(bare(left)))
     return frozenset(found)
 
 
@@ -492,11 +492,6 @@ def bare(node: Node) -> Node:
     while node.kind == "call" and node.text in ("double", "int") and not node.method:
         node = node.children[0]
     return node
-
-
-def text_of(source: str, node: Node) -> str:
-    """A part as it is written."""
-    return source[node.start : node.end]
 
 
 def _may_be(divisor: Node) -> bool:

@@ -31,7 +31,7 @@ from worker.rules.cel import (
     path_of,
     walk,
 )
-from worker.rules.check import by_zero, check_condition, nonzero, text_of, type_of
+from worker.rules.check import by_zero, check_condition, nonzero, type_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
@@ -261,7 +261,7 @@ class Expressions:
         """A ``when``, which with ``after`` is false where no write stands."""
         found = None if value is None else self.checked(value)
         if found is not None:
-            self._nonzero = nonzero(found.source, found.tree)
+            self._nonzero = nonzero(found.tree)
         if not self._after or (found is None and value is not None):
             return found
         text = _STANDS if found is None else f"{_STANDS} && {_bracketed(found.source)}"
@@ -337,10 +337,10 @@ class Expressions:
     def _warn_of_zero(self, source: str, tree: Node, value: Scalar, skip: int, *, each: str) -> None:
         """A division by what may be 0. Where a value is computed, ``when`` was true; where it is computed for each item
         that was added, some were."""
-        safe = self._nonzero | ({f"size({each})", f"{each}.size()"} if each else frozenset[str]())
+        safe = self._nonzero | ({f"call size {dot}({each})" for dot in ("", ".")} if each else frozenset[str]())
         safe |= {name for name, one in self._defined.items() if one.number}
-        for divisor in by_zero(source, tree, safe):
-            text = text_of(source, divisor)
+        for divisor in by_zero(tree, safe):
+            text = source[divisor.start : divisor.end]
             said, hint = f"{text} may be 0, and what is divided by 0 is unknown", f"ask first: {text} > 0.0 && …"
             if skip:
                 hint = f"ask for it in `when`: {text} > 0.0 && …"

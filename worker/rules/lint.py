@@ -16,7 +16,7 @@ from worker.model.actions import ACTIONS, WAIT
 from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import RuleId, parse_time
 from worker.model.rules import MISSED_AFTER, Rule
-from worker.rules.cel import Node, free_paths, names_of, path_of, walk
+from worker.rules.cel import Node, free_paths, meaning_of, names_of, path_of, walk
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
@@ -417,25 +417,25 @@ def _claim(node: Node) -> _Claim | bool | None:
     if node.kind == "literal":
         return node.value if isinstance(node.value, bool) else None
     if node.kind != "compare":
-        return _Claim(subject=_spelled(node))
+        return _Claim(subject=meaning_of(node))
     left, right, operator = *node.children, node.text
     if operator == "in":
         if right.kind != "list" or any(one.kind != "literal" for one in right.children):
-            return _Claim(subject=_spelled(node))
-        return _Claim(subject=_spelled(left), among=frozenset(map(_answer, right.children)))  # type: ignore[arg-type]
+            return _Claim(subject=meaning_of(node))
+        return _Claim(subject=meaning_of(left), among=frozenset(map(_answer, right.children)))  # type: ignore[arg-type]
     first, second = _answer(left), _answer(right)
     if first is not None and second is None:
         left, second, operator = right, first, _MIRRORED[operator]
         first = None
     if second is None:
-        pair = f"{_spelled(left)} {'==' if operator == '!=' else operator} {_spelled(right)}"
+        pair = f"{meaning_of(left)} {'==' if operator == '!=' else operator} {meaning_of(right)}"
         return _Claim(subject=pair, outside=operator == "!=")
     if operator in ("==", "!="):
-        claim = _Claim(subject=_spelled(left), among=frozenset({second}), outside=operator == "!=")
+        claim = _Claim(subject=meaning_of(left), among=frozenset({second}), outside=operator == "!=")
     elif second[0] == "number" and isinstance(second[1], int | float):
-        claim = _Claim(subject=_spelled(left), operator=operator, bound=float(second[1]))
+        claim = _Claim(subject=meaning_of(left), operator=operator, bound=float(second[1]))
     else:
-        return _Claim(subject=_spelled(node))
+        return _Claim(subject=meaning_of(node))
     return claim if first is None else claim.truth(first)
 
 
@@ -450,15 +450,6 @@ def _answer(node: Node) -> Answer | None:
         return "number", duration_of(text).total_seconds()
     moment = parse_time(text) if node.text == "timestamp" else None
     return None if moment is None else ("number", moment.timestamp())
-
-
-def _spelled(node: Node) -> str:
-    """The same text for parts that mean the same, however they are spaced: ``event.x`` is ``event['x']``."""
-    path = path_of(node)
-    if path is not None:
-        return path.text
-    parts = ", ".join(_spelled(child) for child in node.children)
-    return f"{node.kind} {node.text} {'.' if node.method else ''}({parts})"
 
 
 def _documented(subject: str, names: Mapping[str, Type]) -> tuple[Answer, ...] | None:
