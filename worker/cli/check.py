@@ -21,7 +21,7 @@ from worker.config import Config
 from worker.config.load import repaired
 from worker.config.models import SchemaOf
 from worker.config.models import schema as schema_of
-from worker.engine.checking import EVENTS, Estimate, estimate, few, ping_pongs, quarrels
+from worker.engine.checking import EVENTS, Estimate, estimate, ping_pongs, quarrels
 from worker.engine.views import EngineSettings
 from worker.model.errors import Code, InputErrors, NotFound, Problem, UsageError, printable
 from worker.model.facts import Json
@@ -29,7 +29,7 @@ from worker.model.rules import Rule
 from worker.rules.lint import lint
 from worker.rules.load import TESTS, examined, texts_of
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry
-from worker.rules.spelling import counted
+from worker.rules.spelling import counted, few
 
 app = typer.Typer()
 

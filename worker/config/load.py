@@ -225,9 +225,8 @@ def _shown(mistake: Mistake) -> str:
     """
     found, text = mistake.place, mistake.place.document.text
     before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
-    if not isinstance(found, Scalar) or not found.plain or "\n" in found.text or not mistake.loc:
-        return ""
-    if found.document.file.startswith(SETTING):
+    of_variable = found.document.file.startswith(SETTING)
+    if of_variable or not isinstance(found, Scalar) or not found.plain or "\n" in found.text or not mistake.loc:
         return ""
     if not before.strip():
         return f"{before}{found.text}: …"

@@ -27,7 +27,7 @@ from worker.rules.facts import decides, lacks_defaults
 from worker.rules.lint import APART, exclude_each_other, fixed_values, narrowed
 from worker.rules.load import Loaded, Written
 from worker.rules.registry import CHANGE, FactName, Registry
-from worker.rules.spelling import counted, duration_text
+from worker.rules.spelling import counted, duration_text, few
 from worker.writes.evidence import Wish
 from worker.writes.intents import wishes_of
 
@@ -46,8 +46,8 @@ _MINUTE = timedelta(minutes=1)
 _ANY_DAY = datetime(2026, 1, 5, tzinfo=UTC)
 TIMES_MOST = 100
 """Of so many times of a rule the two that are nearest tell how long it has for one."""
-NAMES_SHOWN, VALUES_SHOWN = 5, 4
-"""So many of each stand for all."""
+VALUES_SHOWN = 4
+"""So many stand for all."""
 Claimed: TypeAlias = tuple[Written, Wish]
 Seen: TypeAlias = Mapping[str, RuleStep]
 
@@ -354,12 +354,6 @@ def _told(claims: Sequence[Claimed]) -> Problem:
         message = f"{len(claims)} rules can want opposite things of {other.target}: {'; '.join(named)}"
         hint += "; without it what stops spending wins, and else neither acts"
     return _warning(second, message, hint=hint, code="conflict")
-
-
-def few(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _warning(written: Written, message: str, *, hint: str, code: Code) -> Problem:

@@ -51,7 +51,7 @@ from worker.rules.binding import (
     Text,
     Tree,
 )
-from worker.rules.registry import CHANGE, EACH, ITEM, Registry
+from worker.rules.registry import CHANGE, ITEM, Registry
 from worker.rules.spelling import instead, meant, nearest
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose
 
@@ -191,7 +191,7 @@ def _resolved_here(path: str) -> None:
 
 
 EVENT = "eid"
-_OWN: Final = frozenset({EVENT, EACH, EXTRA})
+_OWN: Final = frozenset({EVENT, ITEM, EXTRA})
 """What is no parameter: the event is sent by itself, and the others say how parameters are meant."""
 _FIXED: Final[frozenset[ParamType]] = frozenset(
     {"host", "method", "path", "flag", "confirm", "channel", "duration", "rule"}
@@ -358,7 +358,7 @@ class ParamsText(GivenText):
     @classmethod
     def about_unknown(cls, name: str) -> tuple[str, str]:
         """A parameter that neither the document nor an assumption names could be money under another name."""
-        known = (*cls.action.params, EACH) if cls.action.each else tuple(cls.action.params)
+        known = (*cls.action.params, ITEM) if cls.action.each else tuple(cls.action.params)
         if not cls.action.extra_params:
             return meant(name, known), instead(name, known)
         if name == EVENT:
@@ -399,7 +399,7 @@ def _models(name: str, assumed: frozenset[str], form: _Form) -> type[GivenText]:
         default = ... if param.required and not (form.each and param.of_item) else None
         said = Field(alias=key, default=default, description=param.about, examples=[example])
         fields[key] = _annotation(param.type), said
-    beside = {key: _EACH if key == EACH else fields[key] for key in action.beside}
+    beside = {key: _EACH if key == ITEM else fields[key] for key in action.beside}
     single = action.bare is not None and not form.mapping
     value: Any = fields[str(action.bare)][0] if single else _params(action, fields | beside, assumed)
     if form.mapping:
@@ -459,7 +459,7 @@ class EachText(Part):
 _EACH: Final[tuple[Any, Any]] = (
     EachText | None,
     Field(
-        alias=EACH,
+        alias=ITEM,
         default=None,
         description="one write for each item of a list",
         examples=["campaigns", {"of": "campaigns", "where": "each.budget < 100.0"}],
@@ -499,7 +499,7 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
         raise Slip(f"'{name}' takes a mapping", f"write {action.example}", at=inner)
     else:
         given = _flat(action, inner, value)
-    each = given.get(EACH)
+    each = given.get(ITEM)
     form = _Form(each=each is not None, mapping=action.either and not single)
     model = _models(name, registry_of(asked).assumed.get(name, frozenset()), form)
     found = model.model_validate(value, context=asked.context)
@@ -508,8 +508,8 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
     written = found.written()
     own = written.pop(name)
     params = {str(action.bare): own} if single else {**own.written(), **written}
-    of = params.get(EACH)
-    params = {**{one: part for one, part in params.items() if one not in (EACH, EXTRA)}, **params.get(EXTRA, {})}
+    of = params.get(ITEM)
+    params = {**{one: part for one, part in params.items() if one not in (ITEM, EXTRA)}, **params.get(EXTRA, {})}
     if action.shown == "confirm":
         params = {"host": "api", **params}
         check_call(params["method"], params["path"], params["host"], given["path"][1])

@@ -188,10 +188,6 @@ def value_of(run: Run, value: "Json | Value", known: Type) -> Value:
 # --- parts that combine others ---
 
 
-def _ident(node: Node, bound: Bound) -> Closure:
-    return _named(bound[node.text][0] if node.text in bound else node.text)
-
-
 def _literal(node: Node, _bound: Bound) -> Closure:
     value = node.value
     return lambda _run: value
@@ -419,7 +415,7 @@ def _macro(node: Node, bound: Bound) -> Closure:
 
 _COMPILERS: Final[Mapping[str, Callable[[Node, Bound], Closure]]] = {
     "literal": _literal,
-    "ident": _ident,
+    "ident": lambda node, bound: _named(bound.get(node.text, (node.text, None))[0]),
     "select": _select,
     "index": _index,
     "call": _call,

@@ -22,6 +22,7 @@ from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
 from worker.rules.load import FILE_BYTES_MAX, MISTAKEN, TESTS, Loaded, Written, tests_below, walked
 from worker.rules.registry import BUILT_IN_REGISTRY, Registry, Type
+from worker.rules.spelling import few
 from worker.rules.yaml import Document, Entries, Items, Scalar, compose
 
 _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
@@ -33,7 +34,6 @@ _RUNS = frozenset({("run", None), ("optimisation", "ON"), ("ad_optimisation", "O
 PERCENT = 100
 OPENINGS = 400
 """So many times of the hours, more than a year of days, are looked at."""
-UNTESTED_SHOWN = 10
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
 
 
@@ -242,9 +242,7 @@ def _untested(loaded: Loaded, folder: Path) -> Iterator[Problem]:
         first = missed[0].rule.id
         message = f"no rule test reaches rule '{first}'"
         if missed[1:]:
-            shown = ", ".join(one.rule.id for one in missed[:UNTESTED_SHOWN])
-            more = len(missed) - UNTESTED_SHOWN
-            message = f"no rule test reaches {len(missed)} rules: {shown}{f' and {more} more' if more > 0 else ''}"
+            message = f"no rule test reaches {len(missed)} rules: {few([one.rule.id for one in missed])}"
         hint = f"add one to a file in {folders[0]}, with `rules: [{first}]`"
         yield _warning(missed[0], message, code="untested", hint=hint)
 

@@ -238,11 +238,14 @@ class WatchText(Part):
 _WATCHES = BeforeValidator(_one_or_more, json_schema_input_type=WatchText | tuple[WatchText, ...])
 
 
-def _not_empty(section: Section) -> Section:
-    keys = ", ".join(section.keys())
-    if not section.model_fields_set:
-        raise Slip(f"{WHAT} says nothing", f"give it one of {keys}", code="missing")
-    return section
+class SomeText(Part):
+    """A mapping that says something."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not self.model_fields_set:
+            raise Slip(f"{WHAT} says nothing", f"give it one of {', '.join(self.keys())}", code="missing")
+        return self
 
 
 def _hours(text: str) -> str:
@@ -278,7 +281,7 @@ _HOURS = Annotated[Text, AfterValidator(_hours), WithJsonSchema({"type": "string
 _DAYS_OF_WEEK = Annotated[Text, AfterValidator(_days), WithJsonSchema({"type": "string", "examples": ["mon-fri"]})]
 
 
-class BetweenText(Part):
+class BetweenText(SomeText):
     """Hours of the day and days of the week."""
 
     otherwise: ClassVar[tuple[str, str]] = (
@@ -299,8 +302,6 @@ class BetweenText(Part):
         default="UTC", description="whose clock it is", examples=["Europe/Berlin"]
     )
 
-    _some = model_validator(mode="after")(_not_empty)
-
     def hours_of(self) -> LocalHours:
         """The hours, as they are asked."""
         begin, end = (int(one[:2]) * 60 + int(one[3:]) for one in self.hours.split("-"))
@@ -312,23 +313,21 @@ class BetweenText(Part):
         return LocalHours(source=source, begin=begin, end=end, days=frozenset(days), timezone=self.timezone)
 
 
-class LimitText(Part):
+class LimitText(SomeText):
     """The most firings."""
 
     per_event_per_day: Count | None = Field(default=None, description="of an event, in 24 rolling hours", examples=[3])
     per_rule_per_day: Count | None = Field(
         default=None, description="of the rule for a partner, in 24 rolling hours", examples=[20]
     )
-    _some = model_validator(mode="after")(_not_empty)
 
 
-class SpendText(Part):
+class SpendText(SomeText):
     """The most that the rule's writes may add to budgets, in the partner's currency."""
 
     per_event: Money | None = Field(default=None, description="for one event, ever", examples=[1000])
     per_day: Money | None = Field(default=None, description="in 24 rolling hours", examples=[5000])
     per_week: Money | None = Field(default=None, description="in 168 rolling hours", examples=[20000])
-    _some = model_validator(mode="after")(_not_empty)
 
 
 class SurgeText(Part):

@@ -376,12 +376,11 @@ LOCAL: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == 
 MADE: frozenset[str] = frozenset(fact.name for fact in _FACTS if fact.level == "made")
 """Facts that are made of what the worker keeps: nothing is read for them."""
 ITEM = "each"
+"""The key of an action that makes one write for each item of a list, and the item in its values."""
 CHANGE: frozenset[str] = frozenset({"previous", "added", "removed"})
 """Names that exist only where ``on_change`` does."""
 BUILT_IN: Mapping[str, FactName] = {fact.name: fact for fact in _FACTS}
 
-EACH = "each"
-"""The key of an action that makes one write for each item of a list."""
 ADDED = "added"
 """The list that ``each`` takes the items of that the watched list has gained."""
 

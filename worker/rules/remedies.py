@@ -121,10 +121,8 @@ def without_fields(base: str, name: str, found: Type) -> str:
 
 def unknown_function(name: str) -> tuple[str, str]:
     """A function that there is not."""
-    if name in _NOT_HERE:
-        return f"unknown function '{name}'", _NOT_HERE[name]
-    if name in _OF_OTHER_LANGUAGES:
-        return f"unknown function '{name}'", f"write {_OF_OTHER_LANGUAGES[name]}"
+    if name in _NOT_HERE or name in _OF_OTHER_LANGUAGES:
+        return f"unknown function '{name}'", _NOT_HERE.get(name) or f"write {_OF_OTHER_LANGUAGES[name]}"
     if name in MACRO_ABOUT:
         return f"'{name}' is not called so", macro_usage(name)
     near = nearest(name, {**FUNCTIONS, **MACRO_ABOUT})

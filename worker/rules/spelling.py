@@ -11,7 +11,7 @@ time that comes twice is taken once. The hours of `between` are those that the c
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -81,6 +81,15 @@ def duration_meant(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 rule``, ``2 rules``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+FEW = 5
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - FEW
+    return ", ".join(names[:FEW]) + (f" and {more} more" if more > 0 else "")
 
 
 def duration_text(duration: timedelta) -> str:
