@@ -531,12 +531,15 @@ def step_of(value: Tree, asked: ValidationInfo) -> StepText:
 
 
 OF_OTHER_TOOLS: Final[Mapping[str, str]] = {
+    **{name: name for name in ACTIONS},
     **dict.fromkeys(("resume", "start", "unpause", "enable", "activate", "continue"), "run"),
-    **dict.fromkeys(("stop", "disable", "deactivate", "turn_off"), "pause"),
+    **dict.fromkeys(("stop", "disable", "deactivate", "turn_off", "delete_campaign", "remove_campaign"), "pause"),
     **dict.fromkeys(("email", "mail", "message", "alert", "slack", "teams", "sms", "tell", "log"), "notify"),
     **dict.fromkeys(("publish", "launch", "go_live"), "boost"),
     **dict.fromkeys(("revert", "rollback", "roll_back", "restore", "put_back", "reverse", "reset_to"), "undo"),
     **dict.fromkeys(("set_budget", "increase_budget", "decrease_budget", "change_budget", "budget"), "edit_cluster"),
+    **dict.fromkeys(("edit", "update_campaign"), "edit_cluster"),
+    **dict.fromkeys(("create_setup", "draft"), "create_draft"),
     **dict.fromkeys(("request", "http", "webhook", "call"), "write"),
     **dict.fromkeys(("delay", "sleep", "pause_for", "hold", "after", "later"), "wait"),
 }
@@ -547,7 +550,8 @@ _ONE_EACH: Final = "write each action as an item of its own"
 
 def _action(name: str, place: Scalar) -> Action:
     if name not in ACTIONS:
-        if known := OF_OTHER_TOOLS.get(name.lower()):
+        first = name.lower().partition("_")[0]  # resume_campaign is no create_campaign
+        if known := OF_OTHER_TOOLS.get(name.lower()) or OF_OTHER_TOOLS.get(first):
             said = f"unknown action '{name}'; here it is '{known}'"
             raise Slip(said, f"as in {ACTIONS[known].example}", code="action", at=place)
         raise Slip(f"unknown action '{name}'{meant(name, ACTIONS)}", instead(name, ACTIONS), code="action", at=place)

@@ -54,7 +54,7 @@ _APART = "what lies between two times is a duration: event.start_date_time - now
 _NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("lower", "upper", "lowerAscii", "upperAscii", "toLowerCase", "toUpperCase"), _EXACT),
     **dict.fromkeys(("trim", "split", "replace", "substring", "slice"), _OF_TEXTS),
-    **dict.fromkeys(("weekday", "dayofweek", "hour", "hours_of_day"), _DAYS),
+    **dict.fromkeys(("weekday", "dayofweek", "getDay", "hour", "hours_of_day"), _DAYS),
     **dict.fromkeys(("date", "getDays", "days_until", "daysUntil", "days_since", "days_between", "datediff"), _APART),
     "now": "now is a fact: write it without brackets",
 }
@@ -75,6 +75,8 @@ def unknown_name(name: str, known: Mapping[str, object]) -> tuple[str, str]:
         return f"unknown fact '{name}'; in an action with `each` the item is called 'each'", "write each, as in each.tc"
     if name.endswith("_by") or name in ("actor", "author", "who", "changed_by"):
         return f"unknown fact '{name}'", "write set_by.client_campaign_status == 'external': who set the value it has"
+    if name.lower() in ("none", "nil", "null", "true", "false"):
+        return f"unknown fact '{name}'", "write null, true or false, in small letters"
     near = nearest(name, known)
     hint = "a text stands in quotes; a name of your own stands under `define`, a fact under `facts` in the config"
     return f"unknown fact '{name}'{meant(name, known)}", f"write {near}" if near else hint
@@ -106,6 +108,8 @@ def unknown_field(base: str, name: str, record: Type) -> tuple[str, str]:
 
 def without_fields(base: str, name: str, found: Type) -> str:
     """What to write where a field is asked of what has none."""
+    if found.kind == "list" and name in ("size", "length", "count"):
+        return f"write size({base})"
     if found.kind == "list":
         known = found.items.fields or {} if found.items is not None else {}
         number = name in known and known[name].kind in NUMERIC

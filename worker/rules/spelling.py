@@ -116,12 +116,12 @@ NAMES_SHOWN_MAX = 40
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The most similar of ``names``, else the only one with it as a word, or None. Case and ``-`` against ``_`` count
+    """The only one of ``names`` with it as a word, else the most similar, or None. Case and ``-`` against ``_`` count
     little."""
     wanted, known = _plain(name), {_plain(one): one for one in sorted(names)}
     like = get_close_matches(wanted, known, 1, LIKENESS_MIN)
     having = [one for one in known if wanted in one.split("_")]
-    return known[like[0]] if like else known[having[0]] if len(having) == 1 else None
+    return known[having[0]] if len(having) == 1 else known[like[0]] if like else None
 
 
 def meant(name: str, names: Iterable[str]) -> str:
