@@ -129,10 +129,9 @@ class Definitions:
 
     def _compiled(self, name: str, value: Value, source: str, within: tuple[str, ...]) -> Definition:
         at = value if isinstance(value, Scalar) and value.text.rstrip() == source else None
-        if at is not None and (begins := _swallowing(source, at, 0)) is not None:
-            self.form.note(value, _SWALLOWED[0], hint=_SWALLOWED[1], code="syntax", offset=begins)
-            return _NOTHING_KNOWN
         try:
+            if at is not None:
+                _ask_for_comments(source, at, 0)
             tree = parse(source, WITH_NAMES_MAX)
             for node, _ in free_idents(tree):
                 self._read(node.text, (*within, name))
@@ -231,13 +230,11 @@ _UNBROKEN = frozenset({"literal", "list", "ident", "select", "index", "call", "m
 _NOTHING_KNOWN = Definition(text="[event][0]", names=frozenset({"event"}), type=ANY)
 
 
-def _swallowing(source: str, value: Scalar, skip: int) -> int | None:
-    """Where a comment begins that swallows what stands on further lines of the file; None where none does."""
+def _ask_for_comments(source: str, value: Scalar, skip: int) -> None:
+    """Raises `BadSyntax` where a comment swallows what stands on further lines of the file."""
     begins = _last_comment(source)
-    if begins is None:
-        return None
-    rest = value.document.text[value.index_of(begins + skip) : value.end]
-    return begins if "\n" in rest.rstrip() else None
+    if begins is not None and "\n" in value.document.text[value.index_of(begins + skip) : value.end].rstrip():
+        raise BadSyntax(begins, *_SWALLOWED)
 
 
 class Expressions:
@@ -290,10 +287,8 @@ class Expressions:
         ``computed``. ``each``: what the action goes through; ``names``: all there are, if not the rule's own."""
         skip = 1 if computed else 0
         source = value.text[skip:].rstrip()
-        if (begins := _swallowing(source, value, skip)) is not None:
-            self._form.note(value, _SWALLOWED[0], hint=_SWALLOWED[1], code="syntax", offset=begins + skip)
-            return None
         try:
+            _ask_for_comments(source, value, skip)
             tree = whole = parse(source)
             defined = self._defined if names is None else {}
             text = named = with_names(source, tree, defined, defined)

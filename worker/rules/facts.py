@@ -206,8 +206,6 @@ def normalised(fact: Known, watch: Watch) -> Json:
     """
     value = fact.value
     by = watch.by or BY_DEFAULT.get(watch.fact, ())
-    if watch.fact == "clusters" and isinstance(value, dict):
-        value = value.get("clusters")
     if watch.fact in BY_DEFAULT and not value:
         return None
     if isinstance(value, list):
