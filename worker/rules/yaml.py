@@ -387,6 +387,7 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
 
 _BLOCK_HEADER = re.compile(r"[|>][^\n]*\n?")
 _DOUBLED = re.compile(r"(?P<code>)''|.", re.DOTALL)
+_BLANK = re.compile(r"\\[trnvfNLP_]")
 _HEX = r"(?P<code>(?<=x)[0-9a-fA-F]{2}|(?<=u)[0-9a-fA-F]{4}|(?<=U)[0-9a-fA-F]{8})"
 _ESCAPE = re.compile(rf"\\[xuU]{_HEX}|\\?.", re.DOTALL)
 
@@ -404,7 +405,7 @@ def _quoted_units(raw: str) -> list[tuple[str, int]]:
     """The characters within quotes; a doubled quote is one, and so is what a backslash spells."""
     escape = _DOUBLED if raw[0] == "'" else _ESCAPE
     found = [*escape.finditer(raw, 1, max(1, len(raw) - 1))]
-    units = [(chr(int(one["code"], 16)) if one["code"] else one[0][-1], one.start()) for one in found]
+    units = [(chr(int(one["code"], 16)) if one["code"] else _BLANK.sub(" ", one[0])[-1], one.start()) for one in found]
     return [*units, (" ", max(len(raw) - 1, 0))]
 
 
