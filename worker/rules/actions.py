@@ -550,8 +550,8 @@ _ONE_EACH: Final = "write each action as an item of its own"
 
 def _action(name: str, place: Scalar) -> Action:
     if name not in ACTIONS:
-        first = name.lower().partition("_")[0]  # resume_campaign is no create_campaign
-        if known := OF_OTHER_TOOLS.get(name.lower()) or OF_OTHER_TOOLS.get(first):
+        # Before what is alike: resume_campaign is no create_campaign.
+        if known := OF_OTHER_TOOLS.get(name.lower()) or OF_OTHER_TOOLS.get(name.lower().partition("_")[0]):
             said = f"unknown action '{name}'; here it is '{known}'"
             raise Slip(said, f"as in {ACTIONS[known].example}", code="action", at=place)
         raise Slip(f"unknown action '{name}'{meant(name, ACTIONS)}", instead(name, ACTIONS), code="action", at=place)
