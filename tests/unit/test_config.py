@@ -80,7 +80,8 @@ def mistake(text: str) -> Problem:
         ("facts: {event: {get: /x}}", "c.yaml:1:9: the fact's name 'event' is taken"),
         ("facts: {in: {get: /x}}", "c.yaml:1:9: the fact's name 'in' is taken"),
         ("facts: {a-b: {get: /x}}", "c.yaml:1:9: the fact's name 'a-b' is no name: letters, digits and _"),
-        ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get must be a path that begins with /"),
+        ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get is a path that begins with /"),
+        ("facts: {a: {get: '/x#y'}}", "c.yaml:1:21: facts.a.get has '#' in it, which is written %23"),
         ("facts: {a: {get: /auth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
         ("facts: {a: {get: /%61uth/x}}", "c.yaml:1:19: facts.a.get has '%61' in it"),
         ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "c.yaml:1:20: facts.a.get has '%73' in it"),
@@ -94,7 +95,7 @@ def mistake(text: str) -> Problem:
         ),
         (
             'facts: {a: {get: "/x/{id}"}}',
-            "c.yaml:1:18: facts.a.get: unknown placeholder {id}; known: {client_id}, {eid}, {partner_id}",
+            "c.yaml:1:22: facts.a.get: nothing fills in {id}; did you mean 'eid'?",
         ),
         (
             "facts: {a: {get: /campaign_results/}}",
@@ -314,6 +315,10 @@ def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:
 def test_an_interval_with_which_rules_cannot_act_is_warned_of(interval: str, said: str) -> None:
     (warning,) = read(f"poll: {{interval: {interval}}}").warnings
     assert warning.message == said
+
+
+def test_a_query_of_a_fact_may_hold_an_address() -> None:
+    assert read("facts: {a: {get: '/x?of=https://host/y'}}").facts["a"].get == "/x?of=https://host/y"
 
 
 def test_facts_become_names_for_rules() -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 
@@ -29,7 +29,7 @@ from worker.config.addresses import (
 from worker.model.commits import MESSAGE, TOPICS
 from worker.model.errors import Problem
 from worker.model.facts import QUERY_VALUES, CustomFact, PartnerId
-from worker.rules.actions import PLACEHOLDERS, row_read
+from worker.rules.actions import row_read
 from worker.rules.binding import (
     DURATION,
     NAMED,
@@ -71,7 +71,6 @@ _RESERVED = frozenset(
 _FACT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}")
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 # what a single key is checked for
@@ -131,22 +130,7 @@ def _fact_name(name: str) -> str:
 
 def _get(text: str) -> str:
     """A path that a fact can be read from."""
-    path = text.partition("?")[0]
-    if not text.startswith("/") or "://" in text or text.startswith("//"):
-        hint = "such as /events/{eid}/statistics; the host is api.base_url"
-        raise Slip(f"{WHAT} must be a path that begins with /", hint)
-    row = row_read(path)
-    if row is not None and row.refused:
-        hint = "it is for administrators of the service"
-        if row.path == "/campaign_results/":
-            hint = "GET /integrations/adplatform/events/{eid}/campaign_results has an event's results"
-        raise Slip(f"{WHAT}: {row.path} turns a partner's token away ({' or '.join(row.refused)})", hint)
-    if re.match(r"/+auth(?:/|$)", unquote(text).lower()):
-        raise Slip(f"{WHAT} must not be a path of /auth", "what a fact reads is data of an event or a partner")
-    for placeholder in _PLACEHOLDER.findall(text):
-        if placeholder not in PLACEHOLDERS:
-            known = ", ".join(f"{{{one}}}" for one in sorted(PLACEHOLDERS))
-            raise Slip(f"{WHAT}: unknown placeholder {{{placeholder}}}; known: {known}", f"write one of {known}")
+    row = row_read(text)
     given = dict(parse_qsl(text.partition("?")[2], keep_blank_values=True))
     for parameter in (one for one in (row.query if row is not None else ()) if one in given):
         value, allowed = given[parameter], QUERY_VALUES.get(parameter, ())

@@ -100,23 +100,30 @@ def _well_formed(path: str) -> None:
 
 
 def check_get(text: str) -> str:
-    """What ``confirm`` reads: a path of the main API, perhaps with a query."""
+    """What ``confirm`` reads."""
+    row_read(text)
+    return text
+
+
+def row_read(text: str) -> Endpoint | None:
+    """The row of the document that a GET is one of. Refuses what is no path of the main API, perhaps with a query; a
+    path of which only a proxy would make that one; what no partner may read, and the state of a task (API section 8).
+    """
     path = text.partition("?")[0]
-    row = row_read(path)
-    _well_formed(path)
-    if _is_auth(unquote(path)) or (row is not None and row.refused):
-        raise Slip(f"{WHAT}: the service does not let a partner read that", "GET what shows the effect")
-    return filled_in(text)
-
-
-def row_read(path: str) -> Endpoint | None:
-    """The row of the document that a GET is one of. Refuses a path of which only a proxy would make that one, and the
-    state of a task (API section 8)."""
     _resolved_here(path)
+    _well_formed(path)
     row = row_of("GET", unquote(path))
     if row is not None and row.path == TASK:
         hint = "the task's state is read by `pause` and `run` themselves, and only after their PUT"
         raise Slip(f"{WHAT} must not be a task", hint)
+    if row is not None and row.refused:
+        hint = "it is for administrators of the service"
+        if row.path == "/campaign_results/":
+            hint = "GET /integrations/adplatform/events/{eid}/campaign_results has an event's results"
+        raise Slip(f"{WHAT}: {row.path} turns a partner's token away ({' or '.join(row.refused)})", hint)
+    if _is_auth(unquote(path)):
+        raise Slip(f"{WHAT} must not be a path of /auth", "read what the service has of an event or a partner")
+    filled_in(text)
     return row
 
 
@@ -128,7 +135,7 @@ def filled_in(text: str, at: Scalar | None = None) -> str:
             if found[1].startswith("event"):
                 tail, hint = (
                     "",
-                    'write {eid}; another field of the event is computed: "=event.title"',
+                    'write {eid}; in a query or body other fields are computed: "=event.title"',
                 )
             raise Slip(f"{WHAT}: nothing fills in {{{found[1]}}}{tail}", hint, offset=found.start(), at=at)
     return text

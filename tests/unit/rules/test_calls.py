@@ -78,8 +78,11 @@ def test_confirm_stands_in_one_place() -> None:
         (call("PUT", "/x/{event.id}"), "r.yaml:5:40: write.path: nothing fills in {event.id}"),
         (call("PUT", "/x", ", confirm: {get: x, when: response.ok}"), "write.confirm.get is a path that begins with /"),
         (call("PUT", "/x", ", confirm: {get: '/{x}', when: response.ok}"), "write.confirm.get: nothing fills in {x}"),
-        (call("PUT", "/x", ", confirm: {get: /auth/x, when: response.ok}"), "write.confirm.get: the service does not"),
-        (call("PUT", "/x", ", confirm: {get: /campaign_results/, when: response.ok}"), "let a partner read that"),
+        (
+            call("PUT", "/x", ", confirm: {get: /auth/x, when: response.ok}"),
+            "write.confirm.get must not be a path of /auth",
+        ),
+        (call("PUT", "/x", ", confirm: {get: /campaign_results/, when: response.ok}"), "turns a partner's token away"),
         (
             call("PUT", "/x", ", confirm: {get: '/events/{eid}/client_campaign_status/task', when: response.ok}"),
             "write.confirm.get must not be a task",
