@@ -17,7 +17,7 @@ from worker.model.errors import Code, InputErrors, Problem
 from worker.model.facts import RuleId, parse_time
 from worker.model.rules import MISSED_AFTER, Rule
 from worker.rules.cel import Node, free_paths, meaning_of, names_of, path_of, walk
-from worker.rules.evaluate import Expression
+from worker.rules.evaluate import Expression, expression
 from worker.rules.expressions import names_in
 from worker.rules.functions import COMPARED, duration_of
 from worker.rules.load import FILE_BYTES_MAX, MISTAKEN, TESTS, Loaded, Written, tests_below, walked
@@ -34,6 +34,8 @@ _RUNS = frozenset({("run", None), ("optimisation", "ON"), ("ad_optimisation", "O
 PERCENT = 100
 OPENINGS = 400
 """So many times of the hours, more than a year of days, are looked at."""
+_CONFIRM = "the condition of `confirm`"
+_SHOWS = "whatever the answer is, it would say the same of the write: name what shows it, as in response.city == 'Ulm'"
 _NO_FACT = ("names no fact", "it is the same for every event; name what it is about, as in event.status == 'cancelled'")
 
 
@@ -75,12 +77,14 @@ def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
     rule = written.rule
     names: Mapping[str, Type] = names_in(registry, rule.on_change)
     asked = [("when", "this condition", rule.when), *(("do", "`where`", step.where) for step in rule.do)]
+    confirms = (step.params.get("confirm") for step in rule.do if ACTIONS[step.action].shown == "confirm")
+    asked += [("do", _CONFIRM, expression(str(one["when"]))) for one in confirms if isinstance(one, dict)]
     for key, what, condition in asked:
         if isinstance(condition, Expression):
             truth = constant_truth(condition.tree, names)
             said = _CONSTANT.get(truth) if truth is not None or condition.names else _NO_FACT
             if said is not None:
-                message, hint = said
+                message, hint = said if what != _CONFIRM else (said[0], _SHOWS)
                 yield _warning(written, f"rule '{rule.id}': {what} {message}", code="constant", key=key, hint=hint)
 
 

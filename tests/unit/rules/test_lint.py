@@ -85,6 +85,24 @@ def test_so_is_a_where_that_takes_every_item_or_none(where: str, word: str | Non
 
 
 @pytest.mark.parametrize(
+    ("shows", "word"),
+    [
+        ("true", "always"),
+        ("response.city == 'Ulm' && response.city == 'Bonn'", "never"),
+        ("response.city == 'Ulm'", None),
+    ],
+)
+def test_so_is_a_confirm_that_says_the_same_of_every_answer(shows: str, word: str | None) -> None:
+    """One that is always true confirms a write of unknown outcome that never happened."""
+    confirm = f'confirm: {{get: /partners/, when: "{shows}"}}'
+    write = f"write: {{host: cr, method: PUT, path: '/events/{{eid}}', query: {{city: Ulm}}, {confirm}}}"
+    said = [one for one in warnings(f"{{id: a, when: event.status == 'x', do: [{{{write}}}]}}") if "`confirm`" in one]
+    assert said == ([] if word is None else [f"rule 'a': the condition of `confirm` is {word} true"])
+    extra = "edit_cluster: {tc: a, tc_run_id: 1, extra: {confirm: {a: 1}}}"
+    assert not [one for one in warnings(f"{{id: a, when: event.status == 'x', do: [{{{extra}}}]}}") if "true" in one]
+
+
+@pytest.mark.parametrize(
     "condition",
     [
         "event.status == 'a' && event.city == 'b'",
