@@ -173,7 +173,7 @@ class _Check:
         target = self.type_of(node.children[0], bound)
         index = node.children[1]
         by = self.type_of(index, bound)
-        if target.kind == "list" and by.kind in ("int", "any"):
+        if target.kind == "list" and by.kind in (*NUMERIC, "any"):
             return target.items or ANY
         if target.only and index.literal == "string":
             return self._field(node, str(index.value), target)

@@ -90,6 +90,7 @@ def test_an_edit_of_a_name_is_an_edit_of_each_rule_that_names_it() -> None:
         ("[a]", "true", "define must be a mapping"),
         ("{a: -5}", "event.capacity > 3.0 -a", ""),
         ("{a: 0}", "event.capacity / a > 3.0", ""),
+        ("{a: 0}", "campaigns[a].budget > 3.0", ""),
     ],
 )
 def test_what_a_name_cannot_be_is_told_at_its_place(names: str, when: str, said: str) -> None:
