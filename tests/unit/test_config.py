@@ -496,7 +496,7 @@ def test_an_empty_variable_undoes_nothing_that_the_file_says(
         ("POLL__INTERVALL", "5s", "POLL__INTERVALL:1:1: unknown key 'intervall' in poll; did you mean 'interval'?"),
         ("SAFETY", "{gap: {then: now}}", "SAFETY:1:14: safety.gap.then is one of ask, act, reobserve, not 'now'"),
         ("NOTIFY", "[{", "NOTIFY:1:3: not valid YAML: the file ends inside of a bracket"),
-        ("NOTIFY__0__URL", "x", "NOTIFY__0__URL:1:1: notify must be a list"),
+        ("NOTIFY__0__URL", "x", "NOTIFY__0__URL:1:1: sets '0' of what is no mapping in the file"),
         ("", "x", ":1:1: unknown key '' in the config"),
         ("MODE", "live\udcff", "MODE:1:5: not valid YAML: the character U+DCFF is not allowed"),
     ],
@@ -506,7 +506,7 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
 ) -> None:
     monkeypatch.setenv(f"CAMPAIGN_WORKER__{name}", text)
 
-    assert mistakes("mode: live")[0].startswith(f"CAMPAIGN_WORKER__{message}")
+    assert mistakes("notify: []")[0].startswith(f"CAMPAIGN_WORKER__{message}")
 
 
 @pytest.mark.parametrize(
@@ -535,13 +535,22 @@ def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(
         assert read("mode: live").mode == "live"
 
 
-@pytest.mark.parametrize("text", ["mode:shadow", "- mode: shadow"])
-def test_a_variable_does_not_take_the_place_of_a_file_that_is_no_config(
+@pytest.mark.parametrize(
+    "text", ["mode:shadow", "- mode: shadow", "safety: [spend: {per_day: 100}]", "safety: {spend: 100}"]
+)
+def test_a_variable_does_not_take_the_place_of_what_is_mistaken_in_the_file(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one set, ``mode:shadow`` was as good as nothing written: live."""
-    monkeypatch.setenv("CAMPAIGN_WORKER__POLL__INTERVAL", "5s")
-    assert mistakes(text) == ["c.yaml:1:1: a config is a mapping, such as `mode: live`"]
+    """With one set, ``mode:shadow`` was as good as nothing written, which is live, and a limit was none."""
+    assert mistakes(text)[0].startswith("c.yaml:1:")
+    monkeypatch.setenv("CAMPAIGN_WORKER__SAFETY__SPEND__PER_WEEK", "1000")
+    [said] = mistakes(text)
+    assert said.startswith("CAMPAIGN_WORKER__SAFETY__SPEND__PER_WEEK:1:1: sets '")
+
+
+def test_a_variable_names_a_secret_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAMPAIGN_WORKER__CREDENTIALS__PASSWORD__ENV", "PW")
+    assert read("credentials: {password: secret}").credentials.password.env == "PW"
 
 
 def test_a_variable_sets_a_key_of_a_name_in_capitals(monkeypatch: pytest.MonkeyPatch) -> None:

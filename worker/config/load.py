@@ -18,7 +18,7 @@ from worker.config.models import Config, FactText, SecretPlace
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue
-from worker.rules.binding import WHAT, Loc, Mistake, Section, Slip, bind, mistake_at
+from worker.rules.binding import WHAT, Loc, Mistake, Section, Slip, bind, is_null, mistake_at
 from worker.rules.spelling import nearest
 from worker.rules.yaml import Document, Entries, Scalar, Value, compose, not_utf8
 
@@ -173,8 +173,6 @@ def _root(path: Path, text: str) -> Value:
     root = compose(document)
     if root is None or (isinstance(root, Scalar) and root.is_null):
         root = Entries(document=document, named={}, start=0)
-    if not isinstance(root, Entries):
-        return root  # a variable must not take the place of a whole file that is mistaken
     for name in sorted(name for name in os.environ if name.startswith(SETTING)):
         if os.environ[name].strip():  # an empty one sets nothing: it must not undo what the file says
             root = _with_setting(root, name, os.environ[name])
@@ -195,6 +193,10 @@ def _with_setting(root: Value, name: str, text: str) -> Value:
 def _put(around: Value | None, keys: Sequence[str], value: Value) -> Value:
     if not keys:
         return value
+    if not (around is None or isinstance(around, Entries) or is_null(around) or keys[0] in ("env", "file")):
+        # What it says, perhaps a limit, must not be gone without a word; only a secret may be named in another way.
+        message = f"sets '{keys[0]}' of what is no mapping in the file"
+        raise InputErrors((value.document.problem(0, message, hint="mend the file first", code="config"),))
     if not isinstance(around, Entries):
         around = Entries(document=value.document, named={}, start=0)
     name = {one.lower(): one for one in around.named}.get(
