@@ -83,6 +83,7 @@ def test_confirm_stands_in_one_place() -> None:
             "write.confirm.get must not be a path of /auth",
         ),
         (call("PUT", "/x", ", confirm: {get: /campaign_results/, when: response.ok}"), "turns a partner's token away"),
+        (call("PUT", "/x", ", confirm: {get: /auth/users/csv_export, when: response.ok}"), "a partner's token away"),
         (
             call("PUT", "/x", ", confirm: {get: '/events/{eid}/client_campaign_status/task', when: response.ok}"),
             "write.confirm.get must not be a task",
