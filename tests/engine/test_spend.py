@@ -217,6 +217,41 @@ async def test_a_step_after_a_wait_is_computed_anew_as_what_comes_after_it(here:
     assert here.states() == ["confirmed"] * 6, here.story()
 
 
+TWICE = """
+rules:
+  - id: raise-twice
+    when: event.status == 'active'
+    limit: {per_event_per_day: 1}
+    do: [FIRST, SECOND]
+"""
+CLUSTERS = '{edit_cluster: {each: campaigns, budget: "=each.budget * BY"}}'
+OF_DRAFT = '{update_draft: {total_budget: "=setup.total_budget * BY"}}'
+
+
+@pytest.mark.parametrize("pause", ["", "{wait: 1m}, "], ids=["at once", "after a wait"])
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [(published("e1")[0], CLUSTERS), (draft("e1", total_budget=100), OF_DRAFT)],
+    ids=["of a cluster", "of a draft"],
+)
+@in_town(
+    lambda place: world(place, more=()),
+    lambda step, pause: TWICE.replace("FIRST", step.replace("BY", "1.2")).replace(
+        "SECOND", pause + step.replace("BY", "1.5")
+    ),
+    limits=spending(per_day=45),
+)
+async def test_a_second_step_is_computed_anew_from_what_was_there_before_the_first_as_well(here: Town) -> None:
+    """It was computed from what the first step had made of it, and raised by four fifths what was to be by a half."""
+    await here.run(180)
+    assert here.writes()[-1].held_by == "spend", here.story()
+    await here.clock.sleep(24 * 3600)
+    await here.run(180)
+    last = here.writes()[-1]
+    assert last.state == "confirmed", here.story()
+    assert 150.0 in last.intent.params.values()
+
+
 @in_town(world(*published("e1", "e2")), raising(), limits=spending(per_day=25), ask=True)
 async def test_what_a_person_took_for_not_applied_counts_again_once_it_is_seen_there(here: Town) -> None:
     """The effect lands after the verdict; the pre-flight of the next attempt finds it, and sends nothing."""

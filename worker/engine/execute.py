@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
+from worker.engine.changes import to_compute_from
 from worker.engine.episodes import momentary
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import reopened_after
 from worker.engine.ports import Parts, Stage
-from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, met_429, sending
+from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, as_at_firing, met_429, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.views import policy_for, unconfirmed_for
@@ -275,7 +276,8 @@ class Executor(Stage):
         rule = next((one for one in self._asking.rules(state, write) if one.id == write.key.rule), None)
         event, now, intent = write.key.event, self._clock.now(), write.intent
         if rule is not None and not write.undo:
-            seen = self._preflight.seen(state, event, (rule,), fresh.facts)
+            seen, earlier = self._preflight.seen(state, event, (rule,), fresh.facts), self._earlier(write)
+            seen = to_compute_from(as_at_firing(write, earlier, seen), seen, rule, earlier)
             scope = replace(scope_of(rule, seen, now), extra=write.intent.context)
             try:
                 waits = [turn for turn, step in enumerate(rule.do[: write.key.position]) if step.action == WAIT]

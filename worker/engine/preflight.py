@@ -188,12 +188,8 @@ def _of_rule(
     write: Write, rule: Rule, earlier: tuple[Write, ...], seen: Observation, memories: Memories, now: datetime
 ) -> Judgement:
     """One rule; where earlier actions of its ``do`` have changed facts, over these as they were at the firing."""
-    written = write.intent.context.get("written")
-    if rule.id == write.key.rule and earlier and isinstance(written, Mapping):
-        fields = {pair for one in earlier for pair in fields_of(one)} | undone_by_now(earlier)
-        if any(one.waits for one in earlier):
-            fields = left_so(seen, fields, earlier)
-        seen = with_fields(seen, fields, written)
+    if rule.id == write.key.rule:
+        seen = as_at_firing(write, earlier, seen)
     scope = scope_of(rule, seen, now)
     if rule.on_change:
         extra = {name: write.intent.context[name] for name in LOCAL if name in write.intent.context}
@@ -202,6 +198,17 @@ def _of_rule(
         if moved is not None:
             return moved
     return rule.judge(scope)
+
+
+def as_at_firing(write: Write, earlier: tuple[Write, ...], seen: Observation) -> Observation:
+    """What is seen, but what ``earlier`` steps of the write's ``do`` have changed as it was at the firing."""
+    written = write.intent.context.get("written")
+    if not earlier or not isinstance(written, Mapping):
+        return seen
+    fields = {pair for one in earlier for pair in fields_of(one)} | undone_by_now(earlier)
+    if any(one.waits for one in earlier):
+        fields = left_so(seen, fields, earlier)
+    return with_fields(seen, fields, written)
 
 
 def _moved_on(memory: RuleMemory | None, rule: Rule, scope: Scope, seen: Observation) -> Judgement | None:
