@@ -424,10 +424,12 @@ def _params(action: Action, fields: dict[str, tuple[Any, Any]], assumed: frozens
         fields[key] = Any, Field(alias=key, default=None, description="an assumption gives it a value", examples=[1])
     if action.extra_params:
 
-        def extra(key: str) -> str:
-            if key in action.params or key in _OWN:
-                hint = "write it beside extra" if key in action.params else "leave it out"
-                raise Slip(f"'{key}' does not stand under {EXTRA}", hint, code="key")
+        def extra(key: str, asked: ValidationInfo) -> str:
+            named = {registry_of(asked).cluster_budget: "write budget: cluster.budget says that it is that"}
+            hints = {**(named if "budget" in action.params else {}), **dict.fromkeys(_OWN, "leave it out")}
+            hints |= dict.fromkeys(action.params, "write it beside extra")
+            if key in hints:
+                raise Slip(f"'{key}' does not stand under {EXTRA}", hints[key], code="key")
             return key
 
         fields[EXTRA] = Annotated[dict[Annotated[str, AfterValidator(extra)], Any], NAMED], _EXTRA

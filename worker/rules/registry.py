@@ -395,12 +395,14 @@ WITHOUT_DEFAULT: frozenset[str] = frozenset({"has_pixel"})
 class Registry:
     """The names of one installation: the built-in facts and the config's own. ``assumed``: parameters that its
     assumptions name, by action. ``channels``: the names under ``notify``; None where no config says.
-    ``ingest``: whether the address of the event-ingest service is known."""
+    ``ingest``: whether the address of the event-ingest service is known. ``cluster_budget``: what the service is
+    assumed to call a cluster's budget."""
 
     facts: Mapping[str, FactName] = field(default_factory=lambda: BUILT_IN)
     assumed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     channels: frozenset[str] | None = None
     ingest: bool = True
+    cluster_budget: str = "budget"
 
     @property
     def shared(self) -> frozenset[str]:
@@ -452,7 +454,9 @@ def with_custom(
         for key, query in (assumptions or {}).items()
         if key.endswith(".query") and isinstance(query, dict)
     }
+    budget = str((assumptions or {}).get("cluster.budget", "budget"))
     assumed = {
-        name: frozenset(one for key in row.assumptions for one in given.get(key, ())) for name, row in ACTIONS.items()
+        name: frozenset(one for key in row.assumptions for one in given.get(key, ())) - {budget}
+        for name, row in ACTIONS.items()
     }
-    return Registry(facts={**BUILT_IN, **own}, assumed=assumed, channels=channels)
+    return Registry(facts={**BUILT_IN, **own}, assumed=assumed, channels=channels, cluster_budget=budget)

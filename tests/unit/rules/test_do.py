@@ -170,6 +170,21 @@ def test_an_assumption_names_parameters_too() -> None:
     assert "unknown key 'kind'" in mistakes(text)[0]
 
 
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("edit_cluster: {tc: a, tc_run_id: 1, budget: 5, extra: {daily: 9}}", "65: 'daily' does not stand under extra"),
+        ("create_campaign: {tc: a, tc_run_id: 1, budget: 5, daily: 9}", "60: unknown key 'daily'"),
+    ],
+)
+def test_the_service_s_own_name_for_a_budget_carries_no_second_one(written: str, message: str) -> None:
+    """It was sent in place of the budget, in no range, and was never read back."""
+    registry = with_custom({}, {"cluster.budget": "daily", "create_campaign.query": {"eid": "{eid}", "daily": "7"}})
+    (problem,) = mistakes(HEAD % written, registry)
+    assert problem.startswith(f"r.yaml:4:{message}")
+    assert mistakes(HEAD % "update_draft: {extra: {daily: 9}}", registry) == []
+
+
 @pytest.mark.parametrize("written", ["frontend_status: CANCELLED", "write: {method: DELETE, path: '/x', host: cr}"])
 def test_what_needs_the_ingest_service_is_refused_where_its_address_is_not_known(written: str) -> None:
     (found,) = mistakes(HEAD % f"{{{written}}}", Registry(ingest=False))
