@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from worker.model.actions import ACTIONS, UNDO
+from worker.model.actions import ACTIONS, BUDGETS, UNDO, budgets_in
 from worker.model.commits import Commit, Record
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
@@ -307,7 +307,9 @@ def _changed(write: Write) -> Changes | str:
         return {row.target: (write.before, write.intent.wanted[row.target])}
     before = write.before if isinstance(write.before, Mapping) else {}
     wanted = {name: value for name, value in write.intent.wanted.items() if name != "exists"}
-    missing = [name for name in wanted if name not in before]
+    missing = [
+        name for name in wanted if name not in before or (name in BUDGETS and not budgets_in({name: before[name]}))
+    ]
     if missing:
         return f"what its {' and '.join(missing)} was before it is not known"
     return {name: (before[name], value) for name, value in wanted.items()}

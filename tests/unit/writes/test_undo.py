@@ -79,6 +79,7 @@ def test_the_value_before_is_put_back(write: Write, action: str, params: dict[st
 NEW_CAMPAIGN = sent(1, "create_campaign", {"exists": False}, params=CLUSTER)
 NO_COLOUR = sent(1, "update_draft", {"state": "DRAFT"}, params={"colour": 1})
 NO_BUDGET = sent(1, "edit_cluster", None, params={**CLUSTER, "budget": 5})
+NULL_BUDGET = sent(1, "edit_cluster", {"exists": True, "budget": None}, params={**CLUSTER, "budget": 5})
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,7 @@ NO_BUDGET = sent(1, "edit_cluster", None, params={**CLUSTER, "budget": 5})
         (sent(1, "reset_setup", None), "what a reset took away cannot be brought back"),
         (NO_COLOUR, "what its colour was before it is not known"),
         (NO_BUDGET, "what its budget was before it is not known"),
+        (NULL_BUDGET, "what its budget was before it is not known"),
         (sent(1, "series_add", ["e7"], params={"value": ["e7"]}), "all of it was so before it"),
         (sent(1, before=None), "client_campaign_status was None before it, which no write can set"),
         (sent(1, before_known=False), "what was there before it is not known"),
