@@ -123,6 +123,20 @@ async def test_a_cooldown_still_holds_it(here: Town) -> None:
     await here.until(lambda: here.states() == ["rejected", "confirmed"], "after it", limit=60)
 
 
+TWO = "rules: [{id: two, when: event.status == 'cancelled', do: [{optimisation: 'OFF'}, pause]}]"
+
+
+@in_town(world(happening("e1")), TWO, watched=6)
+async def test_what_waits_for_approval_beside_it_waits_in_the_new_firing_too(here: Town) -> None:
+    """The pause that nobody had decided on yet was sent."""
+    await here.restart(2 * 3600)
+    await here.becomes("e1", 30, status="cancelled")
+    here.decide(rejected, here.writes()[0])
+    again(here, here.writes()[0])
+    await here.run(30)
+    assert [(one.state, one.reason) for one in here.writes()[2:]] == [("waiting", "gap")] * 2, here.story()
+
+
 @in_town(world(happening("e1")))
 async def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_nothing(here: Town) -> None:
     await said_no(here)

@@ -11,7 +11,7 @@ from functools import partial
 from worker.engine.derived import attributed
 from worker.engine.planning import begun, reopened, with_remembered
 from worker.engine.ports import ReadableLedger
-from worker.engine.views import EngineSettings, of_another, policy_for
+from worker.engine.views import EngineSettings, of_another, policy_for, waits
 from worker.model.actions import AFTER
 from worker.model.commits import WORKER, MemoryChange, Move, PartnerMemory, Record, RuleMemory, of_write
 from worker.model.errors import NotFound, WorkerError
@@ -104,16 +104,17 @@ def last_of_its_rule(write: Write, memories: Memories) -> bool:
 
 def reopening(writes: Iterable[Write], memories: Memories, history: ReadableLedger) -> list[MemoryChange]:
     """What ``again`` changes: the memory of the rule whose write it is, and of those that share it still. What they
-    have done already is done once more only if somebody lets it."""
+    have done already is done once more only if somebody lets it, and so is what waits for approval still."""
     changes: dict[tuple[PartnerId, EventId, RuleId], MemoryChange] = {}
     for write in writes:
         for rule in dict.fromkeys((write.key.rule, *write.rules)):
             pair = (write.key.partner, write.key.event, rule)
             memory = memories.get(pair)
             if memory is not None and (rule == write.key.rule or (memory.open and memory.fired)):
-                waited = memory.waited if memory.waited == "begun" else None  # of its own it had sent nothing
-                done = waited or begun(history.episode_writes(*pair, memory.episode))
-                changes.setdefault(pair, MemoryChange(before=memory, after=_reopened(memory, write, done)))
+                of_firing = history.episode_writes(*pair, memory.episode)
+                waited = "begun" if memory.waited == "begun" else None  # of its own it had sent nothing
+                asked = waited or begun(of_firing) or next(filter(None, map(waits, of_firing)), None)
+                changes.setdefault(pair, MemoryChange(before=memory, after=_reopened(memory, write, asked)))
     return list(changes.values())
 
 
