@@ -255,12 +255,13 @@ def _opens(hours: LocalHours, minute: datetime) -> datetime | None:
     if hours.lasts(minute):
         return None
     zone = ZoneInfo(hours.timezone)
-    today, begin = minute.astimezone(zone).date(), time(hours.begin // 60, hours.begin % 60)
+    today = minute.astimezone(zone).date()
     for away in range(16):  # a week, and one more where the clock is set forward over them
-        wall = datetime.combine(today + timedelta(days=away), begin)
-        first, last = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-        while first <= last:  # one moment, but where the clock is set forward over it or comes by twice
-            if first > minute and hours.lasts(first):
-                return first
-            first += _MINUTE
+        for edge in sorted((hours.begin, hours.end % 1440)):  # what is over begins anew where the clock is set back
+            wall = datetime.combine(today + timedelta(days=away), time(edge // 60, edge % 60))
+            first, last = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+            while first <= last:  # one moment, but where the clock is set forward over it or comes by twice
+                if first > minute and hours.lasts(first):
+                    return first
+                first += _MINUTE
     raise ValueError(f"{hours.source} never begin")
