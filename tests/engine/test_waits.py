@@ -197,6 +197,28 @@ async def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the
     assert (last.intent.action, last.state) == (("wait", "skipped") if gone else ("run", "confirmed"))
 
 
+HELD = """
+rules:
+  - id: rest
+    WHEN
+    when: event.status == 'active'
+    HOLDS
+    do: [pause, {wait: 12m}, run]
+"""
+AT, CHANGE = 'at: "*/5 * * * *"', "on_change: {fact: event, by: capacity}"
+
+
+@pytest.mark.parametrize("when", [AT, CHANGE], ids=["at its next times", "a newer change"])
+@pytest.mark.parametrize("holds", ["limit: {per_event_per_day: 1}", "limit: {per_rule_per_day: 1}", "cooldown: 2h"])
+@in_town(world(happening("e1")), lambda when, holds: HELD.replace("WHEN", when).replace("HOLDS", holds), watched=6)
+async def test_a_wait_goes_on_while_a_key_of_its_rule_holds_the_next_firing(here: Town, holds: str) -> None:
+    """What comes after it never came for a rule with `at`, and for a change not before the key let the next one go."""
+    await here.becomes("e1", 300, capacity=500)
+    await here.becomes("e1", 660, capacity=600)
+    assert here.campaigns() == ["PAUSED", "RUNNING"], here.story()
+    assert [one["reason"] for one in here.log("held") if not one["write"]] == [holds.partition(":")[0]], "said once"
+
+
 @in_town(
     world(happening("e1")),
     rules_of("{id: tell-later, when: event.status == 'active', do: [{wait: 1h}, {notify: \"=event.title\"}]}"),

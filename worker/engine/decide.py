@@ -248,9 +248,12 @@ class _Pass:
         try:
             if candidate is not None:
                 candidate = computed(candidate)
-            elif held is None and over is not None:
-                view = replace(view, scope=self._scope_after(view))
-                candidate = after_wait(view, result.memory, over, self._poll.memory)
+            elif over is not None:  # also where a key of the rule holds its next firing
+                own = {name: over.intent.context[name] for name in CHANGE if name in over.intent.context}
+                judgement = rule.judge(replace(view.scope, extra=own))
+                view = replace(view, judgement=judgement, scope=self._scope_after(view))
+                memory = result.memory if held is None else replace(result.memory, held=held.reason)
+                candidate = after_wait(view, memory, over, self._poll.memory)
         except NotComputable as error:
             candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:

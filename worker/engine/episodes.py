@@ -266,15 +266,17 @@ def decide_times(view: RuleView) -> RuleResult:
         return RuleResult(memory=seen, held=Hold(reason="fact_unknown", why=view.judgement.why))
     if view.judgement.truth is Truth.FALSE:
         return RuleResult(memory=replace(closed(memory, view.now), at_time=time), ends=ends_of(view))
-    begun = memory.open and not memory.fired
+    begun, going = memory.open and not memory.fired, memory.open and memory.fired
     result = while_true(replace(view, memory=memory if begun else replace(memory, open=False, fired=False)))
+    # Unless this time fires, what an earlier one began goes on, as what comes after a wait.
+    left = replace(result.memory, episode=memory.episode, fired=True) if going else result.memory
     if result.held is REOBSERVED:
-        return replace(result, memory=_dealt_with(result.memory, time))
+        return replace(result, memory=_dealt_with(left, time))
     if result.candidate is None:
-        return result
+        return replace(result, memory=left)
     fired = replace(result.candidate.fired, at_time=time)
-    dropped = _dealt_with(result.candidate.dropped, time)
-    return replace(result, candidate=replace(result.candidate, fired=fired, dropped=dropped))
+    candidate = replace(result.candidate, fired=fired, dropped=_dealt_with(left, time))
+    return replace(result, memory=left, candidate=candidate)
 
 
 def _left_over(rule: Rule, memory: RuleMemory, time: datetime) -> datetime | None:
@@ -349,10 +351,8 @@ def _missed(view: RuleView, memory: RuleMemory, time: datetime) -> RuleResult:
     told."""
     known = view.memory.looked_at is not None
     left = _dealt_with(replace(memory, looked_at=view.now, forced=None), time)
-    return RuleResult(
-        memory=left if not memory.fired else replace(memory, at_time=time), missed=time if known else None
-    )
+    return RuleResult(memory=left, missed=time if known else None)
 
 
 def _dealt_with(memory: RuleMemory, time: datetime) -> RuleMemory:
-    return replace(memory, open=False, fired=False, held=None, at_time=time)
+    return replace(memory, open=memory.open and memory.fired, held=None, at_time=time)

@@ -195,7 +195,7 @@ def _of_rule(
         extra = {name: write.intent.context[name] for name in LOCAL if name in write.intent.context}
         scope = replace(scope, extra=extra)
         moved = _moved_on(memories.get((write.key.event, rule.id)), rule, scope, seen)
-        if moved is not None:
+        if moved is not None and not any(one.waits for one in earlier):  # a wait is ended by the firing of a newer one
             return moved
     return rule.judge(scope)
 
