@@ -249,8 +249,7 @@ class _Pass:
             if candidate is not None:
                 candidate = computed(candidate)
             elif over is not None:  # also where a key of the rule holds its next firing
-                own = {name: over.intent.context[name] for name in CHANGE if name in over.intent.context}
-                judgement = rule.judge(replace(view.scope, extra=own))
+                judgement = rule.judge(replace(view.scope, extra=over.intent.context))
                 view = replace(view, judgement=judgement, scope=self._scope_after(view))
                 memory = result.memory if held is None else replace(result.memory, held=held.reason)
                 candidate = after_wait(view, memory, over, self._poll.memory)

@@ -181,15 +181,14 @@ class Executor(Stage):
             await self._wait(state, write, earlier, held)
             raise _Stopped
         if write.message:
-            if held is not None:
-                raise _Stopped(rest=LIMITED_AGAIN)
             return before
         rules = self._asking.rules(state, write)
         async with self._preflight.together(state, write, rules) as places:
             fresh = await self._preflight.read(state, write, rules, earlier, places)
             situation = self._judged(before.situation, fresh)
-            if write.state == "unknown" and not self._still_absent(state, write, fresh):
-                raise _Stopped
+            target, event = fresh.named.get(fact_name(write.intent)), fresh.named.get("event")
+            if write.state == "unknown" and self._settler.reconcile(state, write, target, event) != "send":
+                raise _Stopped  # anything but *not there* ends the attempt
             if (stale := out_of_date(situation)) is not None:
                 self._compute_anew(state, write, fresh, stale)
                 raise _Stopped
@@ -364,11 +363,6 @@ class Executor(Stage):
         first = self._settings.interval.total_seconds()
         state.rest(write, self._clock.monotonic(), first, max(first, longest.total_seconds()))
 
-    def _still_absent(self, state: PartnerState, write: Write, fresh: Fresh) -> bool:
-        """The pre-flight's own read of an unknown write's target: anything but *not there* ends the attempt."""
-        target = fresh.named.get(fact_name(write.intent))
-        return self._settler.reconcile(state, write, target, fresh.named.get("event")) == "send"
-
     def _sending(self, state: PartnerState, ready: Ready, request: WriteRequest) -> Move:
         fact = ready.fresh.named.get(fact_name(ready.write.intent))
         change = sending(ready.write, fact, self._clock.now(), ready.fresh.judgement.why)
@@ -455,12 +449,9 @@ class Executor(Stage):
         return float(amount) if isinstance(amount, int | float) else None
 
     def _store(self, change: Move | None) -> None:
-        if change is None:
-            return
-        try:
-            self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
-        except StateConflict:
-            return  # somebody else moved it first; the next cycle reads what it is now
+        if change is not None:
+            with suppress(StateConflict):  # somebody else moved it first; the next cycle reads what it is now
+                self._ledger.apply(Commit(at=self._clock.now(), moves=(change,)))
 
 
 def _as_it_was(write: Write, known: Write) -> bool:

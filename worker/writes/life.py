@@ -72,10 +72,6 @@ MOVES: Mapping[State, tuple[State, ...]] = {
 }
 """``applied`` goes to ``planned`` only where an overtaken opposite write landed afterwards."""
 
-RESTORED: frozenset[State] = frozenset(state for state, after in MOVES.items() if after)
-"""What leads to ``needs_human`` whatever the table says, once an operator accepts a restored ledger: nobody knows what
-became of these writes since the backup. Only `restored` makes this move."""
-
 
 class IllegalMove(Exception):
     """The table has no such move. A defect of the worker, never of its input."""
@@ -102,8 +98,8 @@ def move(write: Write, to: State, *, at: datetime, reason: str, why: str, **chan
 
 def restored(write: Write, *, at: datetime, moved_to: str = "") -> Move:
     """The move of a write that was not final in a ledger that an operator accepted as restored, or took to another
-    service (``moved_to``). Raises `IllegalMove`."""
-    if write.state not in RESTORED:
+    service (``moved_to``): whatever the table says, nobody knows what became of it since. Raises `IllegalMove`."""
+    if write.final:
         raise IllegalMove(f"a write that is {write.state} stays so when its ledger is restored")
     why = f"was {write.state} when the ledger was backed up; what happened to it since is not known"
     if moved_to:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from worker.model.actions import ACTIONS, BUDGETS, UNDO, budgets_in
+from worker.model.actions import ACTIONS, BUDGETS, UNDO, WORDS, budgets_in
 from worker.model.commits import Commit, Record
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
@@ -29,17 +29,10 @@ WITHDRAWN = frozenset({"no_longer_holds", "superseded", "conflict", "sequence"})
 """Why the undo of a rule ends that was not sent, or came to nothing: its rule does not ask for it any more."""
 
 _SETTERS: Mapping[tuple[str, str], RuleStep] = {
-    ("client_campaign_status", "RUNNING"): RuleStep(action="run"),
-    ("client_campaign_status", "PAUSED"): RuleStep(action="pause"),
-    **{
-        (ACTIONS[action].target, value): RuleStep(action=action, params={"value": value})
-        for action, values in (
-            ("optimisation", ("ON", "OFF")),
-            ("ad_optimisation", ("ON", "OFF")),
-            ("frontend_status", ("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED")),
-        )
-        for value in values
-    },
+    (row.target, value): RuleStep(action=row.name, params={} if row.value else {"value": value})
+    for row in ACTIONS.values()
+    if row.shown == "field"
+    for value in ([row.value] if row.value else WORDS[row.params["value"].type])
 }
 """The action that sets a field of the event to a value (API section 3.1). No other value can be put back."""
 
@@ -326,8 +319,7 @@ def _steps(write: Write, back: Mapping[str, Json]) -> Iterator[RuleStep]:
             if these:
                 yield RuleStep(action=action, params={"value": these})
     else:
-        place = {name: write.intent.params[name] for name in ("tc", "tc_run_id") if name in write.intent.params}
-        named = place if row.shown == "campaign" else {}
+        named = {name: write.intent.params[name] for name in row.required} if row.shown == "campaign" else {}
         yield RuleStep(action="edit_cluster" if named else "update_draft", params={**named, **back})
 
 
