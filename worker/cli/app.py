@@ -203,10 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except SystemExit as stop:  # rich or typer was there before
         code = 0 if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except OSError as error:
-        if error.filename is not None or error.errno not in LOST:
-            raise
-        hint = "look where stdout and stderr go"
-        code = _tell(WorkerError(f"the output cannot be written: {error.strerror}", hint=hint))
+        code = _tell(_worded(error))
     except Exception as error:
         show = getattr(error, "show", None)
         if show is None:
@@ -223,7 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _text_of(argument: str) -> str:
     """What a terminal of another coding has typed is still a word that can be kept; a file's name stays as it is."""
-    return argument if Path(argument).exists() else os.fsencode(argument).decode("utf-8", errors="replace")
+    known = os.path.exists(argument)  # noqa: PTH110 - for `Path` a text of 300 letters is an error, and not no file
+    return argument if known else os.fsencode(argument).decode("utf-8", errors="replace")
 
 
 def _open_streams() -> None:
@@ -233,6 +231,16 @@ def _open_streams() -> None:
     for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), how, encoding="utf-8"))
+
+
+def _worded(error: OSError) -> WorkerError:
+    """What an operator is told of it. Raises anything that is neither about the output nor a slip of theirs."""
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{error.filename}: {error.strerror}")
+    if error.filename is None and error.errno in LOST:
+        hint = "look where stdout and stderr go"
+        return WorkerError(f"the output cannot be written: {error.strerror}", hint=hint)
+    raise error
 
 
 def _tell(error: WorkerError) -> int:

@@ -35,6 +35,7 @@ def ended(*arguments: str) -> int | str | None:
         (("check", "--events", "0"), f"{INVALID} '--events': it must be greater than or equal to 1\n"),
         (("check", "--events", "9" * 23), f"{INVALID} '--events': it must be less than or equal to 100000000\n"),
         (("wirtes",), "Did you mean 'writes'"),
+        (("check", "9" * 300), f"error: {'9' * 300}: File name too long"),
     ],
 )
 def test_a_wrong_argument_is_told_in_words_for_a_person(arguments: tuple[str, ...], said: str) -> None:

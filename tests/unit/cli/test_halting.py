@@ -170,5 +170,7 @@ def test_a_status_spells_the_end_of_a_halt_as_every_other_time(config: Path) -> 
 def test_a_reason_in_another_coding_halts_all_the_same(config: Path) -> None:
     done = call("halt", "--because", os.fsdecode(b"f\xfcr heute"), config=config)
     assert (done.code, halts(config)) == (0, 1)
+    done = call("halt", "--because", "f\xfcr heute " * 100, config=config)
+    assert (done.code, halts(config)) == (0, 2), "and so does one that is too long for the name of a file"
     unknown = call("log", "--event", os.fsdecode(b"M\xfcnchen"), config=config)
     assert unknown.code == 1, "and an id in it is of no event, and no sign of a changed log"
