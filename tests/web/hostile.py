@@ -93,7 +93,7 @@ QUERY_KEYS = (
     *b"text status client_campaign_status after after_partner x id[]".split(),
     *(b"", b"event\x00"),
 )
-FORM_KEYS = (*b"what id rule partner up_to shown lasting because token back x".split(), b"")
+FORM_KEYS = (*b"what id rule partner shown lasting because token back x".split(), b"")
 
 text = st.one_of(
     st.sampled_from(WORDS), st.binary(max_size=40), st.text(max_size=40).map(lambda one: one.encode("utf-8", "replace"))
@@ -131,7 +131,7 @@ def mostly(*usual: bytes) -> st.SearchStrategy[bytes]:
 
 
 decisions = st.sampled_from([one.encode() for one in NEEDED])
-USUAL = {b"rule": b"", b"partner": b"", b"up_to": b"99", b"lasting": b"2h", b"back": b"/write?id=2"}
+USUAL = {b"rule": b"", b"partner": b"", b"lasting": b"2h", b"back": b"/write?id=2"}
 nearly = st.fixed_dictionaries(
     {b"what": decisions, b"because": mostly(b"seen")},
     optional={b"id": mostly(*b"1 2 3 4 5 6".split()), **{name: mostly(value) for name, value in USUAL.items()}},

@@ -95,7 +95,8 @@ def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: 
     approving = [form for form in forms if 'value="approve"' in form]
     assert approving, "something is asked here"
     for form in approving:
-        (number,) = re.findall(r'name="id" value="(\d+)"', form) or ["all"]
+        number, *others = re.findall(r'name="id" value="(\d+)"', form)
+        number = "all" if others else number
         expected = {"1": "spends 500 EUR", "2": "spends 250.5 EUR", "3": NO_AMOUNT, "all": "750.5 EUR in all"}
         assert expected.get(number, "") in text(form), form
         assert number != "4" or "unknown" not in form, "what spends nothing says nothing"
@@ -103,7 +104,7 @@ def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: 
 
 def test_what_is_approved_stands_field_by_field_beside_the_yes(waits: Scene) -> None:
     forms = re.findall(r"<form.*?</form>", waits.get("/").text, flags=re.DOTALL)
-    (asked,) = (text(form) for form in forms if 'name="id" value="1"' in form and 'value="approve"' in form)
+    (asked,) = (text(form) for form in forms if re.findall(r'name="id" value="(\d+)"', form) == ["1"])
     assert "state DRAFT → PUBLISHED" in asked
     assert "total_budget 500 as it is" in asked
 
@@ -119,6 +120,24 @@ def test_the_answer_to_an_approval_says_what_was_approved(waits: Scene) -> None:
     assert f"write 1: waiting → planned: boost {FIRST.replace('->', '→')}; spends 500 EUR" in shown
 
 
+def filled_in(found: Scene, of: str) -> dict[str, list[str]]:
+    """The first form that approves one write by its ``id``, or all of a ``rule``, as the page fills it in."""
+    forms = re.findall(r"<form.*?</form>", found.get("/").text, flags=re.DOTALL)
+    form = next(one for one in forms if 'value="approve"' in one and ('name="rule" value=' in one) == (of == "rule"))
+    filled: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form):
+        filled.setdefault(name, []).append(value)
+    return filled
+
+
+def test_all_of_a_rule_together_are_those_that_stood_on_the_page(waits: Scene) -> None:
+    """One with a smaller number may have been planned before, and have come to wait while the page lay open."""
+    filled = filled_in(waits, "rule")
+    filled["id"].remove("1")
+    approved(waits, **filled)
+    assert [str(one.state) for one in waits.ledger.writes()] == ["waiting", "planned", "waiting", "waiting"]
+
+
 @pytest.mark.parametrize(
     ("of", "shown", "then"),
     [("id", {1: 50_000}, {1: 400.0}), ("rule", {1: 50_000, 2: 25_050}, {1: 400.0, 2: 250.5})],
@@ -127,11 +146,7 @@ def test_what_is_approved_is_the_amount_that_stood_on_the_page(
     waits: Scene, of: str, shown: dict[int, int], then: dict[int, float]
 ) -> None:
     """The draft of a boost may be raised while the page lies open: then it asks again before it is sent."""
-    forms = re.findall(r"<form.*?</form>", waits.get("/").text, flags=re.DOTALL)
-    form = next(one for one in forms if f'name="{of}" value=' in one and 'value="approve"' in one)
-    filled: dict[str, list[str]] = {}
-    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form):
-        filled.setdefault(name, []).append(value)
+    filled = filled_in(waits, of)
     assert filled["shown"] == [f"{number}:{cents}" for number, cents in shown.items()]
     filled["shown"][0] = "1:40000"  # the draft was at 400 when the page was opened
     approved(waits, **filled)
@@ -161,13 +176,16 @@ def test_an_amount_that_is_none_decides_nothing(waits: Scene, wrong: str) -> Non
 def test_somebody_approves_up_to_an_amount_and_nothing_of_what_goes_beyond(
     waits: Scene, up_to: float | None, numbers: list[str], status: int
 ) -> None:
+    """Also where the form says that more was shown: then the write asks again before it spends that."""
     with scene(waits.folder, keys=Keys(tokens={"ben": key(may="view approve", up_to=up_to)})) as found:
-        form = {"what": "approve", "id": numbers, "because": "go"}
+        form = {"what": "approve", "id": numbers, "because": "go", "shown": [f"{one}:9900000000" for one in numbers]}
         headers = {"Authorization": f"Bearer {PASSWORD}"}
         answer = httpx.post(f"{found.address}/act", data=form, headers=headers, trust_env=False)
         assert answer.status_code == status, answer.text
         planned = [str(one.id) for one in found.ledger.writes() if one.state == "planned"]
+        said = [one["facts"] for one in found.ledger.log(LogFilter(kind="approved"))]
     assert planned == ([] if status == 403 else sorted(numbers))
+    assert said == [{"amount": 99_000_000.0 if up_to is None else up_to}] * len(planned)
 
 
 def test_plan_says_it_of_what_waits(waits: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

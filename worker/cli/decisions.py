@@ -130,7 +130,8 @@ def approve_writes(
     shown: Mapping[int, float] | None = None,
 ) -> list[str]:
     """Lets waiting writes go. Raises `NotAllowed` where one spends more than ``up_to``, or nobody knows how much.
-    ``shown``: what somebody saw that each spends; one that spends more by now asks again before it is sent."""
+    ``shown``: what somebody saw that each spends; one that spends more than that, or than ``up_to``, by the time it is
+    sent asks again."""
     with operators_ledger(config) as ledger:
         moves = []
         for write in _writes_in(ledger, config, chosen, "waiting"):
@@ -140,6 +141,7 @@ def approve_writes(
                 hint = "ask somebody who may approve more (web.users in the config); nothing was changed"
                 raise NotAllowed(why, hint=hint)
             amount = (shown or {}).get(write.id, wanted.amount)
+            amount = amount if amount is None or up_to is None else min(amount, up_to)
             moves.append(approved(write, because=word.because, by=word.by, now=word.at, amount=amount))
         return _decided(ledger, moves)
 

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from ipaddress import ip_network
@@ -139,7 +139,7 @@ def changed_at(file: Path) -> int | None:
 def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
     """What a form asks for, as the commands do it. Raises `WorkerError` with nothing changed."""
     word = Word(because=act.because, by=f"{visitor.name} (page)", at=clock_of(config).now())
-    ids = _seen_waiting(config, act.rule, act.up_to) if act.rule and act.what in ("approve", "reject") else act.ids
+    ids = _still_waiting(config, act.rule, act.ids) if act.rule and act.what in ("approve", "reject") else act.ids
     if not ids and act.what not in ("halt", "resume"):
         raise UsageError("no write was named", hint="go back and reload")
     match act.what:
@@ -159,11 +159,11 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
             raise UsageError(f"there is no decision {other!r}")
 
 
-def _seen_waiting(config: Config, rule: str, up_to: int) -> list[int]:
-    """The writes of a rule that wait and that the person has seen: one that came since then was not meant."""
+def _still_waiting(config: Config, rule: str, seen: Collection[int]) -> list[int]:
+    """Of the writes that the person has seen of a rule, those that wait still."""
     with operators_ledger(config) as ledger:
         waiting = [one for one in ledger.open_writes() if one.state == "waiting" and one.key.rule == rule]
-    found = [int(one.id) for one in waiting if one.id <= up_to]
+    found = [int(one.id) for one in waiting if one.id in seen]
     if not found:
         raise NotFound(f"rule {rule} has no write that waits any more", hint="look again")
     return found

@@ -587,7 +587,6 @@ class FilledForm(dict[str, list[str]]):
             ids=tuple(dict.fromkeys(_number(text) for text in self.get("id", []))),
             rule=self.one("rule"),
             partner=self.one("partner"),
-            up_to=_number(self.one("up_to") or "0"),
             shown={_number(one): _number(cents) / 100 for one, _, cents in (text.partition(":") for text in shown)},
             lasting=length,
             because=because,

@@ -50,16 +50,14 @@ from worker.web.views import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes; ``up_to``
-    bounds the writes of a whole ``rule`` to those that stood on the page, and ``shown`` says what each was shown to
-    spend. A halt without a partner or rule is of every
-    one, and without ``lasting`` until it is resumed."""
+    """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes; of a whole
+    ``rule`` those that stood on the page, of which some may not wait any more. ``shown`` says what each was shown to
+    spend. A halt without a partner or rule is of every one, and without ``lasting`` until it is resumed."""
 
     what: str
     ids: tuple[int, ...] = ()
     rule: str = ""
     partner: str = ""
-    up_to: int = 0
     shown: Mapping[int, float] = field(default_factory=dict)
     lasting: timedelta | None = None
     because: str = ""
