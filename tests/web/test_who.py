@@ -76,5 +76,7 @@ def test_the_two_calls_of_a_frontend_status_are_told_apart(told: Scene) -> None:
 def test_an_undo_is_named_where_a_rule_would_be(told: Scene) -> None:
     assert "\nfrontend_status of e1, an undo: " in text(told, "/write?id=4")
     assert "\nan undo\n" in text(told, "/writes?event=e1")
+    assert "an undo" not in text(told, "/rules"), "and is no rule that there was"
+    assert told.get("/rule").status_code == 404
     pages = [told.get(path).text for path in ("/", "/writes", "/write?id=4")]
     assert [page for page in pages if '"/rule"' in page] == [], "no link to a rule without a name"

@@ -77,7 +77,7 @@ class LedgerBrowser(LedgerReader):
         query = union(select(rule_memory.c.rule), select(writes.c.rule))
         with self._store.reading() as connection:
             found = {*connection.execute(query).scalars(), *rules_that_looked(connection)}
-        return tuple(sorted(map(RuleId, found)))
+        return tuple(sorted(RuleId(rule) for rule in found if rule))  # an undo has none
 
     def events(self, wanted: EventFilter, limit: int) -> tuple[tuple[EventSeen, ...], tuple[str, str] | None]:
         """Events as they were seen last, by partner and id, at most ``limit``; and after which one to go on, if any."""
