@@ -31,7 +31,7 @@ from worker.engine.explaining import (
     explain,
 )
 from worker.ledger.reading import LedgerReader
-from worker.model.errors import InputErrors, NotFound
+from worker.model.errors import InputErrors, NotFound, printable
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules, read_rules
@@ -166,7 +166,7 @@ def explain_command(
         return
     for one in answers:
         for line in _lines(one, now, whole=rule is not None):
-            console().print(line, soft_wrap=True)
+            console().print(printable(line), soft_wrap=True)
 
 
 def _reached(ledger: LedgerReader, partners: list[PartnerId], then: datetime | None) -> list[PartnerId]:

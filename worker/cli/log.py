@@ -26,7 +26,7 @@ from worker.cli.common import (
     say_nothing_found,
     strangers,
 )
-from worker.cli.output import Format, LogFormat, going_on, print_json, print_line, print_table, say
+from worker.cli.output import Format, LogFormat, going_on, print_json, print_table, put, say
 from worker.config import Config
 from worker.engine.derived import told
 from worker.engine.explaining import wanted_of
@@ -179,8 +179,7 @@ def _export(records: Iterable[dict[str, Json]], output: LogFormat, *, whole: boo
         sys.stdout.write(csv_head())
     ends: dict[Json, dict[str, Json]] = {}
     for record in records:
-        line = csv_lines([record]) if output == "csv" else json_lines([record])
-        sys.stdout.write(printable(line) if sys.stdout.isatty() else line)  # a file has it as it is, for its hash
+        put(csv_lines([record]) if output == "csv" else json_lines([record]))
         ends[record["chain"]] = record
     sys.stdout.flush()
     if whole:
@@ -259,11 +258,12 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
             for record in ledger.log_after(after, wanted):
                 heads[str(record["chain"])] = cast(int, record["seq"])
                 if output == "jsonl":
-                    print_line(record)
+                    put(json_lines([record]))
                 else:
                     (shown,) = told(ledger, [record])
                     named = (str(record[name]) for name in TABLE[:-1] if record[name] is not None)
-                    print(printable("  ".join((*named, _why(shown)))), flush=True)
+                    print(printable("  ".join((*named, _why(shown)))))
+                sys.stdout.flush()
             after = heads
             pause(FOLLOW_EVERY_S)
     except KeyboardInterrupt:
@@ -302,11 +302,11 @@ def verify_ledger(url: str, against: Collection[Head]) -> None:
     if broken is not None:
         _say_broken(broken)
     if refused is not None:
-        print(f"the chain holds, but its end cannot be checked: {refused}")
+        put(f"the chain holds, but its end cannot be checked: {refused}\n")
         say(refused.hint)
         raise typer.Exit(1)
     for end in heads.values() or [Head()]:
-        print(f"{_named(end.chain)} holds: {counted(end.seq, 'record')}{f'; head {end}' if end.seq else ''}")
+        put(f"{_named(end.chain)} holds: {counted(end.seq, 'record')}{f'; head {end}' if end.seq else ''}\n")
 
 
 def _named(chain: str) -> str:
@@ -329,14 +329,14 @@ def verify_export(file: str, against: Collection[Head]) -> None:
         _say_broken(broken)
     only = "; give the head that was noted at the export as --against: it alone shows that nothing was cut off"
     for last in ends.values() or [Head()]:
-        print(
+        put(
             f"{_named(last.chain)} holds from the first record: {counted(last.seq, 'record')}; head {last}"
-            f"{'' if any(head.chain == last.chain for head in against) else only}"
+            f"{'' if any(head.chain == last.chain for head in against) else only}\n"
         )
 
 
 def _say_broken(broken: ChainBreak) -> NoReturn:
-    print(f"{_named(broken.chain)} is broken at seq {broken.seq}: {broken.why}")
+    put(f"{_named(broken.chain)} is broken at seq {broken.seq}: {broken.why}\n")
     raise typer.Exit(1)
 
 

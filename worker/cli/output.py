@@ -55,15 +55,14 @@ LogFormat = Annotated[
 ]
 
 
+def put(text: str) -> None:
+    """Text as it is, which a log's hash needs; but a terminal gets it without what it would obey."""
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+
+
 def print_json(value: object) -> None:
     """One JSON document."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
-
-
-def print_line(value: Mapping[str, Json]) -> None:
-    """One JSON object on one line, flushed, so that a follower sees it at once."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
-    sys.stdout.flush()
+    put(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def print_table(title: str, names: Sequence[str], rows: Iterable[Sequence[Json]]) -> None:

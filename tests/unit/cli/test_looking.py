@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.calling import call, settle_in
-from tests.unit.ledger.examples import ACME, NOW, open_ledger, place_in
+from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, place_in, plan, planned
 from worker.ledger.lock import SenderLock
 from worker.model.commits import Commit, DaemonStatus, of_write
 from worker.model.facts import Json
@@ -51,6 +51,20 @@ def test_the_log_is_narrowed_to_one_kind(config: Path) -> None:
 
     assert {record["kind"] for record in found} == {"sending"}
     assert len(json.loads(call("log", "--format", "json", config=config).out)) > len(found)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("log",), ("log", "--write", "2"), ("writes",), ("explain", "--event", "e\x1b[2J\x9b2J\u202e")],
+    ids=" ".join,
+)
+def test_a_name_from_the_service_orders_a_terminal_about_in_no_table(config: Path, command: tuple[str, ...]) -> None:
+    with open_ledger(config.parent) as ledger:
+        planned(ledger, plan(key(event="e\x1b[2J\x9b2J\u202e")))
+    shown = call(*command, config=config)
+    assert shown.code == 0
+    assert [one for one in shown.out if not one.isprintable() and one != "\n"] == []
+    assert "e\ufffd[2J\ufffd2J\ufffd" in shown.out
 
 
 def test_the_life_of_a_write_shows_what_was_sent_and_the_whole_log_keeps_its_lines_short(config: Path) -> None:

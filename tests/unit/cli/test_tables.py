@@ -1,6 +1,7 @@
 """What is printed: JSON, times, and tables that are readable where there is little room and no order to a terminal."""
 
 import io
+import json
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
@@ -55,6 +56,15 @@ def test_what_a_terminal_would_obey_is_not_printed() -> None:
 
     assert not set(text) & {"\x1b", "\x07", "\x9b"}
     assert "[bold]e2[/bold]" in text
+
+
+@pytest.mark.parametrize(("is_one", "shown"), [(True, "e\ufffd2J"), (False, "e\x9b2J")], ids=["a terminal", "a file"])
+def test_json_orders_a_terminal_about_as_little_and_is_in_a_file_as_it_is(*, is_one: bool, shown: str) -> None:
+    out = io.StringIO()
+    out.isatty = lambda: is_one  # type: ignore[method-assign]
+    with redirect_stdout(out):
+        print_json({"event": "e\x9b2J"})
+    assert json.loads(out.getvalue()) == {"event": shown}
 
 
 def test_a_state_keeps_its_colour_where_there_is_no_room_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
