@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.test_undo import undo
-from tests.worlds import CAMPAIGN, QUICK, Town, draft, happening, in_town, rules_of, several, world
+from tests.worlds import CAMPAIGN, PARTNER, QUICK, Town, draft, happening, in_town, rules_of, several, world
 from worker.engine.operators import approved, rejected
 from worker.model.rules import Surge
 
@@ -385,6 +385,26 @@ async def test_a_rule_whose_wait_is_over_wants_what_comes_behind_it_and_no_more_
     assert here.campaigns() == ["PAUSED"], "a tie is won by what stops spending"
     await here.run(600)
     assert here.campaigns() == ["PAUSED", "RUNNING"]
+
+
+@in_town(
+    world(happening("e1", category="tired", frontend_status="FLAGGED")),
+    rules_of(
+        "{id: off, when: event.category == 'tired', do: [{optimisation: \"OFF\"}]}",
+        "{id: on, when: event.frontend_status == 'FLAGGED', do: [{wait: 10s}, {optimisation: \"ON\"}]}",
+    ),
+    watched=30,
+)
+async def test_what_held_a_rule_at_the_end_of_its_wait_holds_it_no_more_once_it_has_acted(here: Town) -> None:
+    """The page said so for as long as the episode was open."""
+
+    def held() -> list[str | None]:
+        return [one.held for one in here.ledger.rule_memories(PARTNER) if one.rule == "on"]
+
+    assert held() == ["conflict"], here.story()
+    await here.becomes("e1", 30, category="awake")
+    assert here.writes()[-1].state == "confirmed"
+    assert held() == [None]
 
 
 STOPPED = """

@@ -369,7 +369,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: Partner
         episode=wait.key.episode,
         reason="wait",
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
-        fired=memory,
+        fired=replace(memory, held=None),
         dropped=memory,
         forced=approval("gap" if unseen else None, view.settings),
         wait=wait,
