@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.calling import Called, call, settle_in
-from tests.worlds import OTHER, PARTNER, Town, draft, happening, in_town, plays, tenant, world
+from tests.worlds import OTHER, PARTNER, Town, draft, happening, in_town, plays, rules_of, tenant, world
 
 RULES = """
 rules:
@@ -108,6 +108,21 @@ def test_what_holds_a_rule_back_is_said_with_since_when_and_until_when(home: Pat
     table = explain(home, "--rule", "hide-archived", event="e2").out
     assert "hide-archived: held since 2026-03-01 12:00:" in table
     assert "must hold for 1h, until 2026-03-01 13:00:" in table
+
+
+CHANGED = "{id: changed, on_change: {fact: event, by: category}, for: 1h, when: event.status == 'active', do: [pause]}"
+
+
+@in_town(world(happening("e1")), rules_of(CHANGED))
+async def test_a_change_that_must_hold_first_is_held_also_while_the_condition_is_false(
+    here: Town, tmp_path: Path
+) -> None:
+    """It is judged when the time is over; that the rule is not true said nothing of the change that is pending."""
+    settle_in(tmp_path, rules=rules_of(CHANGED))
+    await here.run(9)
+    await here.becomes("e1", 9, category="party", status="archived")
+    found = rule(tmp_path, "changed")
+    assert (found["standing"], found["reason"], found["condition"]["truth"]) == ("held", "for", "false")
 
 
 def test_when_a_rule_fired_last_is_told_by_the_log_with_the_values_that_decided(home: Path) -> None:

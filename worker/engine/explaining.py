@@ -362,7 +362,7 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
         change=scope.extra,
         next_at=rule.at.next(judged.at) if rule.at is not None else None,
     )
-    if told.standing == "false":
+    if told.standing == "false" and held is None:  # of a change nothing is decided before it may be
         return told
     if rule.on_change and not scope.extra and held is None:
         told = replace(told, standing="unchanged")
