@@ -154,11 +154,13 @@ def scene(
     measured: Callable[[LedgerBrowser], bytes] | None = None,
     refused: Callable[[str, str, int], None] = lambda _place, _name, _count: None,
     tested: Callable[[str], SeenByTests] = lambda _rules: SeenByTests(state="unknown"),
+    rules: RuleSet | None = None,
 ) -> Iterator[Scene]:
-    """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape."""
+    """The page over a folder, for as long as the block lasts. ``measured`` answers a scrape; ``rules``: those in force,
+    where they do not come from the folder."""
     config = load_config(folder / "config.yaml")
     clock = clock or FixedClock(EPOCH + ENDS)
-    rules = load_rules(config.rules, config.registry)
+    rules = rules or load_rules(config.rules, config.registry)
     failures: list[BaseException] = []
     with open_browser(ledger_url(config)) as ledger:
         parts = PageParts(

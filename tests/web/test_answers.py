@@ -21,7 +21,7 @@ from tests.builders import NOW, a_write
 from tests.calling import settle_in
 from tests.crowded import crowded, last_moment
 from tests.unit.ledger.examples import in_memory_ledger, open_ledger
-from tests.web.scene import FixedClock, Scene, left_by, scene
+from tests.web.scene import ANN, FixedClock, Scene, left_by, scene
 from tests.worlds import PARTNER, Town, draft, world
 from worker.cli.common import ledger_url
 from worker.cli.run import Pulse
@@ -32,6 +32,7 @@ from worker.model.commits import Commit, DaemonStatus, LogFilter, Move, Record
 from worker.model.errors import LedgerUnwritable, UsageError
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Truth
+from worker.rules.load import read_rules
 from worker.web.app import WAITING_MAX, PageServer, TooBusy, Turns, listening
 from worker.web.metrics import METRICS, PREFIX, Meter
 
@@ -106,6 +107,15 @@ def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:
 )
 def test_every_address_has_an_answer(shown: Scene, path: str, status: int) -> None:
     assert shown.get(path).status_code == status
+
+
+def test_a_rule_that_was_published_has_its_place_in_the_folder_that_says_the_same(own: Scene) -> None:
+    """Its file is a name without a folder, and was looked for where the worker was started."""
+    text = (own.folder / "rules" / "rules.yaml").read_text("utf-8")
+    with scene(own.folder, keys=ANN, rules=read_rules({"rules.yaml": text}).rules) as found:
+        shown = found.get("/rule?rule=boost-drafts").text
+    assert re.search(r"<dd>rules/rules\.yaml:\d+</dd>", shown)
+    assert "do: [boost]" in shown
 
 
 def test_a_rule_that_was_edited_since_is_not_shown_as_if_it_were_in_force(own: Scene) -> None:

@@ -306,7 +306,7 @@ def rule_page(asking: PageRequest) -> Shown:
         "rule": name,
         "shown": _rules_shown(asking, name).get(name),
         "tests": _tested(asking.parts),
-        "text": cut(_text_of(rule, texts, asking.parts), rule.line) if rule is not None and texts is not None else "",
+        "text": cut(texts.get(str(_file_of(rule, asking.parts)), ""), rule.line) if rule and texts is not None else "",
         "firings": asking.ledger.newest(LogFilter(rule=name, kind="fired"), FIRINGS),
         "counts": asking.ledger.state_counts(name),
         "memories": memories[:MEMORIES],
@@ -328,7 +328,7 @@ def _rules_shown(asking: PageRequest, only: str | None = None) -> dict[str, Rule
             description=rule.description,
             mode=mode_of(rule, parts.deciding),
             enabled=rule.enabled,
-            place=f"{os.path.relpath(rule.file, parts.rules_at.parent)}:{rule.line}",
+            place=f"{os.path.relpath(_file_of(rule, parts), parts.rules_at.parent)}:{rule.line}",
             now=stands,
             troubles=troubles_of(stands, enabled=rule.enabled, halted=rule.id in halted or None in halted),
         )
@@ -348,9 +348,10 @@ def _texts(parts: PageParts) -> Mapping[str, str] | None:
         return None
 
 
-def _text_of(rule: Rule, texts: Mapping[str, str], parts: PageParts) -> str:
+def _file_of(rule: Rule, parts: PageParts) -> Path:
     """The file of a rule; of a published one the name counts from its folder."""
-    return texts.get(rule.file) or texts.get(str(parts.rules_at / rule.file), "")
+    file = Path(rule.file)
+    return file if file.is_relative_to(parts.rules_at) else parts.rules_at / file
 
 
 def charts_page(asking: PageRequest) -> Shown:
