@@ -156,9 +156,9 @@ class EveryPlace:
 
 class WorldService:
     """A `Service` over a world, where nobody waits for a place; every attempt is taken by `attempt`. ``sent``: attempts
-    whose bytes left; ``accepted``: writes that took effect in this poll, and are to be read back at once. ``reader``:
-    who looks at the partner, where that is not the daemon's own reader, which asks for the list and for one fact after
-    the other."""
+    whose bytes left; ``accepted``: writes that took effect in this poll, and are to be read back at once; ``landing``:
+    those that are still to take effect, and when. ``reader``: who looks at the partner, where that is not the daemon's
+    own reader, which asks for the list and for one fact after the other."""
 
     reader: Polling | None = None
 
@@ -166,7 +166,7 @@ class WorldService:
         self.world = world
         self._clock = clock
         self._request_for = request_for
-        self._late: list[tuple[datetime, Write]] = []
+        self.landing: list[tuple[datetime, Write]] = []
         self.sent = 0
         self.accepted: set[WriteId] = set()
 
@@ -190,25 +190,20 @@ class WorldService:
 
     def lands(self, write: Write, at: datetime) -> None:
         """The write will take effect then, or at the next poll after it."""
-        self._late.append((at, write))
+        self.landing.append((at, write))
 
     def known_to_land(self, _write: Write) -> bool:
         """Whether reads of this write are not worth a poll before it lands."""
         return False
 
-    @property
-    def late_effects(self) -> list[datetime]:
-        """When those come that are still to come."""
-        return [at for at, _ in self._late]
-
     def begin(self) -> None:
         """A poll begins: late effects whose time has come are there."""
         self.accepted.clear()
         now = self._clock.now()
-        for at, write in sorted(self._late, key=lambda one: one[0]):
+        for at, write in sorted(self.landing, key=lambda one: one[0]):
             if at <= now:
                 self.world.take_effect(write.key.event, write.intent)
-        self._late = [one for one in self._late if one[0] > now]
+        self.landing = [one for one in self.landing if one[0] > now]
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """Never asked: a play has one."""
@@ -429,7 +424,7 @@ class Play(StagedCycle):
 
     def _wakes(self, now: datetime, horizon: datetime) -> datetime:
         """The first moment after ``now`` at which a poll may decide otherwise; ``horizon`` if none before it."""
-        landings = self._stage.late_effects
+        landings = [at for at, _ in self._stage.landing]
         resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
         rested = (self._clock.start + timedelta(seconds=until) for until in resting)
         due = (at for at in self.state.due.values() if at > now)

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, cast
 
 from worker.engine.decide import Decision
 from worker.engine.derived import effect_of, recorded_memory
@@ -199,7 +199,7 @@ class Recorded(WorldService):
 
     def known_to_land(self, write: Write) -> bool:
         """The record has it."""
-        return any(one.key == write.key for _, one in self._late)
+        return any(one.key == write.key for _, one in self.landing)
 
     async def poll(self, state: PartnerState) -> AsyncIterator[News]:
         """What a poll showed then: the record's memory of silences and of who was out of sight, and what changed."""
@@ -248,11 +248,8 @@ class Difference:
 
     @property
     def write(self) -> Write:
-        """Either of the two."""
-        found = self.made if self.made is not None else self.would
-        if found is None:
-            raise ValueError("a difference between nothing and nothing")
-        return found
+        """Either of the two: there always is one."""
+        return cast(Write, self.made or self.would)
 
     @property
     def at(self) -> datetime:
