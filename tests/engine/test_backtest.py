@@ -335,6 +335,47 @@ async def test_what_the_last_look_has_only_planned_is_no_difference(here: Town, 
     assert told(tmp_path, RULES.replace("[pause]", "[run]")) == [("gone", "e1", "pause"), ("new", "e1", "run")]
 
 
+IN_TURN = """
+rules:
+  - {id: rest, when: event.city == 'Leipzig', do: [{notify: first}, {wait: 30s}, {notify: second}]}
+  - {id: told, on_change: suggested_tcs, with: {budget: 500, goal: ROAS}, do: [{notify: third}]}
+"""
+
+
+@in_town(world(draft("e1", city="Leipzig")), IN_TURN, watched=36)
+async def test_a_poll_decides_when_the_list_is_there_and_again_when_facts_are(here: Town, tmp_path: Path) -> None:
+    """As one it was replayed when the last fact came, so that waits ended later than they did, and some never."""
+    await here.becomes("e1", 9, city="Gent")
+    assert here.texts == ["first", "second"]
+    assert {kind for kind, _, _ in told(tmp_path, IN_TURN)} == {"same"}
+
+
+BY_THE_CLOCK = """
+rules:
+  - {id: even, at: "*/2 * * * *", when: event.city == 'Leipzig', do: [{notify: it is}]}
+"""
+RESTLESS = BY_THE_CLOCK + "  - {id: restless, when: string(now) == 'never', do: [run]}"
+
+
+@pytest.mark.parametrize(
+    ("rules", "before"),
+    [(BY_THE_CLOCK, 117), (RESTLESS, 30)],
+    ids=["seen by the poll that the time is in", "beside a rule that a replay asks once a minute"],
+)
+@in_town(world(happening("e1", city="Gent")), lambda rules: rules)
+async def test_a_time_is_replayed_by_the_poll_that_decided_on_it(
+    here: Town, tmp_path: Path, rules: str, before: float
+) -> None:
+    """And not by one of the replay's own just before it, or up to a minute later."""
+    await here.run(before)
+    here.fault("slow", "GET", "/events/$", delay_s=0.5)
+    await here.becomes("e1", 100, city="Leipzig")
+    await here.becomes("e1", 9, city="Gent")
+    (write,) = here.writes()
+    assert write.planned_at.minute == 2
+    assert told(tmp_path, rules) == [("same", "e1", "notify")]
+
+
 @in_town(world(happening("e1"), happening("e2")), RULES, watched=7)
 async def test_a_long_silence_is_replayed_as_one(here: Town, tmp_path: Path) -> None:
     await here.becomes("e2", 7, status="archived")

@@ -440,7 +440,8 @@ class Play(StagedCycle):
             for rule, clock in self._clocks.values():
                 pair = (event, rule.id)
                 memory = self.state.memories.get(pair)
-                first = next_due(rule, clock, observation, memory, sendings.get(pair, ()), (now, first))
+                due_at = next_due(rule, clock, observation, memory, sendings.get(pair, ()), (now, first))
+                first = min(first, due_at if due_at > now else now + self._stride)
         return first if first > now else now + self._stride
 
 

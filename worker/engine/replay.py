@@ -10,6 +10,7 @@ import heapq
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Literal, cast
 
 from worker.engine.decide import Decision
@@ -28,8 +29,6 @@ from worker.model.writes import UNSENT, Intent, Plan, Write, WriteKey
 from worker.writes.evidence import CONFIRM, fact_key
 
 NOT_RECORDED = replace(UNREAD, why="it was not recorded")
-ONE_POLL = 0.9
-"""What was recorded within this part of an interval was seen by one poll: the list, and then single facts."""
 RESTLESS_EVERY = timedelta(minutes=1)
 """How often a poll is made that only a condition on the clock asks for, of which nothing can be foretold."""
 
@@ -420,10 +419,10 @@ class Replay(Play):
             self._past.take(one)
         if self._recording.history.start:
             self._poll_at(self._recording.begins)
-        seen = _polls(self._recording.history.changes, self._settings.interval)
+        seen = _polls(self._recording.history.changes)
         said = (Moment(at=one.word.at, said=one) for one in self._recording.said)
         for moment in heapq.merge(seen, said, key=lambda one: one.at):
-            self._let_pass(moment.silent_since or moment.at)
+            self._let_pass(moment.silent_since or moment.at - self._settings.interval)
             for one in moment.changes:
                 self._past.take(one)
             if moment.said is not None:
@@ -444,9 +443,10 @@ class Replay(Play):
         return Replayed(writes=writes, unseen=self._never_seen(), polls=self.polls)
 
     def _let_pass(self, until: datetime) -> None:
-        """Looks that only the clock asks for, up to a moment."""
+        """Looks that only the clock asks for, up to a moment. Within an interval before a poll of the record there was
+        none: that one is the look."""
         after = until - self._clock.start
-        self._loop.run_until_complete(self.until(after, including=False))
+        self._loop.run_until_complete(self.until(after, including=True))
         self._jumped_to(after)
 
     def _poll_at(self, at: datetime) -> None:
@@ -501,14 +501,7 @@ def _patient(settings: EngineSettings, recording: Recording) -> EngineSettings:
     return replace(settings, decided_again=calm, confirm_within=max([settings.confirm_within, *took]))
 
 
-def _polls(changes: Iterable[Observed], interval: timedelta) -> Iterator[Moment]:
-    """The changes by the poll that saw them: the list first, and then single facts, each once."""
-    group: dict[Place, Observed] = {}
-    for one in changes:
-        place = (one.event, one.key)
-        if group and (place in group or one.at - next(iter(group.values())).at > ONE_POLL * interval):
-            yield Moment(at=next(reversed(group.values())).at, changes=tuple(group.values()))
-            group = {}
-        group[place] = one
-    if group:
-        yield Moment(at=next(reversed(group.values())).at, changes=tuple(group.values()))
+def _polls(changes: Iterable[Observed]) -> Iterator[Moment]:
+    """The changes by the moment at which the daemon decided on them: on the list first, and then on single facts."""
+    for at, seen in groupby(changes, key=lambda one: one.at):
+        yield Moment(at=at, changes=tuple(seen))
