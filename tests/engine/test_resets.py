@@ -119,3 +119,16 @@ async def test_what_another_event_was_and_what_was_done_to_it_is_no_ground_for_a
         "set_client_campaign_status",
         "set_campaign_optimisation_status",
     }, "what is done to the new one counts"
+
+
+@in_town(world(*several(happening, 24)), watched=6, requests_per_minute=100)
+async def test_events_that_leave_the_list_one_by_one_and_answer_by_themselves_are_no_reset(here: Town) -> None:
+    left = [f"e{number}" for number in range(1, 20)]
+    for count in range(1, len(left)):
+        here.fault("vanish", "GET", "^/events/$", times=2, eid=left[:count])
+        await here.run(6)
+    here.fault("vanish", "GET", "^/events/$", times=1_000, eid=left)
+    await here.restart()
+    await here.becomes("e1", 60, status="cancelled")
+    assert here.log("observed")[0]["reason"] is None, here.story()
+    assert here.states() == ["confirmed"], here.story()

@@ -174,18 +174,20 @@ class Reader(EventByEvent):
     async def _of_list(self, state: PartnerState, poll: _Poll, listing: Listing) -> AsyncIterator[News]:
         """What the whole list shows, and then the facts of the partner and of the events in sight."""
         in_sight = _taken_in(state, listing)
+        listed = len(in_sight)
         news = self._news(state, poll, listing)
         now = news.at  # a return that is later than the first poll after it would make a second one
         memory, records = _replaced(state, news.memory, now)
         if listing.complete:
-            memory, reset = _reset(state, memory, in_sight, now)
-            records.extend(reset)
+            if (why := _lost_at_once(state, memory, in_sight)) is not None:
+                records += _reset_record(state, memory, now, why)
+                memory = replace(memory, reset_at=now)
             poll.facts += await self._ask_for_missing(state, in_sight, self._room(state, poll, listing))
-            if memory.reset_at is not None and _many_lost(state, memory, in_sight):
+            if memory.reset_at is not None and _lost_at_once(state, memory, in_sight) is not None:
                 memory = _lost(state, memory, in_sight, now)
         memory = _sight(state, memory, in_sight, now)
         if listing.complete:
-            memory = replace(memory, listed_at=now)
+            memory = replace(memory, listed_at=now, listed=listed)
             state.last_ok_at, state.last_error = now, None
             if any("events" in rule.names for rule in poll.rules.rules):
                 state.list_whole(state.known - memory.gone.keys(), now)
@@ -446,18 +448,6 @@ def _replaced(state: PartnerState, memory: PartnerMemory, now: datetime) -> tupl
     return replace(memory, reset_at=now, returned=returned), _reset_record(state, memory, now, why)
 
 
-def _reset(
-    state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime
-) -> tuple[PartnerMemory, list[Record]]:
-    """A reset of the service: more than half of the events vanish from the list at once."""
-    if not _many_lost(state, memory, in_sight):
-        return memory, []
-    known = state.known - memory.gone.keys()
-    lost = f"{len(known - in_sight)} of {len(known)} events vanished from the list at once"
-    why = f"{lost}; what comes back waits for approval"
-    return replace(memory, reset_at=now), _reset_record(state, memory, now, why)
-
-
 def _reset_record(state: PartnerState, memory: PartnerMemory, now: datetime, why: str) -> list[Record]:
     """A reset goes on for a while: its later waves belong to it."""
     if memory.reset_at is not None and now - memory.reset_at < timedelta(minutes=10):
@@ -465,10 +455,15 @@ def _reset_record(state: PartnerState, memory: PartnerMemory, now: datetime, why
     return [Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)]
 
 
-def _many_lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId]) -> bool:
-    """More than half of the events that were in sight are missing at once."""
+def _lost_at_once(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId]) -> str | None:
+    """What is said of a reset of the service: more than half of the events that the last whole list showed are missing.
+    Those that have left it one by one, and answer by themselves, have not vanished at once."""
     known = state.known - memory.gone.keys()
-    return len(known) >= RESET_AT_LEAST and 2 * len(known - in_sight) > len(known)
+    before = len(known) if memory.listed is None else memory.listed
+    lost = before - len(known & in_sight)
+    if before < RESET_AT_LEAST or 2 * lost <= before:
+        return None
+    return f"{lost} of {before} events vanished from the list at once; what comes back waits for approval"
 
 
 def _lost(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], now: datetime) -> PartnerMemory:
@@ -491,7 +486,7 @@ def _sight(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], n
 
 
 def _worth_storing(old: PartnerMemory, new: PartnerMemory) -> bool:
-    if replace(old, listed_at=new.listed_at) != new:
+    if replace(old, listed_at=new.listed_at, listed=new.listed) != new:
         return True
     if new.listed_at is None:
         return False

@@ -280,15 +280,17 @@ class RuleMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerMemory:
-    """Memory of one partner. ``listed_at``: end of the last complete listing. ``after_gap_at``: polls before this are
-    older than the last silence; ``reset_at``, ``restored_at``: when most events vanished at once, and when a restored
-    ledger was accepted. ``gone``: known events that are out of sight, since when; ``returned``: those that came back,
-    when. ``rules``: since when each rule applies here; ``away``: those that do not now, since when; ``back``: those
-    that do again, since when. ``denied_at``: when the service refused our credentials for a write, with no write let
-    in since; ``denied_until``: until when that holds the partner's writes."""
+    """Memory of one partner. ``listed_at``: end of the last complete listing, and ``listed``: how many events it
+    showed, None where an older program did not say it. ``after_gap_at``: polls before this are older than the last
+    silence; ``reset_at``, ``restored_at``: when most events vanished at once, and when a restored ledger was accepted.
+    ``gone``: known events that are out of sight, since when; ``returned``: those that came back, when. ``rules``: since
+    when each rule applies here; ``away``: those that do not now, since when; ``back``: those that do again, since when.
+    ``denied_at``: when the service refused our credentials for a write, with no write let in since; ``denied_until``:
+    until when that holds the partner's writes."""
 
     partner: PartnerId
     listed_at: datetime | None = None
+    listed: int | None = None
     after_gap_at: datetime | None = None
     reset_at: datetime | None = None
     restored_at: datetime | None = None
