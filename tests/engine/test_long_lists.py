@@ -9,7 +9,20 @@ import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.engine.test_daemon import Told, watcher
-from tests.worlds import BOOST, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, several, world
+from tests.worlds import (
+    BOOST,
+    BOOST_DRAFTS,
+    HOUR,
+    MINUTE,
+    PARTNER,
+    PAUSE,
+    Town,
+    draft,
+    happening,
+    in_town,
+    several,
+    world,
+)
 from worker.engine.partners import said_of
 from worker.engine.ports import CycleReport, unhealthy
 from worker.model.facts import Json
@@ -134,3 +147,26 @@ async def test_a_long_look_is_no_sickness_and_a_silence_is(here: Town) -> None:
     assert "old" in str(unhealthy(body, now + timedelta(seconds=100), interval))
     assert unhealthy(body, now - timedelta(seconds=30), interval) is None
     assert "ahead of the clock" in str(unhealthy(body, now - timedelta(hours=1), interval)), "it was set back since"
+
+
+@in_town(world(*several(happening, 60)), BOOST_DRAFTS, watched=6)
+async def test_events_that_are_listed_no_more_and_answer_leave_room_for_the_facts_of_the_others(here: Town) -> None:
+    here.fault("vanish", "GET", "^/events/$", times=1_000, eid=[f"e{number}" for number in range(31, 61)])
+    await here.run(2 * MINUTE)
+    for event in ("e3", "e50"):
+        here.change(event, setup={"goal": "ROAS", "total_budget": 500.0})
+    await here.until(lambda: {one.key.event for one in here.writes()} == {"e3", "e50"}, "both are seen", 45)
+
+
+@in_town(world(*several(happening, 24)), watched=6)
+async def test_events_that_are_gone_are_asked_for_ever_less_often_and_are_back_once_they_are_listed(here: Town) -> None:
+    for number in range(5, 25):
+        here.change(f"e{number}", remove=True)
+    await here.run(1.5 * HOUR)
+    before = here.loop.time()
+    await here.run(0.5 * HOUR)
+    asked = [one for one in here.twin.books.requests if one.path.startswith("/events/e") and one.at_s > before]
+    assert 20 * 2 <= len(asked) <= 20 * 3
+    here.change("e9", add=True, set=happening("e9", status="cancelled").record)
+    await here.run(6)
+    assert [(one.key.event, one.state) for one in here.writes()] == [("e9", "waiting")]

@@ -29,7 +29,8 @@ from worker.rules.facts import lacks_defaults, runtime_in_days, scope_of, worth_
 ACCOUNT = frozenset({"permissions", "features"})
 """What the account may do for the partner: fetched when the partner is first looked at, and again after a change."""
 GONE_AGAIN = timedelta(minutes=5)
-"""How often an event that answered 404 is asked for again; being listed brings it back at once."""
+"""How soon an event that answered 404 is asked for again, later after a tenth of the time that it is gone; being listed
+brings it back at once."""
 EXPECTED_EVERY = timedelta(seconds=60)
 RESET_AT_LEAST = 4
 """Fewer events than this vanishing at once are not taken for a reset of the service."""
@@ -329,15 +330,16 @@ class Reader(EventByEvent):
                 state.due.pop(event, None)
 
     async def _ask_for_missing(self, state: PartnerState, in_sight: set[EventId], room: int) -> int:
-        """Reads the known events that the list lacks, one by one; those that answer are in sight after all."""
-        now = self._clock.monotonic()
+        """Reads the known events that the list lacks, one by one, and leaves half of the room to facts where they are
+        wanted; those that answer are in sight after all."""
+        now = self._clock.now()
+        every = {event: max(GONE_AGAIN, (now - at) / 10).total_seconds() for event, at in state.memory.gone.items()}
         wants = [
-            Want(event=event, key=EVENT, read_at=asked)
+            Want(event=event, key=EVENT, read_at=_asked_at(state, event, EVENT), every_s=every.get(event, 0.0))
             for event in sorted(state.known - in_sight)
-            for asked in [_asked_at(state, event, EVENT)]
-            if event not in state.memory.gone or asked is None or now - asked >= GONE_AGAIN.total_seconds()
         ]
-        chosen = choose(wants, room, now, self._settings.interval)
+        room -= min(room // 2, len(state.wanted))
+        chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
         await self._read(state, chosen)
         for want in chosen:
             if isinstance(state.fact(want.event, EVENT), Known):
