@@ -301,7 +301,7 @@ def told_by(view: RuleView, result: RuleResult) -> RuleResult:
     time = _new_time(view.rule, result.memory, view.now)
     if time is None:
         return result
-    if due(view.rule, view.memory, view.now) is None:
+    if due(view.rule, result.memory, view.now) is None:
         lost = time if result.memory.pending and view.memory.looked_at is not None else None
         return replace(result, memory=replace(result.memory, at_time=time), missed=lost)
     if result.candidate is not None:

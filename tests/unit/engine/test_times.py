@@ -40,6 +40,7 @@ def to(story: Story, minutes: float) -> timedelta:
 
 
 ASKED, WATCHED = at_five_past("event.status == 'active'"), on_tcs(at=FIVE_PAST)
+OFTEN = on_tcs(at=CronTimes(source="5-59/10 12 * * *"))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,7 @@ ASKED, WATCHED = at_five_past("event.status == 'active'"), on_tcs(at=FIVE_PAST)
         (WATCHED, "a 0.1, b 1, F 5, T 6", "0000", ["at"], "a false condition at the time consumes it"),
         (WATCHED, "a 0.1, b 1, b 11, b 1445", "0001", ["at", "missed"], "it is told as missed, and waits for the next"),
         (WATCHED, "a 0.1, b 1, U 5, T 6", "0001", ["at", "fact_unknown"], "unknown at the time, judged soon after it"),
+        (OFTEN, "a 0.1, b 1, U 5, U 15, T 22", "00001", ["at", "fact_unknown"], "as long at the next time, too"),
     ],
 )
 @pytest.mark.parametrize("restarting", [False, True])
