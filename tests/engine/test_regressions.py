@@ -269,3 +269,18 @@ async def test_a_rejected_write_says_once_what_the_service_answered(here: Town) 
     said = 'the service answered 422, and nothing happened: {"error":'
     assert here.only.why.startswith(said), here.story()
     assert here.only.why.count("the service answered") == 1
+
+
+TELLS_AND_PAUSES = """
+rules:
+  - {id: told, on_change: {fact: event, by: [city, client_campaign_status]}, do: [{notify: another}, pause]}
+"""
+
+
+@in_town(world(happening("e1")), TELLS_AND_PAUSES, watched=6)
+async def test_what_an_operator_sets_after_the_service_has_refused_it_is_a_change_for_the_rule(here: Town) -> None:
+    """It was taken for the rule's own doing, though nothing had come of that."""
+    here.fault("answer_before", "PUT", CAMPAIGN, status=400)
+    await here.becomes("e1", 12, city="Ulm")
+    await here.becomes("e1", 12, by="person", client_campaign_status="PAUSED")
+    assert here.texts == ["another", "another"], here.story()

@@ -34,6 +34,7 @@ from worker.rules.cel import WRITE
 from worker.rules.facts import difference, normalised, unless_reordered, watch_key
 from worker.writes.evidence import alike, named_so, same_field
 from worker.writes.intents import ADDED, EACH
+from worker.writes.undo import may_have_effect
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
 #
@@ -315,8 +316,9 @@ def _settled(
     writes = view.last_firing if memory.open or _may_be_own(view, memory, values, watches) else ()
     sent = [write for write in writes if write.sent and (memory.open or write.confirmed_by != "read")]
     if sent:
+        own = [write for write in sent if may_have_effect(write)]
         baselines = {
-            key: replace(base, value=_with_own(view, base.value, values[key], watches[key], sent))
+            key: replace(base, value=_with_own(view, base.value, values[key], watches[key], own))
             for key, base in memory.baselines.items()
             if key in values
         }

@@ -4,7 +4,7 @@ Opens at a definite true, closes at a definite false; unknown opens, closes, sta
 enforce`` a new episode opens while the condition holds and the target has drifted from the wanted value.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -24,7 +24,7 @@ from worker.engine.views import (
     within,
 )
 from worker.model.commits import Hold, RuleMemory
-from worker.model.facts import Known
+from worker.model.facts import record_of
 from worker.model.rules import MISSED_AFTER, Judgement, Rule, Truth
 from worker.model.writes import ENDED, UNSENT, Write
 from worker.rules.cel import WRITE
@@ -55,8 +55,7 @@ def decide_condition(view: RuleView) -> RuleResult:
 def _comes_after(view: RuleView) -> int:
     """What tells the firing of another rule that this one comes after; 0 where it comes after none."""
     fact = view.scope.fact(WRITE) if view.rule.after is not None else None
-    value = fact.value if isinstance(fact, Known) else None
-    first = value.get("first") if isinstance(value, Mapping) else None
+    first = record_of(fact).get("first")
     return first if isinstance(first, int) else 0
 
 

@@ -21,7 +21,7 @@ from worker.engine.state import EVENT, OF_THE_WORKER, PARTNER, FactsWanted, Part
 from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
 from worker.model.commits import OF_PARTNER, PartnerMemory, Record
 from worker.model.errors import WorkerError
-from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Trace, Unknown
+from worker.model.facts import UNREAD, EventId, Fact, FactKey, Known, Observation, Trace, Unknown, record_of
 from worker.model.rules import Rule, RuleSet
 from worker.reading.pacing import Want, choose, delays, facts_per_poll
 from worker.rules.facts import lacks_defaults, runtime_in_days, scope_of, worth_keeping
@@ -423,12 +423,9 @@ def _is_gone(fact: Fact | None) -> bool:
 
 def _is_another(old: Fact | None, new: Fact | None) -> bool:
     """Whether the event that has the id now is not the one that had it: both its title and its start are others."""
-    if not (isinstance(old, Known) and isinstance(new, Known)) or old.value is new.value:
-        return False
-    was, now_is = old.value, new.value
-    if not (isinstance(was, dict) and isinstance(now_is, dict)):
-        return False
-    return all(name in was and name in now_is and was[name] != now_is[name] for name in ("title", "start_date_time"))
+    was, now_is = record_of(old), record_of(new)
+    named = ("title", "start_date_time")
+    return was is not now_is and all(one in was and one in now_is and was[one] != now_is[one] for one in named)
 
 
 def _replaced(state: PartnerState, memory: PartnerMemory, now: datetime) -> tuple[PartnerMemory, list[Record]]:
