@@ -7,7 +7,7 @@ that reading eagerly and reading lazily decide alike. What is unknown, unreadabl
 keeps everything as it was.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -313,17 +313,19 @@ def _settled(
     view: RuleView, memory: RuleMemory, values: Mapping[str, Json], watches: Mapping[str, Watch]
 ) -> tuple[RuleMemory, tuple[End, ...]]:
     """What became of the last firing: sent, ended, or unsent and perhaps no longer needed."""
-    writes = view.last_firing if memory.open or _may_be_own(view, memory, values, watches) else ()
+    may_be_own = _may_be_own(view, memory, values, watches)
+    writes = view.last_firing if memory.open or may_be_own else ()
     sent = [write for write in writes if write.sent and (memory.open or write.confirmed_by != "read")]
+    own = [one for one in (*(_of_earlier(view, memory) if may_be_own else ()), *sent) if may_have_effect(one)]
+
+    def moved(bases: Mapping[str, Baseline]) -> dict[str, Baseline]:
+        made = {key: _with_own(view, bases[key].value, values[key], watches[key], own) for key in bases.keys() & values}
+        return {**bases, **{key: replace(bases[key], value=value) for key, value in made.items()}}
+
+    if own:
+        memory = replace(memory, baselines=moved(memory.baselines), before_firing=moved(memory.before_firing))
     if sent:
-        own = [write for write in sent if may_have_effect(write)]
-        baselines = {
-            key: replace(base, value=_with_own(view, base.value, values[key], watches[key], own))
-            for key, base in memory.baselines.items()
-            if key in values
-        }
-        baselines = {**memory.baselines, **baselines}
-        memory = replace(memory, baselines=baselines, before_firing=_without_unsent(baselines, writes), waited=None)
+        memory = replace(memory, before_firing=_without_unsent(memory.baselines, writes), waited=None)
     if not memory.open:
         return memory, ()
     if all(write.final for write in writes):
@@ -337,6 +339,14 @@ def _settled(
     ends = tuple(End(write=write, reason="no_longer_holds", why=why) for write in unsent)
     begun, baselines = bool(sent), {**memory.baselines, **before}
     return replace(memory, open=begun, fired=begun, baselines=baselines, before_firing={}), ends
+
+
+def _of_earlier(view: RuleView, memory: RuleMemory) -> Iterator[Write]:
+    """What firings before the last one have sent, where no read had shown it by then."""
+    for write in (*view.writes, *view.episode_writes(memory.episode - 1)):
+        shown = write.confirmed_by == "read" and write.changed_at <= (memory.fired_at or view.now)
+        if write.key.episode < memory.episode and not shown:
+            yield write
 
 
 def _without_unsent(baselines: Mapping[str, Baseline], writes: Iterable[Write]) -> dict[str, Baseline]:

@@ -118,10 +118,8 @@ class Decider(EventByEvent):
         if self._decided is not None:
             self._decided(decision)
         _take(state, commit.memory)
-        state.shut, state.missed = (
-            active_rules(self._rules.current, state.partner, state.products_off)[1],
-            decision.missed,
-        )
+        state.shut = active_rules(self._rules.current, state.partner, state.products_off)[1]
+        state.missed = decision.missed
         state.undecided = undecided
         state.memory = memory if commit.partner is not None else replace(memory, listed_at=state.memory.listed_at)
         self._note_due(state, poll, decision, screen, writes)

@@ -9,6 +9,7 @@ from tests.polls import BUDGET_500, E1, HOUR, MINUTE, Story, a_rule, a_story, co
 from tests.worlds import rule_set
 from worker.model.facts import FactKey, RuleId
 from worker.model.rules import Rule, Watch
+from worker.model.writes import State
 from worker.writes.life import move
 
 ACTIVE = "event.status == 'active'"
@@ -110,6 +111,34 @@ def test_a_change_of_another_hand_while_its_own_write_is_under_way_is_a_change()
     assert story.event(status="archived").fires() == ["r"], "status is not what the rule writes"
     before = {"status": "cancelled", "client_campaign_status": "PAUSED"}
     assert story.write("r").intent.context["previous"] == {"event": before}
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "fires"),
+    [
+        ("unknown", {}, []),
+        ("confirmed", {"confirmed_by": "read"}, []),
+        ("skipped", {"absent_proved": True}, ["r"]),
+        ("rejected", {}, ["r"]),
+    ],
+)
+@pytest.mark.parametrize("ended", [False, True], ids=["the newer one is under way", "the newer one has ended"])
+def test_what_an_earlier_firing_has_written_is_no_change_however_late_it_shows(
+    state: State, more: dict[str, Any], fires: list[str], ended: bool
+) -> None:
+    watch = Watch(fact="event", by=("city", "client_campaign_status"))
+    story = a_story(a_rule("r", None, "pause", on_change=[watch]), confirming=False).event(city="Ulm")
+    story.look()
+    assert story.event(city="Bonn").fires() == ["r"]
+    early = story.write("r")
+    story.send(early, "unknown", effect=False)
+    assert story.event(city="Kiel").fires() == ["r"]
+    if ended:
+        story.end(story.write("r"), "cancelled")
+    story.now += MINUTE
+    story.writes[early.id] = replace(story.writes[early.id], state=state, changed_at=story.now, **more)
+    assert story.event(client_campaign_status="PAUSED").fires() == fires
+    assert story.event(city="Mainz").fires() == ["r"], "which nobody has written"
 
 
 def test_another_value_than_its_own_write_wanted_is_a_change() -> None:
