@@ -25,6 +25,7 @@ from tests.worlds import (
 )
 from worker.engine.partners import said_of
 from worker.engine.ports import CycleReport, unhealthy
+from worker.engine.views import DecidingSettings as Deciding
 from worker.model.facts import Json
 
 NUMBERS = range(10, 50)
@@ -170,3 +171,17 @@ async def test_events_that_are_gone_are_asked_for_ever_less_often_and_are_back_o
     here.change("e9", add=True, set=happening("e9", status="cancelled").record)
     await here.run(6)
     assert [(one.key.event, one.state) for one in here.writes()] == [("e9", "waiting")]
+
+
+LATER = "rules: [{id: later, when: event.status == 'cancelled', for: 1m, do: [pause]}]"
+SHORT_GAP = Deciding(gap=5 * timedelta(minutes=1))
+
+
+@in_town(world(*several(happening, 6)), LATER, watched=6, page_size=3, deciding=SHORT_GAP)
+async def test_while_no_list_is_whole_what_its_pages_show_is_not_a_first_poll_after_a_silence_each_time(
+    here: Town,
+) -> None:
+    here.fault("reordered_pages", "GET", "^/events/$", times=1_000)
+    await here.run(6 * MINUTE)
+    await here.becomes("e1", 2 * MINUTE, status="cancelled")
+    assert here.states() == ["confirmed"], here.story()

@@ -398,9 +398,10 @@ class Reader(EventByEvent):
         state.expected_until = now + EXPECTED_EVERY.total_seconds()
 
     def _gap(self, memory: PartnerMemory, began: datetime) -> PartnerMemory:
-        """A silence longer than ``gap.longer_than`` makes every first poll after it a poll with care. A last list that
-        is stamped as far in the future says nothing of how long it was."""
-        if memory.listed_at is None or abs(began - memory.listed_at) <= self._settings.deciding.gap:
+        """A silence longer than ``gap.longer_than`` makes every first poll after it a poll with care; while no list is
+        whole, one poll in so long. A last list that is stamped as far in the future says nothing of how long it was."""
+        known = memory.listed_at and max(memory.listed_at, memory.after_gap_at or memory.listed_at)
+        if known is None or abs(began - known) <= self._settings.deciding.gap:
             return memory
         return replace(memory, after_gap_at=began)
 
