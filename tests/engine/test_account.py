@@ -56,6 +56,9 @@ async def test_without_the_forecasting_product_rules_that_need_it_rest_and_say_s
     ], "said once, and not of every event"
     asked = [seen.path for seen in here.twin.books.requests if "lookout" in seen.path]
     assert asked == [], "an area that is off is not asked for"
+    here.fault("answer_before", "GET", "^/partners/$", times=3, status=500)
+    await here.run(90)
+    assert [one["rule"] for one in here.log("fired")] == ["pause-cancelled"], "nor switched on by a read that failed"
     here.become(demand_prediction=True)
     await here.run(75)
     assert here.states() == ["confirmed", "waiting"], "its return is as after a gap"

@@ -110,8 +110,9 @@ class PartnerState:
     ``due_under``: what that also depends on. ``wanted``: the facts that rules want of an event beside its own record;
     only events of which any is wanted; ``habits``: how often those facts were found changed;
     ``waited``: events of which facts were read because a wait between two steps is over.
-    ``shut``: rules that a product of the partner keeps from looking, with why, as it was last said; ``missed``: times
-    of rules that went by, and are not told yet. ``claimed``: events whose facts a pre-flight is about to read.
+    ``products_off``: the product flags that the partner's record said are off, when it was read last; ``shut``: rules
+    that one keeps from looking, with why, as it was last said; ``missed``: times of rules that went by, and are not
+    told yet. ``claimed``: events whose facts a pre-flight is about to read.
     ``in_flight``: writes whose attempt is recorded and whose outcome is not, and since when, in monotonic seconds.
     ``quiet_until``: monotonic second before which the partner is left in peace. ``listed_at``: when its list, or the
     first pages of a long one, was answered last, in monotonic seconds; ``pages``: how many of how many of the list
@@ -134,6 +135,7 @@ class PartnerState:
     wanted: dict[EventId, FactsWanted] = field(default_factory=dict)
     habits: Habits = field(default_factory=Habits)
     waited: set[EventId] = field(default_factory=set)
+    products_off: frozenset[str] = frozenset()
     shut: Mapping[RuleId, str] = field(default_factory=dict)
     missed: Mapping[tuple[RuleId, datetime], Sequence[EventId]] = field(default_factory=dict)
     known: set[EventId] = field(default_factory=set)
@@ -161,11 +163,6 @@ class PartnerState:
     read_up_to: int = 0
     last_ok_at: datetime | None = None
     last_error: str | None = None
-
-    @property
-    def products_off(self) -> frozenset[str]:
-        """The product flags that the partner's record says are off, as it was read last."""
-        return products_off(self.shared.get(PARTNER))
 
     def trouble(self, now: datetime) -> str | None:
         """What is wrong with this partner, in words for people."""
@@ -232,6 +229,8 @@ class PartnerState:
         if old is not None and _older(fact, old):
             return False
         store[key] = fact
+        if key == PARTNER and isinstance(fact, Known):
+            self.products_off = products_off(fact)
         if old is not None and _says_the_same(old, fact):
             return False
         self.stored.saw((event, key), fact)

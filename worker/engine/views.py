@@ -383,7 +383,7 @@ def of_another(memory: PartnerMemory, write: Write) -> bool:
 #
 # Two flags on the partner's record say which area of the service is enabled. A rule that needs an area which is off
 # does not look: its facts are unknown, its memory is frozen, and its return is as after a gap. A flag that is missing
-# or that could not be read says nothing; then the facts themselves say what can be known.
+# or was never read says nothing; then the facts themselves say what can be known.
 
 WRITES = "campaign_recommendations"
 """The flag that every write to the service needs."""
