@@ -109,7 +109,7 @@ class _Pass:
         self._ended: dict[WriteId, Move] = {}
         self._messages: list[Plan] = []
         self._fired: Counter[RuleId] = Counter()
-        self._acted_before: dict[RuleId, list[datetime]] = {}
+        self._acted_before: dict[RuleId, tuple[list[datetime], set[tuple[EventId, RuleId]]]] = {}
 
     def unknown(self, event: EventId, rules: Iterable[Rule], off: Mapping[RuleId, str]) -> None:
         """Says of rules whose product is off that nothing can be said."""
@@ -291,25 +291,28 @@ class _Pass:
             writes=own,
             joined=tuple(write for write in writes if write.key.rule != rule.id and rule.id in write.rules),
             sendings=poll.sendings.get((event, rule.id), ()),
-            rule_sendings=lambda: self._acted(rule.id),
+            rule_sendings=lambda: self._acted(rule.id, event),
             silence=silence_before(poll.memory, known, event, poll.now + self._settings.gap),
             episode_writes=lambda episode: poll.episode_writes(event, rule.id, episode),
             target_writes=lambda target: poll.target_writes(event, target),
             undo=lambda undone: poll.undo(event, rule, undone),
         )
 
-    def _acted(self, rule: RuleId) -> list[datetime]:
-        """When the rule acted, for any event; now for each of its firings of which nothing was sent yet."""
+    def _acted(self, rule: RuleId, event: EventId) -> list[datetime]:
+        """When the rule acted, for any event; now for each of its firings of which nothing was sent yet, but for its
+        own for this event, whose place another takes."""
         poll = self._poll
         if rule not in self._acted_before:
-            sent = {event: times for (event, of_rule), times in poll.sendings.items() if of_rule == rule}
-            unsent = {
-                write.key.event
+            sent = {of: times for (of, of_rule), times in poll.sendings.items() if of_rule == rule}
+            waiting = {
+                (write.key.event, write.key.rule)
                 for write in poll.writes
                 if rule in (write.key.rule, *write.rules) and write.state in UNSENT and not self._begun(write, sent)
             }
-            self._acted_before[rule] = [at for times in sent.values() for at in times] + [poll.now] * len(unsent)
-        return self._acted_before[rule] + [poll.now] * self._fired[rule]
+            self._acted_before[rule] = [at for times in sent.values() for at in times], waiting
+        acted, waiting = self._acted_before[rule]
+        events = {of for of, owner in waiting if (of, owner) != (event, rule)}
+        return acted + [poll.now] * (len(events) + self._fired[rule])
 
     def _begun(self, write: Write, sent: Mapping[EventId, Sequence[datetime]]) -> bool:
         """Whether something of the firing that planned a write was sent."""

@@ -244,12 +244,10 @@ def held_by_pace(view: RuleView, since: datetime | None) -> Hold | None:
         until = since + rule.hold_for
         why = f"true since {since:%H:%M:%S}, must hold for {duration_text(rule.hold_for)}"
         return Hold(reason="for", why=why, until=until)
-    closed = held_by_hours(rule, now)
-    if closed is not None:
+    if (closed := held_by_hours(rule, now)) is not None:
         return closed
     cooldown = rule.cooldown
-    acted = within(view.sendings, now, cooldown) if cooldown is not None else []
-    if cooldown is not None and acted:
+    if cooldown is not None and (acted := within(view.sendings, now, cooldown)):
         until = acted[-1] + cooldown
         why = f"acted at {acted[-1]:%H:%M:%S}, cooldown {duration_text(cooldown)}"
         return Hold(reason="cooldown", why=why, until=until)

@@ -30,11 +30,12 @@ def unsent(rule: Rule | None = None) -> Story:
     [
         ("a, b r, a r: skipped no_longer_holds, b r", "back at the baseline, which is the baseline again"),
         ("a, b r, ?, U", "it outlives what is unknown"),
+        ("a, b r, c r & r: skipped superseded", "a limit counts it no more where another takes its place"),
         ("a, b r, F r: skipped no_longer_holds, T, c r", "false ends it and forgets the baseline: b is the new one"),
     ],
 )
 def test_a_write_that_was_not_sent(looks: str, reason: str) -> None:
-    assert course(a_story(on_tcs(), confirming=False), looks) == looks, reason
+    assert course(a_story(on_tcs(per_rule_per_day=1), confirming=False), looks) == looks, reason
 
 
 def test_a_newer_value_takes_the_place_of_an_unsent_write_against_the_original_baseline() -> None:
