@@ -132,3 +132,15 @@ async def test_events_that_leave_the_list_one_by_one_and_answer_by_themselves_ar
     await here.becomes("e1", 60, status="cancelled")
     assert here.log("observed")[0]["reason"] is None, here.story()
     assert here.states() == ["confirmed"], here.story()
+
+
+@in_town(world(*several(happening, 24)), watched=6)
+async def test_a_reset_is_told_by_what_the_list_shows_however_many_events_have_left_it(here: Town) -> None:
+    left = [f"e{number}" for number in range(9, 25)]
+    for count in range(1, len(left)):
+        here.fault("vanish", "GET", "^/events/$", times=1, eid=left[:count])
+        await here.run(3)
+    here.fault("vanish", "GET", "^/events/$", times=1_000, eid=left)
+    await here.run(6)
+    await become_others(here, at_once=True)
+    assert (states(here), here.effects()) == ([("waiting", "reset")] * 5, []), here.story()

@@ -435,7 +435,7 @@ def _replaced(state: PartnerState, memory: PartnerMemory, now: datetime) -> tupl
     stored = state.stored
     changed = [event for event, keys in stored.seen.items() if EVENT in keys and event in stored.facts]
     others = [one for one in changed if _is_another(stored.facts[one].get(EVENT), state.fact(one, EVENT))]
-    known = len(state.known - memory.gone.keys())
+    known = _listed_before(state, memory)
     if len(others) < RESET_AT_LEAST or 2 * len(others) <= known:
         return memory, []
     for event in others:
@@ -455,12 +455,16 @@ def _reset_record(state: PartnerState, memory: PartnerMemory, now: datetime, why
     return [Record(at=now, kind="observed", reason="reset", why=why, partner=state.partner)]
 
 
+def _listed_before(state: PartnerState, memory: PartnerMemory) -> int:
+    """How many events the last whole list showed; all that are known where an older program did not say it."""
+    return len(state.known - memory.gone.keys()) if memory.listed is None else memory.listed
+
+
 def _lost_at_once(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId]) -> str | None:
     """What is said of a reset of the service: more than half of the events that the last whole list showed are missing.
     Those that have left it one by one, and answer by themselves, have not vanished at once."""
-    known = state.known - memory.gone.keys()
-    before = len(known) if memory.listed is None else memory.listed
-    lost = before - len(known & in_sight)
+    before = _listed_before(state, memory)
+    lost = before - len(in_sight & (state.known - memory.gone.keys()))
     if before < RESET_AT_LEAST or 2 * lost <= before:
         return None
     return f"{lost} of {before} events vanished from the list at once; what comes back waits for approval"
@@ -479,8 +483,6 @@ def _sight(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], n
     away = {event: now for event in state.known - in_sight if _is_gone(state.fact(event, EVENT))}
     back = in_sight & memory.gone.keys()
     state.known |= in_sight
-    if not back and away.keys() <= memory.gone.keys():
-        return memory
     gone = {event: at for event, at in {**away, **memory.gone}.items() if event not in back}
     return replace(memory, gone=gone, returned={**memory.returned, **dict.fromkeys(back, now)})
 
