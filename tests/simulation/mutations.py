@@ -567,7 +567,7 @@ _ALL: tuple[Mutant, ...] = (
     Mutant(
         name="a header that breaks the look",
         why="a Retry-After that nobody can read ends the task that reads",
-        applied=flaw("api.exchanges:retry_after", ("(ValueError, TypeError, IndexError, OverflowError)", "KeyError")),
+        applied=flaw("api.exchanges:http_date", ("(ValueError, TypeError, IndexError, OverflowError)", "KeyError")),
         shown_by=(at("pause", "read", "429, Retry-After words", 4),),
     ),
     Mutant(

@@ -123,6 +123,7 @@ class Server(Disk):
             "gen_random_uuid": (0, lambda: self._named(owner)),
             "pg_advisory_xact_lock": (1, lambda key: self._locked(key, alone=True)),
             "pg_advisory_xact_lock_shared": (1, lambda key: self._locked(key, alone=False)),
+            "set_config": (3, lambda _name, value, _local: value),
             "servers_name": (0, lambda: f"7, timeline {self.timeline:08}"),
         }
         for name, (arguments, function) in functions.items():

@@ -318,8 +318,9 @@ class Authenticator:
         now = self._clock.monotonic()
         if self._within(now, RENEW_AT) or (self._within(now, 1.0) and now < self._again_at):
             return self._in_force().access
-        if (self._flight is None or self._flight.done()) and (self._error is None or now >= self._again_at):
+        if self._flight is None and (self._error is None or now >= self._again_at):
             self._flight = asyncio.ensure_future(self._sign_in())
+            self._flight.add_done_callback(self._landed)
         if self._flight is not None and not self._within(now + LAST_S, 1.0):
             await asyncio.shield(self._flight)
         if not self._within(self._clock.monotonic(), 1.0):
@@ -366,6 +367,11 @@ class Authenticator:
         if self._tokens is None:
             raise Unreachable("not signed in", hint=CHECK_ADDRESS)
         return self._tokens
+
+    def _landed(self, flight: "asyncio.Task[None]") -> None:
+        self._flight = None
+        if not flight.cancelled():
+            flight.exception()  # marks it as seen where nobody waits any more
 
     async def _sign_in(self) -> None:
         """Tokens by a refresh, where one is confirmed and who we are was said not too long ago (a refresh may leave

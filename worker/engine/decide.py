@@ -252,7 +252,7 @@ class _Pass:
                 judgement = rule.judge(replace(view.scope, extra=over.intent.context))
                 view = replace(view, judgement=judgement, scope=self._scope_after(view))
                 memory = result.memory if held is None else replace(result.memory, held=held.reason)
-                candidate = after_wait(view, memory, over, self._poll.memory)
+                candidate = after_wait(view, memory, over, self._poll.memory, held)
         except NotComputable as error:
             candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:

@@ -355,9 +355,12 @@ def wait_over(view: RuleView) -> Write | None:
     return next((one for one in view.sequence if one.over), None)
 
 
-def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory) -> Candidate | None:
+def after_wait(
+    view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory, held: Hold | None
+) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
-    nobody could look when it was over, or nobody knows when that was. Raises `NotComputable`."""
+    nobody could look when it was over, or nobody knows when that was. ``held``: the rule's next firing is, and stays
+    so. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
@@ -369,7 +372,7 @@ def after_wait(view: RuleView, memory: RuleMemory, wait: Write, partner: Partner
         episode=wait.key.episode,
         reason="wait",
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
-        fired=replace(memory, held=None),
+        fired=memory if held is not None else replace(memory, held=None),
         dropped=memory,
         forced=approval("gap" if unseen else None, view.settings),
         wait=wait,

@@ -30,6 +30,9 @@ from worker.model.errors import LedgerUnwritable, NotSafe
 
 Values = Mapping[str, object]
 
+STOOD_IDLE = "25P03"
+"""What PostgreSQL calls a transaction that it has given up, because it waited for the client."""
+
 
 class Store(ABC):
     """Transactions on one ledger. ``place``: its files, where it has any; ``name``: as errors name it."""
@@ -111,7 +114,7 @@ class Store(ABC):
     @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Connection]:
         """The driver's errors are raised in the ledger's words, and end the connection. What was read is read, also
-        where its transaction cannot be ended: a server gives up one in which nothing was asked for long."""
+        where a server has given up its transaction meanwhile, because nothing was asked in it for long."""
         connection, read = None, False
         with self._turn:
             try:
@@ -128,7 +131,7 @@ class Store(ABC):
                 said = self.in_words(found)
                 if said is None:
                     raise
-                if not read:
+                if not read or getattr(found, "sqlstate", None) != STOOD_IDLE:
                     raise said from found
             finally:
                 if connection is not None:

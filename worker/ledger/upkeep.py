@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Update, inspect, select, update
+from sqlalchemy import Connection, Update, func, inspect, select, true, update
 
 from worker.ledger.database import Store, writing_store
 from worker.ledger.lock import SenderLock
@@ -149,7 +149,8 @@ def _gone_on_with(store: Store, record: Record, restored: Restored, also: Update
     everybody = [None, *(name for (name,) in store.rows(select(partners.c.partner)))]
     with recording(store, everybody, begin=store.begin_halt) as (connection, journal):
         if store.place is None:
-            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")  # nobody waits for it
+            endless = func.set_config("idle_in_transaction_session_timeout", "0", true())  # nobody waits for this one
+            connection.execute(select(endless))
             if connection.execute(select(meta.c.refused)).scalar() is None:
                 _require_nobody(connection, store.name)
         journal.add([record])
