@@ -199,9 +199,8 @@ def _put(around: Value | None, keys: Sequence[str], value: Value) -> Value:
         raise InputErrors((value.document.problem(0, message, hint="mend the file first", code="config"),))
     if not isinstance(around, Entries):
         around = Entries(document=value.document, named={}, start=0)
-    name = {one.lower(): one for one in around.named}.get(
-        keys[0], keys[0]
-    )  # a name of the file's own may be in capitals
+    # A name of the file's own may be in capitals.
+    name = {one.lower(): one for one in around.named}.get(keys[0], keys[0])
     key = around.key(name) or Scalar(document=value.document, text=name, plain=True, start=0, end=0)
     return replace(around, named={**around.named, name: (key, _put(around.get(name), keys[1:], value))})
 
