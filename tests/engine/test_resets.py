@@ -121,13 +121,17 @@ async def test_what_another_event_was_and_what_was_done_to_it_is_no_ground_for_a
     }, "what is done to the new one counts"
 
 
+async def leave_one_by_one(here: Town, events: list[str], polls: int) -> None:
+    """Events drop out of the list, one every so many polls, and answer by themselves."""
+    for count in range(1, len(events)):
+        here.fault("vanish", "GET", "^/events/$", times=polls, eid=events[:count])
+        await here.run(3 * polls)
+    here.fault("vanish", "GET", "^/events/$", times=1_000, eid=events)
+
+
 @in_town(world(*several(happening, 24)), watched=6, requests_per_minute=100)
 async def test_events_that_leave_the_list_one_by_one_and_answer_by_themselves_are_no_reset(here: Town) -> None:
-    left = [f"e{number}" for number in range(1, 20)]
-    for count in range(1, len(left)):
-        here.fault("vanish", "GET", "^/events/$", times=2, eid=left[:count])
-        await here.run(6)
-    here.fault("vanish", "GET", "^/events/$", times=1_000, eid=left)
+    await leave_one_by_one(here, [f"e{number}" for number in range(1, 20)], 2)
     await here.restart()
     await here.becomes("e1", 60, status="cancelled")
     assert here.log("observed")[0]["reason"] is None, here.story()
@@ -136,11 +140,7 @@ async def test_events_that_leave_the_list_one_by_one_and_answer_by_themselves_ar
 
 @in_town(world(*several(happening, 24)), watched=6)
 async def test_a_reset_is_told_by_what_the_list_shows_however_many_events_have_left_it(here: Town) -> None:
-    left = [f"e{number}" for number in range(9, 25)]
-    for count in range(1, len(left)):
-        here.fault("vanish", "GET", "^/events/$", times=1, eid=left[:count])
-        await here.run(3)
-    here.fault("vanish", "GET", "^/events/$", times=1_000, eid=left)
+    await leave_one_by_one(here, [f"e{number}" for number in range(9, 25)], 1)
     await here.run(6)
     await become_others(here, at_once=True)
     assert (states(here), here.effects()) == ([("waiting", "reset")] * 5, []), here.story()

@@ -151,9 +151,8 @@ def write_request(
         case "edit_cluster":  # event, cluster and run are named in the body (API section 2.6)
             body = {"eid": event, **_named(params, assumptions)}
         case "create_campaign":
-            query = _campaign_query(
-                event, _named(params, assumptions), assumptions.template("create_campaign.query") or {}
-            )
+            template = assumptions.template("create_campaign.query") or {}
+            query = _campaign_query(event, _named(params, assumptions), template)
         case "series_add" | "series_remove":
             query = _pairs(row.query[0], params.get("value"))
         case _:

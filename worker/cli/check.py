@@ -157,7 +157,10 @@ def checked(
 
 def _beside(path: Path, folder: Path | None) -> Mapping[str, str]:
     """The other files of the folder, where the path is a part of it: what its rules name may stand there."""
-    texts, place = {} if folder is None else texts_of(folder)[0], os.path.realpath(path)
+    place = os.path.realpath(path)
+    if folder is None or place == os.path.realpath(folder):  # then there are none
+        return {}
+    texts, _ = texts_of(folder)
     others = {name: text for name, text in texts.items() if not Path(os.path.realpath(name)).is_relative_to(place)}
     return others if len(others) < len(texts) else {}
 

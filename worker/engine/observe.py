@@ -336,7 +336,7 @@ class Reader(EventByEvent):
         every = {event: max(GONE_AGAIN, (now - at) / 10).total_seconds() for event, at in state.memory.gone.items()}
         wants = [
             Want(event=event, key=EVENT, read_at=_asked_at(state, event, EVENT), every_s=every.get(event, 0.0))
-            for event in sorted(state.known - in_sight)
+            for event in state.known - in_sight
         ]
         room -= min(room // 2, len(state.wanted))
         chosen = choose(wants, room, self._clock.monotonic(), self._settings.interval)
@@ -483,6 +483,8 @@ def _sight(state: PartnerState, memory: PartnerMemory, in_sight: set[EventId], n
     away = {event: now for event in state.known - in_sight if _is_gone(state.fact(event, EVENT))}
     back = in_sight & memory.gone.keys()
     state.known |= in_sight
+    if not back and away.keys() <= memory.gone.keys():
+        return memory
     gone = {event: at for event, at in {**away, **memory.gone}.items() if event not in back}
     return replace(memory, gone=gone, returned={**memory.returned, **dict.fromkeys(back, now)})
 

@@ -433,8 +433,9 @@ class Stored:
             before = commit.at - self._keeps()
             old = set_back or self.forgot_at is None or before - self.forgot_at >= FORGET_EVERY
             forget = before if old and trial.changes else None
-            stored = Changes(partner=self.partner, changes=trial.changes, looked_at=looked_at, forget=forget)
-            stored = replace(stored, set_back=set_back)
+            stored = Changes(
+                partner=self.partner, changes=trial.changes, looked_at=looked_at, forget=forget, set_back=set_back
+            )
             commit = replace(commit, records=(*self.records(trial.changes), *commit.records), changes=stored)
             self.forgot_at = forget or self.forgot_at
         self.trial = trial

@@ -133,10 +133,7 @@ def filled_in(text: str, at: Scalar | None = None) -> str:
         if found[1] not in PLACEHOLDERS:
             tail, hint = meant(found[1], PLACEHOLDERS), instead(found[1], PLACEHOLDERS)
             if found[1].startswith("event"):
-                tail, hint = (
-                    "",
-                    'write {eid}; in a query or body other fields are computed: "=event.title"',
-                )
+                tail, hint = "", 'write {eid}; in a query or body other fields are computed: "=event.title"'
             raise Slip(f"{WHAT}: nothing fills in {{{found[1]}}}{tail}", hint, offset=found.start(), at=at)
     return text
 

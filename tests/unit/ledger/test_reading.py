@@ -141,13 +141,15 @@ def test_writes_can_be_narrowed_and_come_oldest_first(ledger: SqlLedger) -> None
     assert ledger.writes(partner=ACME, state="planned") == [one]
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_backup_is_one_moment_and_opens_as_a_ledger(
-    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    """Also on a disk that knows no second name of a file, as most sticks and many shares."""
-    if not links:
+@pytest.fixture(params=[True, False], ids=["links", "no links"])
+def any_disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that knows no second name of a file, as most sticks and many shares."""
+    if not request.param:
         monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(EPERM, "Operation not permitted")))
+
+
+@pytest.mark.usefixtures("any_disk")
+def test_a_backup_is_one_moment_and_opens_as_a_ledger(ledger: SqlLedger, tmp_path: Path) -> None:
     (write,) = planned(ledger)
     target = tmp_path / "backup.db"
 
@@ -161,12 +163,8 @@ def test_a_backup_is_one_moment_and_opens_as_a_ledger(
     assert not list(tmp_path.glob(".backup*"))
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_backup_never_replaces_a_file(
-    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    if not links:
-        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(EPERM, "Operation not permitted")))
+@pytest.mark.usefixtures("any_disk")
+def test_a_backup_never_replaces_a_file(ledger: SqlLedger, tmp_path: Path) -> None:
     target = tmp_path / "precious"
     target.write_text("precious")
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -404,6 +404,17 @@ def test_a_place_that_cannot_be_read_begins_at_the_end(place: Place, text: str) 
     assert json.loads((place.folder / "worker.db.told").read_text("utf-8"))["chains"] == {"": 2}
 
 
+def gone_on_with(folder: Path, at: datetime) -> None:
+    """An operator accepts the ledger that was put back there."""
+    accept_restore(
+        f"sqlite:///{folder}/worker.db",
+        by="ann",
+        now=at,
+        restored=lambda write: after_restore(write, by="ann", now=at),
+        in_step=True,
+    )
+
+
 @pytest.mark.parametrize("lost", [1, 20], ids=["few", "many"])
 def test_of_a_restored_ledger_that_was_accepted_is_told_however_much_was_told_of_the_lost_one(
     tmp_path: Path, lost: int
@@ -422,13 +433,7 @@ def test_of_a_restored_ledger_that_was_accepted_is_told_however_much_was_told_of
     for name in ("worker.db-wal", "worker.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / "backup.db").replace(tmp_path / "worker.db")
-    accept_restore(
-        f"sqlite:///{tmp_path}/worker.db",
-        by="ann",
-        now=accepted_at,
-        restored=lambda write: after_restore(write, by="ann", now=accepted_at),
-        in_step=True,
-    )
+    gone_on_with(tmp_path, accepted_at)
     with open_ledger(tmp_path) as ledger:
         place = Place(folder=tmp_path, ledger=ledger)
         outbox = place.outbox()
@@ -450,13 +455,7 @@ def test_of_a_ledger_put_back_beneath_a_worker_that_runs_is_told_as_of_any_that_
         connection.exec_driver_sql("UPDATE partners SET seq = ?, hash = ?", (kept.seq, kept.hash))
     place.ledger.close()
     assert place.gathered(outbox) == []
-    accept_restore(
-        f"sqlite:///{place.folder}/worker.db",
-        by="ann",
-        now=accepted_at,
-        restored=lambda write: after_restore(write, by="ann", now=accepted_at),
-        in_step=True,
-    )
+    gone_on_with(place.folder, accepted_at)
     (message,) = place.gathered(outbox)
     assert message.title == "campaign-worker: 1 ledger_restored, 1 needs_human"
     assert place.look(outbox, 60) == place.look(place.outbox(), 60) == [], "once"
