@@ -78,6 +78,7 @@ def run_virtually(loop: VirtualLoop, work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
         if pending:
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 async def last(items: AsyncIterator[T]) -> T:

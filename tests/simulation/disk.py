@@ -186,7 +186,8 @@ class Disk:
     def _asked(self, question: str) -> list[tuple[Any, ...]]:
         """What any reader of the file is told. Opening it again for each question would take longer than the answer."""
         if self._outside is None:
-            self._outside = sqlite3.connect(f"file:{self.file}?mode=rw", uri=True)  # whoever looks makes no file
+            named = f"file:{self.file}?mode=rw"  # whoever looks makes no file
+            self._outside = sqlite3.connect(named, uri=True, factory=Dropped)
         try:
             return self._outside.execute(question).fetchall()
         except sqlite3.DatabaseError:
@@ -248,7 +249,15 @@ def _open(lasting: tuple[str, ...]) -> str:
     )
 
 
-class SimConnection(sqlite3.Connection):
+class Dropped(sqlite3.Connection):
+    """One that is let go as a killed process lets it go: the system closes it. Python 3.13 warns of any other."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it was never opened
+            self.close()
+
+
+class SimConnection(Dropped):
     """A connection whose commits can fail."""
 
     disk: Disk

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from threading import RLock
 from typing import Any
+from weakref import finalize
 
 from sqlalchemy import Connection, Engine, Executable, Row, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -325,7 +326,9 @@ def _begins_like_one(place: LedgerPlace) -> bool:
 def memory_store() -> SqliteStore:
     """One that lives as long as the object, for tests and for what does not exist yet."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    return SqliteStore(create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool), None)
+    store = SqliteStore(create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool), None)
+    finalize(store, connection.close)
+    return store
 
 
 def _reading_without_shared_memory(place: LedgerPlace) -> SqliteStore:
