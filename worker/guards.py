@@ -5,6 +5,7 @@ The first that objects wins; each gives a stable reason code. Guards are pure an
 runs inside the very transaction that records the attempt.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,16 @@ from worker.writes.evidence import (
     target_value,
     unclear,
 )
-from worker.writes.intents import ADDED, COMPUTED_FROM, EACH, amount_of, amount_of_draft, budgets_of, reads_back
+from worker.writes.intents import (
+    ADDED,
+    COMPUTED_FROM,
+    EACH,
+    amount_of,
+    amount_of_draft,
+    budgets_of,
+    money_text,
+    reads_back,
+)
 from worker.writes.life import CREDENTIALS_HOLD
 
 # What a guard may look at, and the four ways of saying no.
@@ -146,12 +156,13 @@ def _passed(
     total = round(before + mine.amount, 2)
     if limit is None or total <= limit:
         return None
-    why = f"{before:g} sent {words}; with {mine.amount:g} it would be {total:g}, and {limit:g} is allowed"
-    until = None
-    if window is not None and mine.amount <= limit:
+    sent, adds, would_be, most = map(money_text, (before, mine.amount, total, limit))
+    why = f"{sent} sent {words}; with {adds} it would be {would_be}, and {most} is allowed"
+    until, room = None, round(limit - mine.amount, 2)
+    if window is not None and counted and room >= 0:
         times = sorted(one.at for one in counted)
-        lets = (at for at in times if round(spent([one for one in counted if one.at > at]) + mine.amount, 2) <= limit)
-        until = next((at + window for at in lets), None)
+        first = bisect_left(times, -room, key=lambda at: -spent(one for one in counted if one.at > at))
+        until = times[first] + window
     return Hold(reason="spend", why=why, until=until)
 
 
@@ -319,7 +330,9 @@ def as_approved(situation: Situation) -> No | None:
     shown, now = situation.approved_amount, budget_of(situation)
     if shown is None or now is None or now <= shown:
         return None
-    return No(way="ask", reason="moved", why=f"{shown:g} was approved, and it spends {now:g} by now")
+    return No(
+        way="ask", reason="moved", why=f"{money_text(shown)} was approved, and it spends {money_text(now)} by now"
+    )
 
 
 def as_it_was_left(situation: Situation) -> No | None:
@@ -385,7 +398,8 @@ def budget_in_range(situation: Situation) -> No | None:
     outside = next((budget for budget in budgets if not low <= budget <= high), None)
     if outside is None:
         return None
-    return No(way="refuse", reason="budget_range", why=f"budget {outside:g} is outside {low:g} to {high:g}")
+    budget, least, most = map(money_text, (outside, low, high))
+    return No(way="refuse", reason="budget_range", why=f"budget {budget} is outside {least} to {most}")
 
 
 def budget_of(situation: Situation, sent: Json = None) -> float | None:

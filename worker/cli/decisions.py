@@ -50,7 +50,7 @@ from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
 from worker.model.facts import Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
-from worker.writes.intents import in_all
+from worker.writes.intents import in_all, money_text
 from worker.writes.undo import Undo, may_have_effect
 
 app = typer.Typer()
@@ -137,7 +137,7 @@ def approve_writes(
         for write in _writes_in(ledger, config, chosen, "waiting"):
             wanted = wanted_of(ledger, write)
             if up_to is not None and (wanted.unknown or (wanted.amount or 0.0) > up_to):
-                why = f"{word.by} may approve up to {up_to:g}, and write {write.id} {wanted.spends}"
+                why = f"{word.by} may approve up to {money_text(up_to)}, and write {write.id} {wanted.spends}"
                 hint = "ask somebody who may approve more (web.users in the config); nothing was changed"
                 raise NotAllowed(why, hint=hint)
             amount = (shown or {}).get(write.id, wanted.amount)

@@ -381,7 +381,7 @@ class Wanted:
     def spends(self) -> str:
         """What it spends, or that nobody can tell; empty where it spends nothing."""
         if self.amount is not None:
-            return f"spends {_money(self.amount, self.currency)}"
+            return f"spends {money_text(self.amount, self.currency)}"
         return f"amount unknown: {self.unknown}" if self.unknown else ""
 
     @property
@@ -439,7 +439,7 @@ def in_all(together: Iterable[Wanted]) -> str:
         if one.amount is not None:
             sums[one.currency] = sums.get(one.currency, 0.0) + one.amount
         unknown += bool(one.unknown)
-    known = " + ".join(_money(amount, currency) for currency, amount in sorted(sums.items()))
+    known = " + ".join(money_text(amount, currency) for currency, amount in sorted(sums.items()))
     parts = (f"{known} in all" if known else "", f"amount unknown: {unknown} of them" if unknown else "")
     return "; ".join(part for part in parts if part)
 
@@ -474,7 +474,8 @@ def _spent(intent: Intent, before: Mapping[str, Json]) -> tuple[float | None, st
     return None, "the draft shows no total_budget" if before else "the draft has not been read yet"
 
 
-def _money(amount: float, currency: str) -> str:
+def money_text(amount: float, currency: str = "") -> str:
+    """An amount as people write it, to the cent: of 1234567.5 nothing is left out."""
     return f"{_spelled(round(amount, 2))} {currency}".rstrip()
 
 

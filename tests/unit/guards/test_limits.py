@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from time import perf_counter
 
 import pytest
 
@@ -188,6 +189,26 @@ def test_the_brake_says_when_enough_of_it_is_long_ago(limit: dict[str, float], u
     found = held_by_spend(mine, before, Limits(spend=SpendLimits(**limit)), NOW)
     assert found is not None
     assert found.until == until
+
+
+def test_a_week_of_many_small_writes_takes_no_time_to_look_through() -> None:
+    """Within a transaction, on the loop, at each try of each write that is held."""
+    (mine,) = money("9 boost e1 19000")
+    each = money("1 boost e2 1 r 1m")[0]
+    week = [replace(each, write=WriteId(10 + one), at=NOW - one * timedelta(seconds=30)) for one in range(20_000)]
+    began = perf_counter()
+    found = held_by_spend(mine, week, Limits(spend=SpendLimits(per_week=20_000)), NOW)
+    assert perf_counter() - began < 2, "each time the sum of all, it was a minute"
+    assert found is not None
+    assert found.until == NOW - 1_000 * timedelta(seconds=30) + timedelta(days=7)
+
+
+def test_a_large_amount_is_told_to_the_cent() -> None:
+    (mine,) = money("2 boost e1 0.5")
+    found = held_by_spend(mine, money("1 boost e1 1234567"), Limits(spend=SpendLimits(per_day=1234567.25)), NOW)
+    assert (
+        found and found.why
+    ) == "1234567 sent in 24 hours; with 0.5 it would be 1234567.5, and 1234567.25 is allowed"
 
 
 def situation(write: Write, there: float | None = None) -> Situation:
