@@ -1,11 +1,13 @@
 """The brake on money, with real drafts: what was compared is what is booked."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from tests.builders import spending
 from tests.worlds import BOOST_DRAFTS, QUICK, Town, draft, happening, in_town, several, world
+from worker.engine.explaining import wanted_of
 from worker.engine.operators import approved, rejected
 from worker.sandbox.world import Happening
 
@@ -301,3 +303,35 @@ async def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(here: Town) -> N
     here.decide(rejected, here.writes()[0])
     await here.run(90)
     assert here.states() == ["cancelled", *["waiting"] * 3], "what was rejected makes room"
+
+
+TWO_BUDGETS = replace(draft("e1"), setup={"goal": "ROAS", "total_budget": 500, "daily_budget": 50})
+
+
+async def let_go_as_shown(here: Town) -> float | None:
+    """Somebody approves what waits, by the amount that is shown."""
+    amount = wanted_of(here.ledger, here.only).amount
+    here.decide(partial(approved, amount=amount))
+    await here.run(30)
+    return amount
+
+
+@in_town(world(TWO_BUDGETS), BOOST_DRAFTS, deciding=replace(QUICK.deciding, mode="approve"))
+async def test_who_approves_a_boost_is_shown_all_the_money_of_the_draft_and_is_asked_once(here: Town) -> None:
+    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    assert wanted_of(here.ledger, here.only).spends == "spends 550 EUR"
+    assert await let_go_as_shown(here) == 550
+    assert here.states() == ["confirmed"], here.story()
+
+
+@in_town(world(draft("e1")), BOOST_DRAFTS, deciding=replace(QUICK.deciding, mode="approve"))
+async def test_who_approves_a_boost_that_never_left_is_shown_the_draft_as_it_is_by_now(here: Town) -> None:
+    await here.until(lambda: here.states() == ["waiting"], "it waits")
+    here.fault("no_connection", "POST", "/boost$", times=1)
+    here.decide(partial(approved, amount=500))
+    await here.until(lambda: here.only.uncounted == 1, "it did not leave")
+    here.change("e1", setup={"goal": "ROAS", "total_budget": 900})
+    await here.until(lambda: here.states() == ["waiting"], "it would spend more by now")
+    assert here.only.reason == "moved"
+    assert await let_go_as_shown(here) == 900
+    assert here.states() == ["confirmed"], here.story()

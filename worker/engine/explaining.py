@@ -18,13 +18,13 @@ from worker.guards import as_of_now
 from worker.model.commits import MEMORY, OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
 from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId, spelled
 from worker.model.rules import Rule, RuleSet, Scope, Truth
-from worker.model.writes import Write
+from worker.model.writes import UNSENT, Write
 from worker.rules.cel import Node
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import missing_words, value_at
 from worker.rules.registry import LOCAL
-from worker.writes.evidence import fact_key, target_value
-from worker.writes.intents import Wanted, wanted
+from worker.writes.evidence import fact_key
+from worker.writes.intents import Wanted, shown_value, wanted
 
 EVENT = FactKey(name="event")
 MILLISECOND = timedelta(milliseconds=1)
@@ -97,13 +97,13 @@ def _seen_values(condition: Expression, scope: Scope) -> Iterator[SeenValue]:
 
 
 def wanted_of(ledger: ReadableLedger, write: Write) -> Wanted:
-    """What the write will do, or did: against what was there before its first attempt, else as it was read last. What
-    has ended is not looked up any more."""
+    """What the write will do, or did: against what was there before the attempt that may have had an effect, else as it
+    was read last. What has ended is not looked up any more."""
     facts = {} if write.final else {one.key: one for one in ledger.observed(write.key.partner, write.key.event)}
     before = write.before
     own = facts.get(fact_key(write.intent))
-    if not write.before_known and own is not None and own.event == write.key.event:
-        _, before = target_value(write.intent, own.fact)
+    if (write.state in UNSENT or not write.before_known) and own is not None and own.event == write.key.event:
+        _, before = shown_value(write.intent, own.fact)
     of_partner = [one.fact.value for one in facts.values() if one.event == OF_PARTNER and isinstance(one.fact, Known)]
     currency = next((one["currency"] for one in of_partner if isinstance(one, dict) and one.get("currency")), "")
     return wanted(write.intent, write.key.item, before, str(currency))

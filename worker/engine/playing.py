@@ -53,8 +53,8 @@ from worker.model.writes import Intent, Write
 from worker.rules.facts import BY_DEFAULT, looked_at
 from worker.rules.registry import Registry
 from worker.rules.tests import FIRST_EVENT, LOST_ANSWERS, Answer, Facts
-from worker.writes.evidence import CONFIRM, SERIES, fact_key, judge, target_value
-from worker.writes.intents import wanted
+from worker.writes.evidence import CONFIRM, SERIES, fact_key, judge
+from worker.writes.intents import shown_value, wanted
 
 POLLS_MAX = 2_000_000
 """The most polls of one play; more at full rate is a mistake of the test, or of a condition."""
@@ -448,7 +448,7 @@ class Play(StagedCycle):
 def amount_shown(state: PartnerState, write: Write) -> float | None:
     """What somebody who approves the write is shown that it spends."""
     fact = state.fact(write.key.event, fact_key(write.intent)) or UNREAD
-    return wanted(write.intent, write.key.item, target_value(write.intent, fact)[1], "").amount
+    return wanted(write.intent, write.key.item, shown_value(write.intent, fact)[1]).amount
 
 
 NOT_GIVEN = replace(UNREAD, why="the test does not give it")

@@ -28,8 +28,8 @@ from worker.model.exchange import Outcome, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Unknown, WriteId
 from worker.model.rules import Computed, Rule, RuleStep, Template, Truth
 from worker.model.writes import UNSETTLED, Intent, Plan, State, Write, WriteKey
-from worker.writes.evidence import Wish, fact_key, target_value
-from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, wanted
+from worker.writes.evidence import Wish, fact_key
+from worker.writes.intents import NotComputable, Planned, Wanted, plan_steps, reads_back, shown_value, wanted
 from worker.writes.undo import undo_steps
 
 # The service as it is remembered: facts that a running daemon has observed, or that were read just now.
@@ -371,7 +371,7 @@ class Rehearsal(StagedCycle):
             return write.before_known, write.before
         key = fact_key(write.intent)
         fact = state.fact(write.key.event, key)
-        return target_value(write.intent, as_judged(key, fact)) if fact is not None else (False, None)
+        return shown_value(write.intent, as_judged(key, fact)) if fact is not None else (False, None)
 
     def _cost(self, state: PartnerState, write: Write) -> Cost:
         """What it costs from now on, or would once nothing holds it."""

@@ -524,6 +524,11 @@ def money_in(params: Json) -> float | None:
     return sum(found) if found else None
 
 
+def money_fields(record: Mapping[str, Json]) -> dict[str, Json]:
+    """Of a record, the fields with money in them."""
+    return {name: part for name, part in record.items() if money_in({name: part}) is not None}
+
+
 def budgets_in(params: Mapping[str, Json]) -> tuple[float, ...]:
     """The budgets that the service's range is for: those of a draft or of a cluster, however their keys are spelled."""
     found = (_number(value) for name, value in params.items() if "_".join(words_in(name)) in BUDGETS)

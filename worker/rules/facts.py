@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
+from worker.model.actions import money_fields
 from worker.model.facts import Fact, FactKey, Json, Known, Observation, Scalar, Unknown, parse_time, record_of, whole_of
 from worker.model.rules import Computed, Condition, Rule, Scope, Watch
 from worker.rules.cel import SINCE, THEN, WRITE, Path, fields_in
@@ -462,9 +463,12 @@ def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
 
 
 def narrowed(fact: Fact, fields: Fields) -> Fact:
-    """The fact with these fields only. What is no record, what is unknown, and what has no others stays as it is."""
+    """The fact with these fields only, and a draft with all its money, which is what a boost commits. What is no record,
+    what is unknown, and what has no others stays as it is."""
     if fields is None or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return fact
+    if fact.value.get("state") == "DRAFT":
+        fields = fields.union(money_fields(fact.value))
     if fields.issuperset(fact.value) and fields.issuperset(fact.gaps):
         return fact
     whole = fact.value

@@ -22,13 +22,14 @@ from worker.model.actions import (
     budgets_in,
     fault_of,
     in_cents,
+    money_fields,
     money_in,
 )
 from worker.model.endpoints import Host, row_called
-from worker.model.facts import Json, Known, number_of, parts_of, record_of, whole_of
+from worker.model.facts import Fact, Json, Known, number_of, parts_of, record_of, whole_of
 from worker.model.rules import Computed, Rule, RuleStep, Scope, Template, Truth, computed_in
 from worker.model.writes import UNSETTLED, Intent, Write
-from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, own_values, wish_of
+from worker.writes.evidence import CONFIRM, EXACT_MAX, SERIES, Wish, members, own_values, target_value, wish_of
 
 # The parameters of a step at its firing: what is written as CEL is computed, and ``each`` is gone through.
 #
@@ -395,6 +396,15 @@ class Wanted:
     def line(self) -> str:
         """All of it in one line."""
         return "; ".join(part for part in (self.change, self.spends) if part)
+
+
+def shown_value(intent: Intent, fact: Fact) -> tuple[bool, Json]:
+    """The target as somebody who is asked sees it: as evidence compares it, and of a boost all the money of the draft,
+    which is what it commits."""
+    readable, value = target_value(intent, fact)
+    if ACTIONS[intent.action].budget == "draft" and isinstance(value, dict):
+        value |= money_fields(record_of(fact))
+    return readable, value
 
 
 def wanted(intent: Intent, item: str, before: Json, currency: str = "") -> Wanted:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.polls import a_rule
 from tests.unit.rules.reading import the_rule
-from worker.model.facts import Known, Unknown
+from worker.model.facts import Json, Known, Unknown
 from worker.model.rules import Judgement, Scope, Truth, Watch
 from worker.rules.facts import Fields, decides, looked_at, narrowed, paths_named, worth_keeping
 
@@ -107,3 +107,10 @@ def test_a_record_is_narrowed_to_fields(fields: Fields, expected: Known, reason:
 )
 def test_what_is_no_record_or_has_no_other_fields_is_left_as_it_is(fact: Known | Unknown) -> None:
     assert narrowed(fact, frozenset({"a"})) is fact
+
+
+def test_of_a_draft_all_money_is_kept_which_its_boost_commits() -> None:
+    spends: dict[str, Json] = {"targeting": {"bid_cap": 3}, "daily_budget": "50"}
+    draft: Json = {"state": "DRAFT", "goal": "ROAS", "name": "of no interest", **spends}
+    kept = narrowed(Known(value=draft, read_at=NOW), frozenset({"state", "goal"}))
+    assert kept == Known(value={"state": "DRAFT", "goal": "ROAS", **spends}, read_at=NOW)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.builders import an_intent, cases
-from worker.model.facts import Json
-from worker.writes.intents import Wanted, in_all, wanted
+from tests.builders import a_fact, an_intent, cases, unreadable
+from worker.model.facts import Fact, Json
+from worker.writes.intents import Wanted, in_all, shown_value, wanted
 
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
 NO_BUDGET = "amount unknown: it names no budget of its own"
@@ -14,6 +14,7 @@ JAZZ_NOW: dict[str, Json] = {"exists": True, "budget": 20}
 NEW: dict[str, Json] = {"goal": "ROAS", "total_budget": 500}
 MUCH: dict[str, Json] = {"total_budget": 500.5, "goal": "CPM", "more": 1e300}
 CAPPED: dict[str, Json] = {"state": "DRAFT", "total_budget": 500, "spend_cap": 70}
+DRAFT_OF_500: dict[str, Json] = {"state": "DRAFT", "total_budget": 500}
 CALL: dict[str, Json] = {"host": "cr", "method": "PUT", "path": "/events/{eid}", "query": {"a": 1}, "spends": False}
 KEPT = [("goal", "ROAS", "ROAS"), ("total_budget", "500", "500")]
 OTHER: dict[str, Json] = {"total_budget": 120.0, "goal": "CPM"}
@@ -48,6 +49,16 @@ OTHER: dict[str, Json] = {"total_budget": 120.0, "goal": "CPM"}
 def test_what_a_write_does_and_spends(action: str, params: dict[str, Json], before: Json, line: str) -> None:
     found = wanted(an_intent(action, params), "", before, "EUR").line
     assert found.endswith(line) if "body" in params else found == line
+
+
+@cases(
+    "action, setup, shown",
+    ("boost", a_fact({**CAPPED, "name": "x"}), (True, CAPPED), "all the money of the draft, which it commits"),
+    ("update_draft", a_fact(CAPPED), (True, DRAFT_OF_500), "what evidence compares"),
+    ("boost", unreadable(), (False, None), "nothing"),
+)
+def test_who_is_asked_is_shown_what_is_there(action: str, setup: Fact, shown: tuple[bool, Json]) -> None:
+    assert shown_value(an_intent(action, {"total_budget": 700.0} if action != "boost" else {}), setup) == shown
 
 
 def test_of_an_action_of_two_calls_it_is_said_which_one_and_what_no_read_shows_has_no_value_before() -> None:
