@@ -335,3 +335,17 @@ async def test_who_approves_a_boost_that_never_left_is_shown_the_draft_as_it_is_
     assert here.only.reason == "moved"
     assert await let_go_as_shown(here) == 900
     assert here.states() == ["confirmed"], here.story()
+
+
+BY_TITLE = computed(budget="120").replace("tc: rock", 'tc: "=event.title"')
+
+
+@in_town(world(*(replace(one, record={**one.record, "title": "rock"}) for one in published("e1", "e2"))), BY_TITLE)
+async def test_what_would_be_for_another_cluster_by_now_is_refused(here: Town) -> None:
+    await here.run(60)
+    assert here.states() == ["confirmed", "planned"], here.story()
+    here.set(here.writes()[1].key.event, title="jazz")
+    await here.clock.sleep(24 * 3600)
+    await here.run(150)
+    second = here.writes()[1]
+    assert (second.state, second.reason, second.attempt) == ("refused", "gone", 0), here.story()

@@ -285,10 +285,10 @@ class Executor(Stage):
                 self._apply_no(state, write, No(way="hold", reason="fact_unknown", why=str(error)))
                 self._rest(state, write, HELD_AGAIN)
                 return
-            place = write.key.position, write.key.item
-            new = next((one for one in steps if (one.position, one.item) == place), None)
+            place = write.key.position, write.key.item, intent.target
+            new = next((one for one in steps if (one.position, one.item, one.intent.target) == place), None)
             if new is None or new.fault:
-                why = new.fault if new is not None else f"{why}; its item is gone"
+                why = new.fault if new is not None else f"{why}; what it is for is gone"
                 self._apply_no(state, write, No(way="refuse", reason="bad_value" if new else "gone", why=why))
                 return
             intent = replace(new.intent, order=intent.order)
