@@ -92,13 +92,13 @@ async def test_an_item_that_is_gone_before_the_send_is_refused_and_the_others_ar
 
 @pytest.mark.parametrize(("allowed", "sent"), [(5, False), (6, True)])
 @in_town(
-    world(published("e1", BUDGETS), published("e2", BUDGETS, status="idle")),
+    world(published("e1", BUDGETS), published("e2", BUDGETS, status="idle"), published("e3", {})),
     rule("campaigns"),
     deciding=lambda allowed: replace(QUICK.deciding, surge=Surge(events=allowed, within=timedelta(minutes=10))),
     watched=30,
 )
 async def test_a_surge_counts_the_writes_of_each(here: Town, sent: bool) -> None:
-    """Two events with three campaigns are six writes, also one after the other."""
+    """Two events with three campaigns are six writes, also one after the other. One without campaigns is none."""
     await here.becomes("e2", 60, status="active")
     states = [one.state for one in here.writes() if one.key.event == "e2" and one.key.item]
     assert states == (["confirmed"] if sent else ["waiting"]) * 3

@@ -465,10 +465,9 @@ class Planner:
         counted: dict[RuleId, set[tuple[EventId, str]]] = {}
         rules: dict[RuleId, Rule] = {}
         for candidate in winners:
-            if not any(step.intent.target for step in candidate.steps):
-                continue
-            rule = rules[candidate.view.rule.id] = candidate.view.rule
-            counted.setdefault(rule.id, set()).update(_pieces(candidate.event, candidate.steps))
+            if made := _pieces(candidate.event, candidate.steps):
+                rule = rules[candidate.view.rule.id] = candidate.view.rule
+                counted.setdefault(rule.id, set()).update(made)
         over: dict[RuleId, str] = {}
         surges = [(name, one) for name, rule in rules.items() for one in (self._settings.surge, rule.surge) if one]
         longest = max((surge.within for _, surge in surges), default=None)
@@ -476,11 +475,12 @@ class Planner:
         waited = (write for write in self._writes.values() if AFTER_WAIT in write.intent.context)
         firings += [(write.key.rule, write.key.event, write.planned_at) for write in waited if write.state == "planned"]
         for rule_id, surge in surges:
-            since = self._poll.now - surge.within
+            since, latest = self._poll.now - surge.within, self._poll.now + surge.within
             each, pieces = any(step.each for step in rules[rule_id].do), set(counted[rule_id])
-            for event in {event for rule, event, at in firings if rule == rule_id and at > since}:
+            for event in {event for rule, event, at in firings if rule == rule_id and since < at <= latest}:
                 writes = self._poll.rule_writes(event, rule_id) if each else ()
-                pieces |= _pieces(event, [one for one in writes if one.planned_at > since])
+                recent = [one for one in writes if (one.last_sent_at or one.planned_at) > since]
+                pieces |= _pieces(event, recent) if each else {(event, "")}
             if len(pieces) > surge.events:
                 what = f"{len(pieces)} {'writes' if each else 'events'} within {duration_text(surge.within)}"
                 over[rule_id] = f"fires for {what}; more than {surge.events} need approval"
@@ -624,9 +624,10 @@ class Planner:
 
 
 def _pieces(event: EventId, made: Iterable[Planned | Write]) -> set[tuple[EventId, str]]:
-    """What a surge counts of one event: its writes of ``each``, or itself where there are none."""
-    items = {one.intent.target for one in made if EACH in one.intent.context}
-    return {(event, item) for item in items or ("",)}
+    """What a surge counts of one event: its writes of ``each``, or itself where it has none but others. Messages do not
+    count, nor does a firing without an item."""
+    items = {one.intent.target if EACH in one.intent.context else "" for one in made if one.intent.target}
+    return {(event, item) for item in items - {""} or items}
 
 
 def _wishes(candidate: Candidate) -> set[tuple[str, str]]:

@@ -463,7 +463,7 @@ def worth_keeping(rules: Iterable[Rule]) -> Mapping[str, Fields]:
 
 
 def narrowed(fact: Fact, fields: Fields) -> Fact:
-    """The fact with these fields only, and a draft with all its money, which a boost commits. What is no record, what is
+    """The fact with these fields only, and of a draft all its money, which a boost commits. What is no record, what is
     unknown, and what has no others stays as it is."""
     if fields is None or not isinstance(fact, Known) or not isinstance(fact.value, dict):
         return fact

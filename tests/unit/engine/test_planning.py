@@ -125,6 +125,15 @@ def test_what_was_approved_does_not_wait_again() -> None:
     assert story.look().moved == []
 
 
+def test_firings_that_a_clock_which_was_ahead_has_stamped_are_none_of_the_last_minutes() -> None:
+    story = many(1, 2)
+    story.look(120 * MINUTE)
+    fire(story, 3)
+    assert story.look(-60 * MINUTE).planned == ["r: pause"], "an hour before them"
+    fire(story, 4, 5)
+    assert story.look(-9 * MINUTE).planned == ["r: pause waiting surge"] * 2, "so near it may be order alone"
+
+
 # Values that are computed.
 
 
