@@ -219,6 +219,24 @@ async def test_a_wait_goes_on_while_a_key_of_its_rule_holds_the_next_firing(here
     assert [one["reason"] for one in here.log("held") if not one["write"]] == [holds.partition(":")[0]], "said once"
 
 
+TWO_A_DAY = """
+rules:
+  - id: rest-a-moment
+    when: event.frontend_status == 'FLAGGED'
+    limit: {per_rule_per_day: 2}
+    do: [{optimisation: "OFF"}, {wait: 30s}, {ad_optimisation: "OFF"}]
+"""
+
+
+@in_town(world(happening("e1"), happening("e2")), TWO_A_DAY)
+async def test_what_comes_after_a_wait_is_no_firing_more_for_a_limit(here: Town) -> None:
+    here.set("e1", frontend_status="FLAGGED")
+    await here.until(lambda: any(one.over for one in here.writes()), "its wait is over")
+    await here.becomes("e2", 3, frontend_status="FLAGGED")
+    assert [one["event"] for one in here.log("fired")] == ["e1", "e2"]
+    assert [one for one in here.log("held") if one["reason"] == "limit"] == []
+
+
 @in_town(
     world(happening("e1")),
     rules_of("{id: tell-later, when: event.status == 'active', do: [{wait: 1h}, {notify: \"=event.title\"}]}"),

@@ -145,7 +145,7 @@ class _Pass:
             self._hold(candidate.view, candidate.dropped, held)
         self._overrule(rules, memories, open_writes, [*standing, *in_force(winners)], put_back)
         winners = [one for one in winners if one.wait is None or one.wait.id not in self._ended]
-        self._fired.update(one.view.rule.id for one in winners)
+        self._fired.update(one.view.rule.id for one in winners if one.wait is None)
         return winners
 
     def planned(self, rules: RuleSet, winners: Sequence[Candidate]) -> Decision:
