@@ -230,12 +230,12 @@ def update_write(connection: Connection, move: Move, seq: int) -> None:
 HOUR = timedelta(hours=1)
 WEEK = timedelta(hours=168)
 """How far back the money of all events is counted."""
-OPEN, NOT_SENT, REJECTED, UNKNOWN, ABSENT = "open", "not_sent", "rejected", "unknown", "absent"
+OPEN, NOT_SENT, REJECTED, UNKNOWN, ABSENT, ACCEPTED = "open", "not_sent", "rejected", "unknown", "absent", "accepted"
 OUTCOMES: Mapping[State, str] = {
     "planned": NOT_SENT,
     "rejected": REJECTED,
-    "applied": "accepted",
-    "confirmed": "accepted",
+    "applied": ACCEPTED,
+    "confirmed": ACCEPTED,
 }
 """By the state that follows ``sending``; any other is ``unknown``."""
 WITHOUT_EFFECT = (NOT_SENT, REJECTED, ABSENT)
@@ -243,11 +243,12 @@ PROVE_ABSENCE: Mapping[State, tuple[State, ...]] = {
     "unknown": ("sending", "skipped", "cancelled"),
     "needs_human": ("skipped", "planned"),
 }
-"""Moves that a write makes only where its unknown attempts are proved, or said by an operator, to have done nothing."""
+"""Moves that a write makes only where its attempts are proved, or said by an operator, to have done nothing, also one
+that the service had accepted."""
 _A, _EARLIER, _BEGUN = attempts.c, attempts.alias("earlier").c, writes.alias("begun").c
 _OUTCOME = update(attempts).where(_A.write == bindparam("of_write")).values(outcome=bindparam("comes_to"))
 _OF_ONE = _OUTCOME.where(_A.attempt == bindparam("of_attempt"))
-_OF_UNKNOWN = _OUTCOME.where(_A.outcome == UNKNOWN)
+_OF_OPEN_END = _OUTCOME.where(_A.outcome.in_([UNKNOWN, ACCEPTED]))
 _OF_ABSENT = _OUTCOME.where(_A.outcome == ABSENT)
 _ADD_ATTEMPT = insert(attempts)
 OF_FIRING = ("partner", "event", "rule", "episode")
@@ -292,9 +293,9 @@ def settle_attempt(connection: Connection, move: Move) -> None:
         outcome = OUTCOMES.get(after.state, UNKNOWN)
         connection.execute(_OF_ONE, {"of_write": before.id, "of_attempt": before.attempt, "comes_to": outcome})
     if after.state in PROVE_ABSENCE.get(before.state, ()):
-        connection.execute(_OF_UNKNOWN, {"of_write": before.id, "comes_to": ABSENT})
+        connection.execute(_OF_OPEN_END, {"of_write": before.id, "comes_to": ABSENT})
     if (before.state, after.state) == ("planned", "confirmed"):  # seen after all: an absence that was no proof
-        connection.execute(_OF_ABSENT, {"of_write": before.id, "comes_to": OUTCOMES["confirmed"]})
+        connection.execute(_OF_ABSENT, {"of_write": before.id, "comes_to": ACCEPTED})
 
 
 # Facts: how what is known of a partner is stored, and how the past is had back from it.

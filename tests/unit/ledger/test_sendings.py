@@ -169,6 +169,8 @@ def booked(ledger: SqlLedger, write: Write, at: datetime) -> list[tuple[int, flo
         (["unknown", "skipped"], False, "it was proved absent, and no longer wanted"),
         (["unknown", "cancelled"], False, "it was proved absent, and its rule is gone"),
         (["unknown", "needs_human", "planned"], False, "a person says that it did not take effect"),
+        (["applied", "needs_human", "planned"], False, "so does one of what the service had accepted"),
+        (["applied", "needs_human", "skipped"], False, "it was proved absent, though the service had accepted it"),
     ],
 )
 def test_money_counts_as_sent_unless_it_is_known_not_to_be(
