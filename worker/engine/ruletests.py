@@ -331,18 +331,17 @@ class _Run(Play):
         state.rests.clear()
 
     def _hear(self, step: StepOfTest) -> None:
-        """What somebody says of writes that wait for approval."""
+        """What somebody says of writes that wait for approval: of a rule's own, as `approve --rule` does."""
         at = self._clock.start + step.at
         waiting = [one for one in self.open if one.state == "waiting"]
         moves: list[Move] = []
         for write in waiting:
-            rules = {write.key.rule, *write.rules}
-            if rules.intersection(step.approve):
+            if write.key.rule in step.approve:
                 amount = amount_shown(self.state, write)
                 moves.append(approved(write, because=SAID, by=SOMEBODY, now=at, amount=amount))
-            elif rules.intersection(step.reject):
+            elif write.key.rule in step.reject:
                 moves.append(rejected(write, because=SAID, by=SOMEBODY, now=at))
-        self._waited = {rule for write in waiting for rule in (write.key.rule, *write.rules)}
+        self._waited = {write.key.rule for write in waiting}
         self._ledger.apply(Commit(at=at, moves=tuple(moves)))
 
     # what was seen

@@ -220,6 +220,16 @@ def test_a_word_on_what_does_not_wait_fails(word: str) -> None:
     assert any("pause of pause for e1 c" in line for line in failing(bench, f"{RUNNING}\nsteps: [{twice}]"))
 
 
+@pytest.mark.parametrize("word", ["approve", "reject"])
+def test_a_word_on_a_rule_is_about_its_own_writes_as_with_the_commands(word: str) -> None:
+    two = "when: \"event.status == 'cancelled'\", mode: approve, do: [pause]}"
+    bench, both = a_bench(f"{{id: a, {two}", f"{{id: b, {two}"), f"{{at: 3s, {CANCEL}}}, {{at: 6s, {word}: [RULE]"
+    missing = failing(bench, f"{RUNNING}\nsteps: [{both.replace('RULE', 'b')}}}]")
+    assert "  - expected a write of b that waits before this poll" in missing, "its desired value is in that of a"
+    end = {"approve": "confirmed", "reject": "cancelled"}[word]
+    passes(bench, f"{RUNNING}\nsteps: [{both.replace('RULE', 'a')}, states: [{{action: pause, state: {end}}}]}}]")
+
+
 def test_what_comes_after_a_wait_is_expected_when_it_comes_in_every_mode() -> None:
     rule = "{id: r, when: \"event.status == 'active'\", do: [{optimisation: OFF}, {wait: 2h}, {ad_optimisation: OFF}]"
     body = """
