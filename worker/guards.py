@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from worker.model.actions import ACTIONS, BUDGETS, money_in
+from worker.model.actions import ACTIONS, BUDGETS, money_in, money_text
 from worker.model.commits import Booking, Halt, Hold, SendingView
-from worker.model.facts import UNREAD, Fact, Json, Known, RuleId, Unknown, WriteId, number_of, record_of
+from worker.model.facts import UNREAD, EventId, Fact, Json, Known, RuleId, Unknown, WriteId, number_of, record_of
 from worker.model.rules import Judgement, SpendLimits, Truth
 from worker.model.writes import Write
 from worker.writes.evidence import (
@@ -28,16 +28,7 @@ from worker.writes.evidence import (
     target_value,
     unclear,
 )
-from worker.writes.intents import (
-    ADDED,
-    COMPUTED_FROM,
-    EACH,
-    amount_of,
-    amount_of_draft,
-    budgets_of,
-    money_text,
-    reads_back,
-)
+from worker.writes.intents import ADDED, COMPUTED_FROM, EACH, amount_of, amount_of_draft, budgets_of, reads_back
 from worker.writes.life import CREDENTIALS_HOLD
 
 # What a guard may look at, and the four ways of saying no.
@@ -130,18 +121,19 @@ class Situation:
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(hours=24), timedelta(hours=168)
 
 
-def held_by_spend(mine: Booking, booked: Iterable[Booking], limits: Limits, now: datetime) -> Hold | None:
-    """The limit that the write behind ``mine`` would pass. ``booked``: what other writes of the partner have booked."""
-    others = [one for one in booked if one.write != mine.write]
-    sets = [("", others, limits.spend)]
+def held_by_spend(
+    event: EventId, amount: float, booked: Sequence[Booking], limits: Limits, now: datetime
+) -> Hold | None:
+    """The limit that so much more for an event would pass. ``booked``: what other writes of the partner have booked."""
+    sets = [("", booked, limits.spend)]
     for rule, of_rule in limits.of_rules.items():
-        sets.append((f" by rule {rule}", [one for one in others if rule in one.rules], of_rule))
-    for whose, counted, limit in sets if mine.amount > 0 else ():
-        of_event = [one for one in counted if one.event == mine.event]
+        sets.append((f" by rule {rule}", [one for one in booked if rule in one.rules], of_rule))
+    for whose, counted, limit in sets if amount > 0 else ():
+        of_event = [one for one in counted if one.event == event]
         held = (
-            _passed(mine, of_event, limit.per_event, f"for the event{whose}", None)
-            or _passed(mine, _within(counted, now, DAY), limit.per_day, f"in 24 hours{whose}", DAY)
-            or _passed(mine, _within(counted, now, WEEK), limit.per_week, f"in 7 days{whose}", WEEK)
+            _passed(amount, of_event, limit.per_event, f"for the event{whose}", None)
+            or _passed(amount, _within(counted, now, DAY), limit.per_day, f"in 24 hours{whose}", DAY)
+            or _passed(amount, _within(counted, now, WEEK), limit.per_week, f"in 7 days{whose}", WEEK)
         )
         if held is not None:
             return held
@@ -149,16 +141,16 @@ def held_by_spend(mine: Booking, booked: Iterable[Booking], limits: Limits, now:
 
 
 def _passed(
-    mine: Booking, counted: Sequence[Booking], limit: float | None, words: str, window: timedelta | None
+    amount: float, counted: Sequence[Booking], limit: float | None, words: str, window: timedelta | None
 ) -> Hold | None:
     """The limit, where it would be passed, and until when: as much must have left the window as is too much."""
     before = spent(counted)
-    total = round(before + mine.amount, 2)
+    total = round(before + amount, 2)
     if limit is None or total <= limit:
         return None
-    sent, adds, would_be, most = map(money_text, (before, mine.amount, total, limit))
+    sent, adds, would_be, most = map(money_text, (before, amount, total, limit))
     why = f"{sent} sent {words}; with {adds} it would be {would_be}, and {most} is allowed"
-    until, room = None, round(limit - mine.amount, 2)
+    until, room = None, round(limit - amount, 2)
     if window is not None and counted and room >= 0:
         times = sorted(one.at for one in counted)
         first = bisect_left(times, -room, key=lambda at: -spent(one for one in counted if one.at > at))
@@ -190,7 +182,7 @@ def added_by(situation: Situation, booked: Iterable[Booking], sent: Json = None)
     if ACTIONS[intent.action].budget == "draft":
         key = write.key
         mine = [one for one in booked if (one.event, one.rule, one.episode) == (key.event, key.rule, key.episode)]
-        return max(0.0, amount - spent(one for one in mine if one.target == intent.target and one.write != write.id))
+        return max(0.0, amount - spent(one for one in mine if one.target == intent.target))
     unknown = write.state == "unknown" and write.before_known  # what is proved absent reads as it did before
     known = write.before if unknown else target_value(intent, situation.fact(fact_name(intent)))[1]
     there = known if isinstance(known, Mapping) else {}
@@ -330,9 +322,8 @@ def as_approved(situation: Situation) -> No | None:
     shown, now = situation.approved_amount, budget_of(situation)
     if shown is None or now is None or now <= shown:
         return None
-    return No(
-        way="ask", reason="moved", why=f"{money_text(shown)} was approved, and it spends {money_text(now)} by now"
-    )
+    why = f"{money_text(shown)} was approved, and it spends {money_text(now)} by now"
+    return No(way="ask", reason="moved", why=why)
 
 
 def as_it_was_left(situation: Situation) -> No | None:
@@ -646,16 +637,4 @@ def held_in_transaction(
         until = sent[-most] + HOUR if sent and most else None
         why = f"{len(sent)} writes in the last hour, {most} are allowed"
         return Hold(reason="writes_per_hour", why=why, until=until)
-    if amount is None:
-        return None
-    mine = Booking(
-        write=write.id,
-        event=write.key.event,
-        rule=write.key.rule,
-        episode=write.key.episode,
-        rules=write.rules,
-        target=write.intent.target,
-        at=now,
-        amount=amount,
-    )
-    return held_by_spend(mine, view.booked, limits, now)
+    return None if amount is None else held_by_spend(write.key.event, amount, view.booked, limits, now)

@@ -46,11 +46,12 @@ from worker.engine.operators import (
 )
 from worker.engine.ports import Ledger
 from worker.ledger.reading import LedgerReader
+from worker.model.actions import money_text
 from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
 from worker.model.facts import Json, PartnerId, RuleId, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
-from worker.writes.intents import in_all, money_text
+from worker.writes.intents import in_all
 from worker.writes.undo import Undo, may_have_effect
 
 app = typer.Typer()

@@ -183,15 +183,10 @@ def asked_anew(memory: PartnerMemory, edits: Iterable[Edited], writes: Iterable[
     """The edits, and what a reset makes of writes that are planned still: they wait for an operator."""
     changed = {one.write.id: one for one in edits}
     for write in writes:
-        edit = changed.get(write.id)
-        current = write if edit is None else edit.change.after
-        if current.state != "planned" or current.message or not decided_before(memory, current, now):
-            continue
-        why = f"decided before {REASONS['reset']}: another event may have its id now"
-        if edit is None:
-            change = move(write, "waiting", at=now, reason="reset", why=why, approved=False)
-            changed[write.id] = Edited(write=write, change=change, left=())
-        else:
+        edit = changed.get(write.id) or Edited(write=write, change=Move(before=write, after=write), left=())
+        current = edit.change.after
+        if current.state == "planned" and not current.message and decided_before(memory, current, now):
+            why = f"decided before {REASONS['reset']}: another event may have its id now"
             change = and_then(edit.change, "waiting", at=now, reason="reset", why=why, approved=False)
             changed[write.id] = replace(edit, change=change)
     return list(changed.values())

@@ -553,6 +553,11 @@ def cents(value: Json) -> Json:
     return float(Decimal(repr(value)).quantize(_CENT, rounding=ROUND_HALF_UP, context=_EXACT))
 
 
+def money_text(amount: float) -> str:
+    """An amount in a sentence, to the cent: of 1234567.5 nothing is left out."""
+    return f"{amount:.2f}".rstrip("0").rstrip(".")
+
+
 def shown(value: Json) -> str:
     """A value in a sentence, short."""
     text = f"the text {value!r}" if isinstance(value, str) else str(value)

@@ -24,6 +24,7 @@ from worker.model.actions import (
     in_cents,
     money_fields,
     money_in,
+    money_text,
 )
 from worker.model.endpoints import Host, row_called
 from worker.model.facts import Fact, Json, Known, number_of, parts_of, record_of, whole_of
@@ -382,7 +383,7 @@ class Wanted:
     def spends(self) -> str:
         """What it spends, or that nobody can tell; empty where it spends nothing."""
         if self.amount is not None:
-            return f"spends {money_text(self.amount, self.currency)}"
+            return f"spends {money_text(self.amount)} {self.currency}".rstrip()
         return f"amount unknown: {self.unknown}" if self.unknown else ""
 
     @property
@@ -449,7 +450,7 @@ def in_all(together: Iterable[Wanted]) -> str:
         if one.amount is not None:
             sums[one.currency] = sums.get(one.currency, 0.0) + one.amount
         unknown += bool(one.unknown)
-    known = " + ".join(money_text(amount, currency) for currency, amount in sorted(sums.items()))
+    known = " + ".join(f"{money_text(amount)} {currency}".rstrip() for currency, amount in sorted(sums.items()))
     parts = (f"{known} in all" if known else "", f"amount unknown: {unknown} of them" if unknown else "")
     return "; ".join(part for part in parts if part)
 
@@ -482,11 +483,6 @@ def _spent(intent: Intent, before: Mapping[str, Json]) -> tuple[float | None, st
     if before.get("state") == "NONE":
         return None, "there is no draft yet"
     return None, "the draft shows no total_budget" if before else "the draft has not been read yet"
-
-
-def money_text(amount: float, currency: str = "") -> str:
-    """An amount as people write it, to the cent: of 1234567.5 nothing is left out."""
-    return f"{_spelled(round(amount, 2))} {currency}".rstrip()
 
 
 def _named(values: Mapping[str, Json]) -> str:
