@@ -305,7 +305,8 @@ def _changed(write: Write) -> Changes | str:
     ]
     if missing:
         return f"what its {' and '.join(missing)} was before it is not known"
-    return {name: (before[name], value) for name, value in wanted.items()}
+    back = {name: next(iter(budgets_in({name: before[name]})), before[name]) for name in wanted}
+    return {name: (back[name], value) for name, value in wanted.items()}
 
 
 def _steps(write: Write, back: Mapping[str, Json]) -> Iterator[RuleStep]:

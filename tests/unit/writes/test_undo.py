@@ -118,12 +118,20 @@ A_DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 50
 RED: dict[str, Json] = {"total_budget": 750.0, "colour": "red"}
 REPAINT = sent(1, "update_draft", A_DRAFT, params=RED)
 MORE = sent(1, "edit_cluster", {"exists": True, "budget": 80}, params={**CLUSTER, "budget": 120})
+OF_TEXT = replace(MORE, before={"exists": True, "budget": "80.00"})
 
 
 @cases(
     "write, action, params, left",
     (REPAINT, "update_draft", {"total_budget": 500.0, "colour": "blue"}, RED, "a draft"),
     (MORE, "edit_cluster", {**CLUSTER, "budget": 80}, {"budget": 120}, "a campaign"),
+    (
+        OF_TEXT,
+        "edit_cluster",
+        {**CLUSTER, "budget": 80.0},
+        {"budget": 120},
+        "a budget that is shown as a text is sent as a number",
+    ),
     (sent(1, "series_add", ["e7"], params=PAIR), "series_remove", {"value": ["e8"]}, {"e8": True}, "out of the series"),
     (sent(1, "series_remove", ["e7"], params=PAIR), "series_add", {"value": ["e7"]}, {"e7": False}, "into the series"),
 )
@@ -153,6 +161,7 @@ MINE, GOAL = budget(1, 500.0, 300.0), sent(2, "update_draft", A_DRAFT, params={"
 FIRST, SECOND = a_status(1, "HIDDEN", "DEFAULT"), a_status(2, "HIDDEN", None, "cr", before_known=False)
 FLAG, FLAG_AGAIN = a_status(1, "FLAGGED", "DEFAULT"), a_status(2, "FLAGGED", "FLAGGED")
 AGAIN, AS_TEXT, BOOST = budget(3, 700.0, 500.0), budget(2, 700.0, "500.00"), sent(2, "boost", {"state": "DRAFT"})
+BACK = budget(3, 500.0, 700.0)
 CANCELLED_HIDDEN, FLAGGED_HIDDEN = a_status(3, "HIDDEN", "CANCELLED"), a_status(3, "HIDDEN", "FLAGGED")
 UNDER_WAY = undoes(replace(RUN, attempt=0), 1, state="planned")
 SET = "has set the target since"
@@ -172,6 +181,7 @@ TOGETHER = "together they left it as it was"
     ([FIRST, SECOND], [], ["1 to DEFAULT"], "the second half of a pair goes with the first"),
     ([SECOND], [FIRST], [f"2 cannot: {NOT_ALONE}"], "and never alone"),
     ([MINE, AS_TEXT], [], ["2, 1 to 300.0"], "a text is followed as the number that it spells"),
+    ([AS_TEXT, BACK], [], [f"3: {TOGETHER}", f"2: {TOGETHER}"], "and so it is told that nothing has changed"),
     ([FLAG, CANCELLED_HIDDEN], [], ["3 to CANCELLED", f"1: {CHANGED_BETWEEN}"], "what followed after a break stays"),
     ([FLAG, FLAGGED_HIDDEN], [FLAG_AGAIN], ["3 to FLAGGED", SET_BY_2], "a write of ours came between"),
     ([PAUSE], [of_rule(RUN, "r2")], [f"1: write 2 of rule r2 {SET}"], "another rule's is another hand"),
