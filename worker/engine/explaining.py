@@ -13,11 +13,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from worker.engine.decide import Decision, decide
 from worker.engine.derived import EVENTS, PastAsked, derived, of_all, recorded_memory
 from worker.engine.ports import ReadableLedger
-from worker.engine.state import EVENT, PARTNER
 from worker.engine.views import DecidingSettings, PollView, sendings_reach
 from worker.guards import as_of_now
-from worker.model.commits import MEMORY, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
-from worker.model.facts import EventId, Json, Known, Observation, PartnerId, RuleId, record_of, spelled
+from worker.model.commits import MEMORY, OF_PARTNER, Baseline, LogFilter, Observed, PartnerMemory, RuleMemory
+from worker.model.facts import EventId, FactKey, Json, Known, Observation, PartnerId, RuleId, record_of, spelled
 from worker.model.rules import Rule, RuleSet, Scope, Truth
 from worker.model.writes import UNSENT, Write
 from worker.rules.cel import Node
@@ -27,6 +26,7 @@ from worker.rules.registry import LOCAL
 from worker.writes.evidence import fact_key
 from worker.writes.intents import Wanted, shown_value, wanted
 
+EVENT = FactKey(name="event")
 MILLISECOND = timedelta(milliseconds=1)
 """Times are typed and printed so exactly: what came within one counts as being there."""
 
@@ -104,8 +104,8 @@ def wanted_of(ledger: ReadableLedger, write: Write) -> Wanted:
     own = facts.get(fact_key(write.intent))
     if (write.state in UNSENT or not write.before_known) and own is not None and own.event == write.key.event:
         _, before = shown_value(write.intent, own.fact)
-    currency = record_of(facts[PARTNER].fact).get("currency") if PARTNER in facts else None
-    return wanted(write.intent, write.key.item, before, str(currency or ""))
+    currencies = (record_of(one.fact).get("currency") for one in facts.values() if one.event == OF_PARTNER)
+    return wanted(write.intent, write.key.item, before, str(next(filter(None, currencies), "")))
 
 
 # Why a rule did or did not fire.

@@ -64,8 +64,7 @@ def resolved(write: Write, word: Word, *, applied: bool, settings: EngineSetting
         raise WorkerError(f"write {write.id} cannot be resolved from {write.state}")
     said = "it took effect" if applied else "it did not take effect; one more attempt is allowed"
     verdict = of_write(write, at=word.at, kind="resolved", reason="person", why=f"{said}: {word.because}")
-    records = tuple(replace(record, by=word.by) for record in (verdict, *step.move.records))
-    return replace(step.move, records=records)
+    return _by(word.by, step.move, verdict)
 
 
 def approved(write: Write, *, because: str, by: str, now: datetime, amount: float | None = None) -> Move:
@@ -85,15 +84,18 @@ def _decided(write: Write, kind: str, change: Move, by: str, facts: Mapping[str,
     """The person's word first, then the state that follows from it; both say who it was."""
     word = "let go" if kind == "approved" else "rejected"
     said = of_write(write, at=change.after.changed_at, kind=kind, reason="person", why=f"{word}: {change.after.why}")
-    said = replace(said, facts=facts)
-    return replace(change, records=tuple(replace(record, by=by) for record in (said, *change.records)))
+    return _by(by, change, replace(said, facts=facts))
+
+
+def _by(by: str, change: Move, *said: Record) -> Move:
+    """The move with what somebody has said before its own records, all by the one who said it."""
+    return replace(change, records=tuple(replace(record, by=by) for record in (*said, *change.records)))
 
 
 def after_restore(write: Write, *, by: str, now: datetime, moved_to: str = "") -> Move:
     """The move of a write that was open in a ledger that an operator accepts as restored, or takes to another
     service."""
-    change = restored(write, at=now, moved_to=moved_to)
-    return replace(change, records=tuple(replace(record, by=by) for record in change.records))
+    return _by(by, restored(write, at=now, moved_to=moved_to))
 
 
 def last_of_its_rule(write: Write, memories: Memories) -> bool:
