@@ -458,7 +458,7 @@ def halt_writes(config: Config, word: Word, partner: str | None, rule: str | Non
         *(
             f"in flight or not settled: write {one.id}, {one.intent.action} of {one.key.event}: {one.state}"
             for one in flying
-            if rule in (None, one.key.rule)
+            if rule in (None, one.key.rule, *one.rules)
         ),
     ]
 

@@ -1,14 +1,16 @@
 """`halt`, `resume`, `approve`, `reject` and `resolve`: a slip of the operator's is an error, and changes nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests.calling import Called, call, settle_in
-from tests.unit.ledger.examples import ACME, NOW, key, open_ledger, plan, planned, sent
+from tests.unit.ledger.examples import ACME, NOW, RULE, key, open_ledger, plan, planned, sent
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
+from worker.model.facts import RuleId
 
 HUGE = "99999999999999999999999"
 """More than SQLite can hold, or be asked for."""
@@ -23,7 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         here, there, _ = planned(
             ledger,
             plan(key()),
-            plan(key(partner="partner-id-other")),
+            replace(plan(key(partner="partner-id-other")), rules=(RULE, RuleId("boost-now"))),
             plan(key(rule="boost-now", event="e2"), state="waiting"),
         )
         sent(ledger, here, NOW)
@@ -90,7 +92,8 @@ def test_a_slip_changes_nothing_and_says_what_was_meant(
         (("--partner", ACME), ["write 1"]),
         (("--rule", "pause-cancelled"), ["write 1", "write 2"]),
         (("--rule", "pause-cancelled", "--partner", "partner-id-other"), ["write 2"]),
-        (("--rule", "boost-now"), []),
+        (("--rule", "boost-now"), ["write 2"]),
+        (("--rule", "boost-now", "--partner", ACME), []),
     ],
 )
 def test_halt_lists_what_is_in_flight_within_its_scope(
