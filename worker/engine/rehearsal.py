@@ -370,8 +370,7 @@ class Rehearsal(StagedCycle):
         if write.before_known or write.intent.target == EACH_CAMPAIGN or not reads_back(write.intent, write.key.item):
             return write.before_known, write.before
         key = fact_key(write.intent)
-        fact = state.fact(write.key.event, key)
-        return shown_value(write.intent, as_judged(key, fact)) if fact is not None else (False, None)
+        return shown_value(write.intent, as_judged(key, state.fact(write.key.event, key) or UNREAD))
 
     def _cost(self, state: PartnerState, write: Write) -> Cost:
         """What it costs from now on, or would once nothing holds it."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
+from math import isfinite
 from typing import Final, assert_never, cast
 from urllib.parse import unquote
 
@@ -479,7 +480,7 @@ def _spent(intent: Intent, before: Mapping[str, Json]) -> tuple[float | None, st
         return amount, "" if amount is not None else "it names no budget of its own"
     draft = amount_of_draft(before)
     if draft is not None:
-        return draft, ""
+        return (draft, "") if isfinite(draft) else (None, "it shows money that cannot be counted")
     if before.get("state") == "NONE":
         return None, "there is no draft yet"
     return None, "the draft shows no total_budget" if before else "the draft has not been read yet"

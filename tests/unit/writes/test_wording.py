@@ -7,6 +7,7 @@ from worker.model.facts import Fact, Json
 from worker.writes.intents import Wanted, in_all, shown_value, wanted
 
 DRAFT: dict[str, Json] = {"state": "DRAFT", "goal": "ROAS", "total_budget": 500.0}
+PUBLISHES = "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS"
 NO_BUDGET = "amount unknown: it names no budget of its own"
 JAZZ: dict[str, Json] = {"tc": "jazz", "tc_run_id": 1}
 MORE_JAZZ: dict[str, Json] = {**JAZZ, "budget": 24.0}
@@ -35,6 +36,12 @@ OTHER: dict[str, Json] = {"total_budget": 120.0, "goal": "CPM"}
         ("boost", {}, CAPPED, "DRAFT -> PUBLISHED, draft: total_budget 500; spends 570 EUR"),
         ("boost", {}, None, "PUBLISHED; amount unknown: the draft has not been read yet"),
         ("boost", {}, {"state": "DRAFT"}, "DRAFT -> PUBLISHED; amount unknown: the draft shows no total_budget"),
+        (
+            "boost",
+            {},
+            {**DRAFT, "cap": "Infinity"},
+            f"{PUBLISHES}; amount unknown: it shows money that cannot be counted",
+        ),
         ("boost", {}, {"state": "NONE"}, "NONE -> PUBLISHED; amount unknown: there is no draft yet"),
         ("edit_cluster", MORE_JAZZ, JAZZ_NOW, "budget 20 -> tc jazz, tc_run_id 1, budget 24; spends 24 EUR"),
         ("create_campaign", JAZZ, {"exists": False}, f"tc jazz, tc_run_id 1; {NO_BUDGET}"),
