@@ -11,6 +11,7 @@ from tests.calling import Called, call, call_beside, settle_in
 from tests.engine.test_again import again
 from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, several, town, world
 from worker.engine.operators import approved, rejected
+from worker.model.facts import CustomFact
 
 RULES = """
 rules:
@@ -477,3 +478,26 @@ async def test_windows_and_the_other_events_are_replayed_with_the_rest(here: Tow
     made = [(write.key.event, write.intent.action) for write in here.ledger.writes()]
     assert set(made) >= {("e1", "ad_optimisation"), ("e3", "optimisation"), ("e2", "pause"), ("e3", "pause")}
     assert {kind for kind, _, _ in told(tmp_path, FAST)} == {"same"}
+
+
+SELDOM = """
+rules:
+  - {id: dear, when: event.city == 'Leipzig' && spent > 9000.0, do: [pause]}
+  - {id: held, when: event.city == 'Leipzig', for: 40s, do: [{notify: {text: here, remind: 40s}}]}
+"""
+SPENT = CustomFact(
+    name="spent",
+    get="/integrations/adplatform/events/{eid}/adplatform_insights",
+    value="spend",
+    every=timedelta(seconds=10),
+)
+
+
+@in_town(world(happening("e1", city="Gent")), SELDOM, facts={"spent": SPENT}, watched=36)
+async def test_a_fact_that_is_asked_seldom_leaves_every_other_moment_as_it_was(here: Town, tmp_path: Path) -> None:
+    """Read once in the record, it was due at each poll of the replay, which then came a minute apart."""
+    await here.run(6)
+    await here.becomes("e1", 140, city="Leipzig")
+    assert here.texts == ["here"] * 3
+    settle_in(tmp_path, f"facts: {{spent: {{get: '{SPENT.get}', value: spend, every: 10s}}}}")
+    assert told(tmp_path, SELDOM) == [("same", "e1", "notify")] * 3

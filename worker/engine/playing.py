@@ -427,8 +427,8 @@ class Play(StagedCycle):
         landings = [at for at, _ in self._stage.landing]
         resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
         rested = (self._clock.start + timedelta(seconds=until) for until in resting)
-        due = (at for at in self.state.due.values() if at > now)
-        first = min([horizon, *landings, *rested, *due, *self._readings(now)])
+        due = (at for at in (*self.state.due.values(), *self._readings(now)) if at > now)
+        first = min([horizon, *landings, *rested, *due])
         stirred = self.state.stirred(self.state.known - self.state.memory.gone.keys(), now)
         reach = now - sendings_reach(self._rules.rules)
         asked = stirred and asks_sendings(self._rules.rules)
