@@ -1,6 +1,7 @@
 """A changed rule folder over what a worker has observed: which writes would be new, gone, earlier, later, the same."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.engine.test_again import again
 from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, several, town, world
 from worker.engine.operators import approved, rejected
 from worker.model.facts import CustomFact
+from worker.sandbox.world import campaign_record
 
 RULES = """
 rules:
@@ -501,3 +503,27 @@ async def test_a_fact_that_is_asked_seldom_leaves_every_other_moment_as_it_was(h
     assert here.texts == ["here"] * 3
     settle_in(tmp_path, f"facts: {{spent: {{get: '{SPENT.get}', value: spend, every: 10s}}}}")
     assert told(tmp_path, SELDOM) == [("same", "e1", "notify")] * 3
+
+
+NOT_UNDONE = """
+rules:
+  - id: even
+    when: event.city == 'Gent' && setup.state == 'PUBLISHED'
+    do: [{edit_cluster: {each: campaigns, budget: 9}}]
+  - {id: back, after: even, when: now - write.at > duration('9s'), do: [{undo: after}]}
+"""
+BEFORE = NOT_UNDONE + "  - {id: before, when: event.capacity == 400.0, do: [pause]}"
+"""Its write is the first, so that the numbers of the others are not those of a replay without it."""
+CAMPAIGNS = (campaign_record(1, "cluster 1", 1),)
+
+
+@in_town(world(replace(draft("e1"), published=True, campaigns=CAMPAIGNS)), BEFORE, watched=36)
+async def test_what_is_not_undone_is_the_same_though_its_write_has_another_number(here: Town, tmp_path: Path) -> None:
+    await here.run(12)
+    await here.becomes("e1", 40, city="Gent")
+    assert [(write.intent.action, write.state) for write in here.writes()][-1] == ("undo", "refused")
+    assert told(tmp_path, NOT_UNDONE) == [
+        ("gone", "e1", "pause"),
+        ("same", "e1", "edit_cluster"),
+        ("same", "e1", "undo"),
+    ]

@@ -21,6 +21,7 @@ from worker.engine.playing import Bench, Play, VirtualClock, VirtualLoop, WorldS
 from worker.engine.ports import Listing
 from worker.engine.state import EVENT, OF_THE_RECORD, PartnerState
 from worker.engine.views import EngineSettings, names_read
+from worker.model.actions import UNDO
 from worker.model.commits import MEMORY, OF_PARTNER, SILENCE, Commit, History, Observed, PartnerMemory, RuleMemory
 from worker.model.exchange import Accepted, Answered, Outcome, Refused, Uncertain, WriteRequest
 from worker.model.facts import UNREAD, EventId, Fact, FactKey, Json, Known, PartnerId, Place, RuleId, Trace, WriteId
@@ -281,7 +282,8 @@ def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timede
 
 def _effect(write: Write) -> Effect:
     key, intent = write.key, write.intent
-    return (key.event, intent.target, intent.action, intent.wish, key.item)
+    item = "" if intent.action == UNDO else key.item  # of what is not undone it is the number of the write
+    return (key.event, intent.target, intent.action, intent.wish, item)
 
 
 def _by_effect(writes: Iterable[Write]) -> dict[Effect, list[Write]]:
