@@ -322,6 +322,8 @@ _BEFORE = re.compile(r"(?:(?:[&!]\S*|#[^\n]*)\s+)*")
 """What may stand before a value: an anchor, a tag, a comment."""
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _CLOSING: Mapping[str, str] = {"[": "]", "{": "}"}
+_PAIRS: Mapping[str, str] = {**_CLOSING, "'": "'", '"': '"'}
+_OF_A_SIGN = re.compile("cannot start any token|alias|anchor|directive|block scalar|node content")
 _A_TAG = "this is taken for a tag of YAML, because it begins with !", 'put the whole value in double quotes: "!(…)"'
 _QUOTE = "put the whole value in double quotes, or write it on the next line after `|`"
 
@@ -358,15 +360,16 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str, str]:
 
 def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[int, str, str]:
     found = text[index : index + 1]
-    line = text[text.rfind("\n", 0, index) + 1 :].partition("\n")[0]
+    begin = text.rfind("\n", 0, index) + 1
+    line = text[begin:].partition("\n")[0]
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return index, "a tab cannot indent", "use spaces, two for each level"
     if found == "\t":
         return index, "a tab stands here", "write a space in its place, or take it away at the end of the line"
-    if "tag handle" in said:
-        return index, *_A_TAG
-    if "cannot start any token" in said:
-        return index, f"a value cannot begin with {found}", _QUOTE
+    if "tag" in said:
+        return opened, *_A_TAG
+    if _OF_A_SIGN.search(said):
+        return opened, f"a value cannot begin with {text[opened : opened + 1]}", _QUOTE
     above = re.search(r"(?:\A|\n)[ -]*\w+:(?=\S)[^\n]*\n[^\n]*\Z", text[:index])
     if "mapping values are not allowed" in said and above is not None:
         colon = text.index(":", above.start()) + 1
@@ -378,11 +381,9 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
     if "could not find expected ':'" in said:
         hint = "write `key: value`, or indent the line further than the one it goes on from"
         return opened, "a line without a colon", hint
-    if "expected <block end>" in said or "entries are not allowed" in said:
-        if line.partition(":")[2].lstrip()[:1] in ("'", '"'):
-            return index, "a value that begins with a quote ends with it, and this goes on", _QUOTE
-        return index, "this does not stand where it belongs", _INDENT
-    return index, said, ""
+    if (sign := text[begin:index].partition(":")[2].lstrip()[:1]) in _PAIRS:
+        return index, f"a value that begins with {sign} ends with {_PAIRS[sign]}, and this goes on", _QUOTE
+    return index, "this does not stand where it belongs", _INDENT
 
 
 _BLOCK_HEADER = re.compile(r"[|>][^\n]*\n?")
