@@ -351,11 +351,11 @@ def wait_over(view: RuleView) -> Write | None:
 
 
 def after_wait(
-    view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory, held: Hold | None
+    view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory, held: str | None
 ) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
-    nobody could look when it was over, or nobody knows when that was. ``held``: the rule's next firing is, and stays
-    so. Raises `NotComputable`."""
+    nobody could look when it was over, or nobody knows when that was. ``held``: what holds the rule's next firing, which
+    stays so. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))
@@ -367,8 +367,8 @@ def after_wait(
         episode=wait.key.episode,
         reason="wait",
         why=f"its wait is over since {over_at:%Y-%m-%dT%H:%M:%S}Z; {view.judgement.why}",
-        fired=memory if held is not None else replace(memory, held=None),
-        dropped=memory,
+        fired=replace(memory, held=held),
+        dropped=replace(memory, held=held or memory.held),
         forced=approval("gap" if unseen else None, view.settings),
         wait=wait,
     )
