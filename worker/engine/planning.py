@@ -354,8 +354,8 @@ def after_wait(
     view: RuleView, memory: RuleMemory, wait: Write, partner: PartnerMemory, held: str | None
 ) -> Candidate | None:
     """What comes after a wait that is over, to be planned like a firing, if the condition holds; for an operator where
-    nobody could look when it was over, or nobody knows when that was. ``held``: what holds the rule's next firing, which
-    stays so. Raises `NotComputable`."""
+    nobody could look when it was over, or nobody knows when that was. ``held``: what holds the rule's next firing, and
+    goes on to. Raises `NotComputable`."""
     if view.judgement.truth is not Truth.TRUE:
         return None
     _, over_at = waits_from(wait, earlier_in_do(wait, view.episode_writes(wait.key.episode)))

@@ -137,14 +137,10 @@ class Remembered(WorldService):
                 self.read_now += 1
         if place is None or place not in self._facts:
             self.not_read.add((event or OF_PARTNER, key))
-            return Unknown(code="unread", why=self._words, read_at=self._clock.now())
+            in_time = f"it was not read within {self._within.total_seconds() if self._within else 0:g} s"
+            why = "the daemon has not read it" if self._ask is None else in_time
+            return Unknown(code="unread", why=why, read_at=self._clock.now())
         return self._read(event or OF_PARTNER, key)
-
-    @property
-    def _words(self) -> str:
-        if self._ask is None:
-            return "the daemon has not read it"
-        return f"it was not read within {self._within.total_seconds() if self._within else 0:g} s"
 
 
 class Gathered:

@@ -257,9 +257,8 @@ class Difference:
         return min(one.planned_at for one in (self.made, self.would) if one is not None)
 
 
-def differences(made: Iterable[Write], would: Iterable[Write], tolerance: timedelta) -> list[Difference]:
+def differences(made: Sequence[Write], would: Sequence[Write], tolerance: timedelta) -> list[Difference]:
     """All of them, by event and time. Within ``tolerance`` two moments are the same."""
-    made, would = list(made), list(would)
     left, right = _by_effect(made), _by_effect(would)
     ended: dict[Kind, list[Write]] = {
         "new": [one for one in made if one.state == "skipped" and one.reason in ENDED_BEFORE],

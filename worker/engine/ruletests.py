@@ -279,7 +279,6 @@ class _Run(Play):
         self._why_held: dict[Pair, str] = {}
         self._keys: dict[tuple[EventId, RuleId, int, str], WriteKey] = {}
         self._since: list[Fired] = []
-        self._claims_holds = any(step.held is not None for step in test.steps)
         self._seq = 0
         self._fired: set[RuleId] = set()
         self._held_back: set[RuleId] = set()
@@ -313,7 +312,7 @@ class _Run(Play):
             self._held_back.update(self._holding_back(step))
         self._held_back.update(claim.rule for claim in step.held or ())
         self._since.clear()
-        self._seq = self._ledger.last_seq() if self._claims_holds else 0
+        self._seq = self._ledger.last_seq()
         return failures
 
     def _change(self, step: StepOfTest) -> None:

@@ -321,8 +321,7 @@ class _ValueReader:
 _BEFORE = re.compile(r"(?:(?:[&!]\S*|#[^\n]*)\s+)*")
 """What may stand before a value: an anchor, a tag, a comment."""
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-_CLOSING: Mapping[str, str] = {"[": "]", "{": "}"}
-_PAIRS: Mapping[str, str] = {**_CLOSING, "'": "'", '"': '"'}
+_CLOSING: Mapping[str, str] = {"[": "]", "{": "}", "'": "'", '"': '"'}
 _OF_A_SIGN = re.compile("cannot start any token|alias|anchor|directive|block scalar|node content")
 _A_TAG = "this is taken for a tag of YAML, because it begins with !", 'put the whole value in double quotes: "!(…)"'
 _QUOTE = "put the whole value in double quotes, or write it on the next line after `|`"
@@ -381,8 +380,8 @@ def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[i
     if "could not find expected ':'" in said:
         hint = "write `key: value`, or indent the line further than the one it goes on from"
         return opened, "a line without a colon", hint
-    if (sign := text[begin:index].partition(":")[2].lstrip()[:1]) in _PAIRS:
-        return index, f"a value that begins with {sign} ends with {_PAIRS[sign]}, and this goes on", _QUOTE
+    if (sign := text[begin:index].partition(":")[2].lstrip()[:1]) in _CLOSING:
+        return index, f"a value that begins with {sign} ends with {_CLOSING[sign]}, and this goes on", _QUOTE
     return index, "this does not stand where it belongs", _INDENT
 
 
