@@ -8,6 +8,7 @@ exclude each other for certain. It is pure and decides nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import combinations, pairwise
 from math import ceil
 from typing import TypeAlias
@@ -16,7 +17,7 @@ from worker.engine.episodes import READ_WITHIN
 from worker.engine.planning import Standing, loses
 from worker.engine.views import PARTNER_FACTS_EVERY, EngineSettings, names_read
 from worker.model.actions import ACTIONS
-from worker.model.errors import Code, Problem
+from worker.model.errors import Problem
 from worker.model.facts import Json, RuleId
 from worker.model.rules import Rule, RuleStep
 from worker.reading.pacing import facts_per_poll, poll_s
@@ -24,7 +25,7 @@ from worker.rules.cel import WRITE, Node, parse
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import names_in
 from worker.rules.facts import decides, lacks_defaults
-from worker.rules.lint import APART, exclude_each_other, fixed_values, narrowed
+from worker.rules.lint import APART, exclude_each_other, fixed_values, narrowed, warning
 from worker.rules.load import Loaded, Written
 from worker.rules.registry import CHANGE, FactName, Registry
 from worker.rules.spelling import counted, duration_text, few
@@ -253,7 +254,7 @@ def _in_turn(written: Written) -> Problem | None:
         if one.opposes(other):
             message = f"'{written.rule.id}' enforces {one.target} to be {_value(one)}, and {_value(other)}"
             hint = "it would write both in turn, without end: leave one of them out"
-            return _warning(written, message, hint=hint, code="conflict")
+            return warning(written, message, key="do", hint=hint, code="conflict")
     return None
 
 
@@ -309,8 +310,9 @@ def ping_pongs(loaded: Loaded) -> tuple[Problem, ...]:
             )
             found.setdefault((frozenset(mine), frozenset(others)), []).append((second, message))
     hint = "each may start the other without end: take that part out of one condition, or pace both by `limit`"
+    told = partial(warning, key="do", hint=hint, code="ping_pong")
     return tuple(
-        _warning(second, message + (f"; so do {len(more)} pairs more" if more else ""), hint=hint, code="ping_pong")
+        told(second, message + (f"; so do {len(more)} pairs more" if more else ""))
         for (second, message), *more in found.values()
     )
 
@@ -353,13 +355,7 @@ def _told(claims: Sequence[Claimed]) -> Problem:
         named += [f"{counted(left, 'other value')}"] if left else []
         message = f"{len(claims)} rules can want opposite things of {other.target}: {'; '.join(named)}"
         hint += "; without it what stops spending wins, and else neither acts"
-    return _warning(second, message, hint=hint, code="conflict")
-
-
-def _warning(written: Written, message: str, *, hint: str, code: Code) -> Problem:
-    place = written.entries.key("do")
-    start = written.entries.start if place is None else place.start
-    return written.entries.document.problem(start, message, hint=hint, code=code, severity="warning")
+    return warning(second, message, key="do", hint=hint, code="conflict")
 
 
 def _outcome(first: Rule, second: Rule, wishes: tuple[Wish, Wish]) -> str:

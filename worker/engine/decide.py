@@ -251,7 +251,8 @@ class _Pass:
             elif over is not None:  # also where a key of the rule holds its next firing
                 judgement = rule.judge(replace(view.scope, extra=over.intent.context))
                 view = replace(view, judgement=judgement, scope=self._scope_after(view))
-                candidate = after_wait(view, result.memory, over, self._poll.memory, held and held.reason)
+                reason = None if held is None else held.reason
+                candidate = after_wait(view, result.memory, over, self._poll.memory, reason)
         except NotComputable as error:
             candidate, held = None, Hold(reason="fact_unknown", why=str(error))
         if held is not None:

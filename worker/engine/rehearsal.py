@@ -222,10 +222,6 @@ def _steps(decision: Decision, event: EventId, rule: Rule) -> tuple[Planned, ...
         return tuple(_unresolved(position, step) for position, step in enumerate(rule.do) if step.action != UNDO)
 
 
-EACH_CAMPAIGN = ACTIONS["edit_cluster"].target
-"""The target of a step of which no item could be told yet."""
-
-
 def _unresolved(position: int, step: RuleStep) -> Planned:
     params = {name: _text(value) for name, value in step.params.items()}
     intent = Intent(action=step.action, target=ACTIONS[step.action].target, wish="", params=params)
@@ -363,7 +359,8 @@ class Rehearsal(StagedCycle):
         return str(record.get("currency") or "") if isinstance(record, Mapping) else ""
 
     def _value_before(self, state: PartnerState, write: Write) -> tuple[bool, Json]:
-        if write.before_known or write.intent.target == EACH_CAMPAIGN or not reads_back(write.intent, write.key.item):
+        no_item = write.intent.target == ACTIONS["edit_cluster"].target  # could be told yet
+        if write.before_known or no_item or not reads_back(write.intent, write.key.item):
             return write.before_known, write.before
         key = fact_key(write.intent)
         return shown_value(write.intent, as_judged(key, state.fact(write.key.event, key) or UNREAD))

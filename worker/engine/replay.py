@@ -420,7 +420,8 @@ class Replay(Play):
             self._past.take(one)
         if self._recording.history.start:
             self._poll_at(self._recording.begins)
-        seen = _polls(self._recording.history.changes)
+        polls = groupby(self._recording.history.changes, key=lambda one: one.at)  # the list first, then single facts
+        seen = (Moment(at=at, changes=tuple(changes)) for at, changes in polls)
         said = (Moment(at=one.word.at, said=one) for one in self._recording.said)
         for moment in heapq.merge(seen, said, key=lambda one: one.at):
             self._let_pass(moment.silent_since or moment.at - self._settings.interval)
@@ -500,9 +501,3 @@ def _patient(settings: EngineSettings, recording: Recording) -> EngineSettings:
     took = [at - sent_at + RESTLESS_EVERY for sent_at, at in landed if sent_at is not None]
     calm = recording.until - recording.begins + RESTLESS_EVERY
     return replace(settings, decided_again=calm, confirm_within=max([settings.confirm_within, *took]))
-
-
-def _polls(changes: Iterable[Observed]) -> Iterator[Moment]:
-    """The changes by the moment at which the daemon decided on them: on the list first, and then on single facts."""
-    for at, seen in groupby(changes, key=lambda one: one.at):
-        yield Moment(at=at, changes=tuple(seen))

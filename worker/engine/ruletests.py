@@ -184,7 +184,6 @@ def _params(params: Mapping[str, Json]) -> str:
 
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 PARTNER = PartnerId("partner-id-test")
 SOMEBODY, SAID = "somebody", "the rule test says so"
 """Whose word lets go or drops what waits, and why."""
@@ -268,7 +267,7 @@ class _Run(Play):
 
     def __init__(self, test: RuleTest, bench: Bench, loop: VirtualLoop) -> None:
         bench.ledger.clear()
-        settings = replace(tested_settings(bench.settings), decided_again=HOUR + test.steps[-1].at)
+        settings = replace(tested_settings(bench.settings), decided_again=timedelta(hours=1) + test.steps[-1].at)
         bench = replace(bench, rules=as_under_test(bench.rules, test), settings=settings)
         clock = VirtualClock(loop, test.given.now or START)
         self._test = test

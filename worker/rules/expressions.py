@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from posixpath import normpath
@@ -35,7 +35,7 @@ from worker.rules.check import by_zero, check_condition, nonzero, type_of
 from worker.rules.evaluate import Expression, expression_of
 from worker.rules.facts import BY_DEFAULT
 from worker.rules.functions import FUNCTIONS, MACRO_ABOUT
-from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, Registry, Type
+from worker.rules.registry import ADDED, ANY, BUILT_IN, CHANGE, DOUBLE, ITEM, WORDS, Kind, Registry, Type
 from worker.rules.yaml import Entries, Items, Scalar, Value
 
 RESPONSE: Mapping[str, Type] = {"response": ANY}
@@ -269,11 +269,16 @@ class Expressions:
         """Whether ``added`` has items: a watched fact is a list, or may be one."""
         return self._watches is None or any(self._names[one.fact].kind in ("list", "any") for one in self._watches)
 
-    def computed(self, value: Scalar, *, each: str = "") -> Expression | None:
-        """A value that begins with ``=``. ``each``: what the action goes through."""
+    def computed(self, value: Scalar, *, each: str = "", kinds: Sequence[Kind] = ()) -> Expression | None:
+        """A value that begins with ``=``. ``each``: what the action goes through; ``kinds``: what it must be."""
         found = self.checked(value, computed=True, each=each)
         if found is not None:
             self._places.append((found, value))
+            kind = type_of(found.tree, self._names).kind
+            if kinds and kind not in (*kinds, "any"):
+                message = f"{WORDS[kinds[0]]} is needed, and this is {WORDS[kind]}: its write would be refused"
+                hint = "string(…) makes a text of it" if kinds[0] == "string" else f"compute {WORDS[kinds[0]]}"
+                self._form.warn(value, message, hint=hint, code="type")
         return found
 
     def place_of(self, found: Expression) -> Scalar:

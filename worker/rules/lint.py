@@ -31,7 +31,6 @@ _CONSTANT: Mapping[bool | None, tuple[str, str]] = {
 }
 _SHARES = frozenset({"event.predicted_sales_share"})
 _RUNS = frozenset({("run", None), ("optimisation", "ON"), ("ad_optimisation", "ON")})
-PERCENT = 100
 OPENINGS = 400
 """So many times of the hours, more than a year of days, are looked at."""
 _CONFIRM = "the condition of `confirm`"
@@ -62,9 +61,8 @@ def lint(loaded: Loaded, folder: Path | None = None, registry: Registry = BUILT_
     return tuple(sorted(dict.fromkeys(found), key=lambda one: (one.file, one.line, one.column)))
 
 
-def _warning(
-    written: Written, message: str, *, code: Code, key: str = "id", offset: int = 0, hint: str = ""
-) -> Problem:
+def warning(written: Written, message: str, *, code: Code, key: str = "id", offset: int = 0, hint: str = "") -> Problem:
+    """A warning about a rule, at what stands under one of its keys, or at a character of that."""
     value = written.entries.get(key)
     start = written.entries.start if value is None else value.start
     when = written.rule.when
@@ -85,7 +83,7 @@ def _constant(written: Written, registry: Registry) -> Iterator[Problem]:
             said = _CONSTANT.get(truth) if truth is not None or condition.names else _NO_FACT
             if said is not None:
                 message, hint = said if what != _CONFIRM else (said[0], _SHOWS)
-                yield _warning(written, f"rule '{rule.id}': {what} {message}", code="constant", key=key, hint=hint)
+                yield warning(written, f"rule '{rule.id}': {what} {message}", code="constant", key=key, hint=hint)
 
 
 def _percents(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -99,8 +97,8 @@ def _percents(written: Written, _registry: Registry) -> Iterator[Problem]:
             number = child.value if child.kind == "literal" else None
             if paths and paths[0] in _SHARES and isinstance(number, int | float) and number > 1:
                 message = f"{paths[0]} is a share of one: it is hardly ever {number:g}"
-                hint = f"write {number / 100:g}" if number <= PERCENT else "write a number from 0 to 1"
-                yield _warning(written, message, code="value", key="when", offset=child.start, hint=hint)
+                hint = f"write {number / 100:g}" if number <= 100 else "write a number from 0 to 1"
+                yield warning(written, message, code="value", key="when", offset=child.start, hint=hint)
 
 
 def _sizes(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -113,7 +111,7 @@ def _sizes(written: Written, _registry: Registry) -> Iterator[Problem]:
         for path in sorted(one for one in named if f"previous.{one}" in named):
             message = f"previous.{path} is what was seen last: what changes in small steps never changes by so much"
             hint = f"ask how much it has changed in a time: delta({path}, '24h'), known once a day of it is on record"
-            yield _warning(written, message, code="drift", key="when", offset=node.start, hint=hint)
+            yield warning(written, message, code="drift", key="when", offset=node.start, hint=hint)
 
 
 def _by_day_only(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -126,7 +124,7 @@ def _by_day_only(written: Written, _registry: Registry) -> Iterator[Problem]:
                 "for what runs by day and rests by night ask for the hour in `when`, as in "
                 "now.getHours('Europe/Berlin') >= 9, and let another rule pause it where that is false"
             )
-            yield _warning(written, message, code="hours", key="between", hint=hint)
+            yield warning(written, message, code="hours", key="between", hint=hint)
 
 
 def _never_within(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -141,7 +139,7 @@ def _never_within(written: Written, _registry: Registry) -> Iterator[Problem]:
             return
         time = at.next(opens - timedelta(minutes=1))
     message = f"rule '{written.rule.id}': no time of at falls into the hours of between, so each of them is missed"
-    yield _warning(written, message, code="hours", key="between", hint="move one of the two, or leave `between` out")
+    yield warning(written, message, code="hours", key="between", hint="move one of the two, or leave `between` out")
 
 
 def _zones(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -149,7 +147,7 @@ def _zones(written: Written, _registry: Registry) -> Iterator[Problem]:
     if isinstance(between, Entries) and between.get("timezone") is None:
         message = f"rule '{written.rule.id}': these hours are told by UTC"
         hint = "write timezone: Europe/Berlin, or timezone: UTC"
-        yield _warning(written, message, code="zone", key="between", hint=hint)
+        yield warning(written, message, code="zone", key="between", hint=hint)
 
 
 def _either_day(written: Written, _registry: Registry) -> Iterator[Problem]:
@@ -160,7 +158,7 @@ def _either_day(written: Written, _registry: Registry) -> Iterator[Problem]:
     if not day.startswith("*") and not weekday.startswith("*"):
         message = f"rule '{written.rule.id}': this comes on day {day} of the month, and on each {weekday} besides"
         hint = "write * in the place of the one that is not meant; for a day that is both ask for one of them in `when`"
-        yield _warning(written, message, code="days", key="at", hint=hint)
+        yield warning(written, message, code="days", key="at", hint=hint)
 
 
 _NOT_SKIPPED = frozenset({"boost", "reset_setup", WAIT})
@@ -193,7 +191,7 @@ def _own_writes(written: Written, _registry: Registry) -> Iterator[Problem]:
         if path is not None and path.text in writes:
             message = f"rule '{rule.id}' looks at {path.text}, which its own '{writes[path.text]}' writes"
             hint = _A_LIMIT if node.start in limits else _LEAVE_OUT
-            yield _warning(written, message, code="own_write", key="when", offset=node.start, hint=hint)
+            yield warning(written, message, code="own_write", key="when", offset=node.start, hint=hint)
 
 
 def _costs(written: Written, registry: Registry) -> Iterator[Problem]:
@@ -202,7 +200,7 @@ def _costs(written: Written, registry: Registry) -> Iterator[Problem]:
     if costly and not narrowed(rule, registry):
         message = f"rule '{rule.id}' reads {', '.join(costly)} of every event, at a request each"
         key = "when" if rule.when is not None else "on_change"
-        yield _warning(written, message, code="cost", key=key, hint="narrow it first: event.status == 'active' && …")
+        yield warning(written, message, code="cost", key=key, hint="narrow it first: event.status == 'active' && …")
 
 
 def _parameters(written: Written, registry: Registry) -> Iterator[Problem]:
@@ -248,7 +246,7 @@ def _untested(loaded: Loaded, folder: Path) -> Iterator[Problem]:
         if missed[1:]:
             message = f"no rule test reaches {len(missed)} rules: {few([one.rule.id for one in missed])}"
         hint = f"add one to a file in {folders[0]}, with `rules: [{first}]`"
-        yield _warning(missed[0], message, code="untested", hint=hint)
+        yield warning(missed[0], message, code="untested", hint=hint)
 
 
 def _rules_of_tests(file: Path) -> set[RuleId] | None:

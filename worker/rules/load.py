@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
-from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT, Param, ParamType, fault_of, uncounted
+from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT, WORDS, Param, ParamType, fault_of, uncounted
 from worker.model.errors import InputErrors, Problem
 from worker.model.facts import Json, PartnerId, RuleId
 from worker.model.rules import Rule, RuleSet, RuleStep, SpendLimits, Surge, Template, Watch, computed_in
@@ -28,7 +28,7 @@ from worker.rules.binding import Form, Tree, bind, place_of
 from worker.rules.evaluate import Expression
 from worker.rules.expressions import RESPONSE, Defined, Definitions, Expressions, with_relative
 from worker.rules.models import OF_OTHER_TOOLS, RulesText, RuleText, WithText
-from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Registry
+from worker.rules.registry import ADDED, BUILT_IN_REGISTRY, WITHOUT_DEFAULT, Kind, Registry
 from worker.rules.spelling import CronTimes, instead, meant, nearest
 from worker.rules.yaml import Document, Entries, Items, Scalar, Value, compose, not_utf8
 
@@ -398,7 +398,8 @@ class _RuleReader:
     def _param(self, step: StepText, name: str, value: Tree) -> Template:
         what = step.action.name if step.action.bare is not None else f"{step.action.name}.{name}"
         place, param = step.places.get(name, step.place), step.action.params.get(name)
-        found = self._template(value, each="" if step.each is None else step.each.of)
+        kinds = () if param is None else _KINDS.get(param.type, ())
+        found = self._template(value, each="" if step.each is None else step.each.of, kinds=kinds)
         if param is not None and param.type == "string":
             self._warn_of_braces(place, what)
         if (text := uncounted({name: found})) is not None:
@@ -412,13 +413,13 @@ class _RuleReader:
                 self.form.note(place, f"{what} {fault}", hint="write a number that a request can carry")
         return found
 
-    def _template(self, value: Tree, *, each: str = "") -> Template:
+    def _template(self, value: Tree, *, each: str = "", kinds: Sequence[Kind] = ()) -> Template:
         if isinstance(value, ConfirmText):
             when = self._expressions.checked(value.when, names=RESPONSE)
             found: dict[str, Template] = {"get": value.get, "when": "" if when is None else when.source}
             return found
         if is_computed(value):
-            return self._expressions.computed(value, each=each)
+            return self._expressions.computed(value, each=each, kinds=kinds)
         if isinstance(value, Entries):
             return {key: self._template(part, each=each) for key, (_, part) in value.named.items()}
         if isinstance(value, Items | list | tuple):
@@ -445,6 +446,12 @@ _NEEDED = (
     ({"do"}, "a rule needs `do`", "say what to do: do: [pause]"),
 )
 _UNNAMED = Param(type="any", about="what the document does not name")
+_KINDS: Mapping[ParamType, tuple[Kind, ...]] = {
+    **dict.fromkeys(("string", *WORDS), ("string", "timestamp", "duration", "null")),
+    **dict.fromkeys(("eids", "texts"), ("list", "null")),
+    "number": ("double", "int", "null"),
+}
+"""What a computed value must be, where its parameter says so."""
 _OF_ANY: frozenset[ParamType] = frozenset({"any", "body", "query"})
 """Parameters of any form, which are judged as a whole."""
 
