@@ -52,6 +52,11 @@ def test_a_file_of_the_folder_is_checked_among_the_others_and_told_alone(home: P
     part = called(home, "rules: rules\n", str(home / "rules" / "summer"))
     assert (part.code, "no rule test reaches rule 'c'" in part.out) == (0, True), "a folder within it is no other"
     assert "1 rule, 0 errors, 1 warning" in part.err
+    reached = "tests:\n  - {name: it, rules: [c], steps: [{at: 0s, expect: []}]}\n"
+    (home / "rules" / "tests").mkdir()
+    (home / "rules" / "tests" / "using.yaml").write_text(reached, encoding="utf-8")
+    (home / "rules" / "summer" / "tests").rmdir()
+    assert "0 warnings" in called(home, "rules: rules\n", str(home / "rules" / "summer")).err, "tests beside all of it"
     elsewhere = home / "using.yaml"
     elsewhere.write_text(using, encoding="utf-8")
     assert called(home, "rules: rules\n", str(elsewhere)).code == 2, "it is not of that folder"

@@ -145,7 +145,8 @@ def checked(
     rules = tuple(rule for rule in loaded.rules.rules if rule.file not in others)
     needed = estimate(rules, registry, settings, events)
     own = replace(loaded, written=tuple(one for one in loaded.written if one.rule.file not in others))
-    found = [*loaded.errors, *lint(own, path, registry), *quarrels(loaded, registry), *ping_pongs(loaded)]
+    around = folder if others and path.is_dir() else path  # tests of a part may stand beside all of it
+    found = [*loaded.errors, *lint(own, around, registry), *quarrels(loaded, registry), *ping_pongs(loaded)]
     found = [one for one in found if one.file not in others]
     if not rules and not any(one.severity == "error" for one in found):
         where = path / "NAME.yaml" if path.is_dir() else path

@@ -360,8 +360,7 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str, str]:
 def _outside_of_quotes(text: str, index: int, opened: int, said: str) -> tuple[int, str, str]:
     found = text[index : index + 1]
     begin = text.rfind("\n", 0, index) + 1
-    line = text[begin:].partition("\n")[0]
-    if "\t" in line[: len(line) - len(line.lstrip())]:
+    if text[begin:].lstrip(" ").startswith("\t"):
         return index, "a tab cannot indent", "use spaces, two for each level"
     if found == "\t":
         return index, "a tab stands here", "write a space in its place, or take it away at the end of the line"
