@@ -351,4 +351,4 @@ def check_story(story: Story, world: TwinWorld) -> None:
         except SandboxInputError as wrong:
             raise SandboxInputError(f"{story.name}:{step.line}: {wrong}") from None
         if isinstance(change, EventChange) and change.add:
-            added.add((change.partner, change.event))
+            added |= {(change.partner, change.event), (None, change.event)}

@@ -111,11 +111,11 @@ def test_a_story_may_set_fields_that_the_document_does_not_name() -> None:
     check_story(told, demo_world())
 
 
-def test_a_story_may_tell_of_events_that_it_brings_itself() -> None:
-    text = (
-        f"- {{at: 0, event: x, partner: {FIRST_PARTNER}, add: true}}\n- {{at: 1, event: x, partner: {FIRST_PARTNER}}}"
-    )
-
+@pytest.mark.parametrize(
+    "later", [f"partner: {FIRST_PARTNER}", "set: {city: Ulm}"], ids=["of the partner", "by its id"]
+)
+def test_a_story_may_tell_of_events_that_it_brings_itself(later: str) -> None:
+    text = f"- {{at: 0, event: x, partner: {FIRST_PARTNER}, add: true}}\n- {{at: 1, event: x, {later}}}"
     check_story(read_story(text), demo_world())
 
 
