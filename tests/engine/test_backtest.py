@@ -527,3 +527,20 @@ async def test_what_is_not_undone_is_the_same_though_its_write_has_another_numbe
         ("same", "e1", "edit_cluster"),
         ("same", "e1", "undo"),
     ]
+
+
+UNASKED = """
+rules:
+  - id: even
+    when: event.city == 'Gent'
+    do: [{edit_cluster: {each: campaigns, budget: 9}}, {wait: 9s}, {notify: it is}]
+"""
+
+
+@in_town(world(replace(draft("e1"), published=True, campaigns=CAMPAIGNS)), UNASKED, watched=36)
+async def test_a_write_goes_on_once_the_record_tells_what_its_guard_asked_for(here: Town, tmp_path: Path) -> None:
+    """No rule names the setup, so that the record has it from the pre-flight on only: until then the write was held, and
+    rested until its own effect was there."""
+    await here.run(12)
+    await here.becomes("e1", 40, city="Gent")
+    assert {kind for kind, _, _ in told(tmp_path, UNASKED)} == {"same"}

@@ -204,13 +204,12 @@ class Recorded(WorldService):
     async def poll(self, state: PartnerState) -> AsyncIterator[News]:
         """What a poll showed then: the record's memory of silences and of who was out of sight, and what changed."""
         past, now = self._past, self._clock.now()
-        began = self._clock.monotonic()
-        met = len(state.known)
+        met, trace = len(state.known), Trace(get="the record", began=self._clock.monotonic())
         for event, key in past.fresh:
-            fact = replace(past.facts[event, key], trace=Trace(get="the record", began=began))
-            state.observe(event, key, fact)
-            if event != OF_PARTNER:
-                state.known.add(event)
+            state.observe(event, key, replace(past.facts[event, key], trace=trace))
+        told = {event for event, _ in past.fresh}  # what a guard lacked may be among it, and is asked of nobody else
+        state.known |= told - {OF_PARTNER}
+        state.rests = {write: rest for write, rest in state.rests.items() if rest.place[0] not in told}
         past.fresh.clear()
         memory = replace(state.memory, **{name: getattr(past.memory, name) for name in OF_THE_RECORD})
         if not self._in_sight or len(state.known) != met or memory.gone != state.memory.gone:
