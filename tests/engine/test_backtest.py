@@ -539,8 +539,8 @@ rules:
 
 @in_town(world(replace(draft("e1"), published=True, campaigns=CAMPAIGNS)), UNASKED, watched=36)
 async def test_a_write_goes_on_once_the_record_tells_what_its_guard_asked_for(here: Town, tmp_path: Path) -> None:
-    """No rule names the setup, so that the record has it from the pre-flight on only: until then the write was held, and
-    rested until its own effect was there."""
+    """No rule names the setup, so that the record has it from the pre-flight on only: until then the write was
+    held, and it rested until its own effect was there."""
     await here.run(12)
     await here.becomes("e1", 40, city="Gent")
     assert {kind for kind, _, _ in told(tmp_path, UNASKED)} == {"same"}
