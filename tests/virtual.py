@@ -49,6 +49,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """It is that second again, for those who begin now; whoever ran meanwhile must have ended."""
         self._jumping.now = to
 
+    def close(self) -> None:
+        """Ends the generators that are still open, as `asyncio.run` does."""
+        if not self.is_closed():
+            self.run_until_complete(self.shutdown_asyncgens())
+        super().close()
+
 
 class VirtualClock:
     """The clock port over a virtual loop. ``skew`` moves the wall clock alone."""
@@ -78,7 +84,6 @@ def run_virtually(loop: VirtualLoop, work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
         if pending:
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 async def last(items: AsyncIterator[T]) -> T:
