@@ -146,14 +146,14 @@ def _plain(name: str) -> str:
 
 KEPT_MAX = 4_096
 _JUST_AFTER = timedelta(microseconds=1)
-_FIELDS: Mapping[str, str] = {
-    "minute": "0 to 59",
-    "hour": "0 to 23; over midnight 22-23,0-5",
-    "day-of-month": "1 to 31",
-    "month": "1 to 12, or jan to dec",
-    "day-of-week": "0 to 7, or sun to sat",
+_FIELDS: Mapping[str, tuple[int, str]] = {
+    "minute": (59, "0 to 59"),
+    "hour": (23, "0 to 23; over midnight 22-23,0-5"),
+    "day-of-month": (31, "1 to 31"),
+    "month": (12, "1 to 12, or jan to dec"),
+    "day-of-week": (7, "0 to 7, or sun to sat"),
 }
-"""The fields as the library calls them, in their order, and what each may be."""
+"""The fields as the library calls them, in their order, the most that each may be, and what else."""
 _CRON_WORDS = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * mon", "monthly": "0 0 1 * *"}
 
 
@@ -179,13 +179,16 @@ def cron_error(text: str) -> str:
     if len(fields) != len(_FIELDS):
         return f"a cron expression has five fields, and this has {len(fields)}"
     try:
+        for (name, (most, _)), written in zip(_FIELDS.items(), fields, strict=True):
+            if any(int(step) > most for step in re.findall(r"/([0-9]+)", written)):  # comes once, as if it stood alone
+                raise CronSimError(f"Bad {name}")
         found = next(_forward(text, "UTC", datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as error:
         name = str(error).removeprefix("Bad ")
         written = fields[[*_FIELDS].index(name)]
         if name == "day-of-month" and written.isdecimal() and 1 <= int(written) <= 31:
             return f"month {fields[3]} never has a day {written}"
-        return f"'{written}' is no {name} that ever comes ({_FIELDS[name]})"
+        return f"'{written}' is no {name} that ever comes ({_FIELDS[name][1]})"
     return "" if found is not None else "a cron expression whose time never comes"
 
 
