@@ -281,10 +281,16 @@ def _matches(text: str, pattern: str) -> Value:
         raise CannotEvaluate("a text is not Unicode") from None
 
 
+MACHINES_OWN: Final = "localtime"
+"""Stands among the zones of many machines, and is another one on each."""
+
+
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
     offset = re.fullmatch(r"([+-]?)([0-9]{2}):([0-9]{2})", text)
     try:
+        if text == MACHINES_OWN:
+            raise ZoneInfoNotFoundError
         if offset is not None:
             away = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
             return timezone(-away if offset[1] == "-" else away)

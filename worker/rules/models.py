@@ -54,7 +54,7 @@ from worker.rules.binding import (
 )
 from worker.rules.cel import NAME
 from worker.rules.facts import day_of
-from worker.rules.functions import KIND_OF
+from worker.rules.functions import KIND_OF, MACHINES_OWN
 from worker.rules.registry import ANY, BUILT_IN_REGISTRY, MADE, FactName, Registry, Type, comparable
 from worker.rules.spelling import WEEKDAYS, LocalHours, cron_error, cron_remedy, instead, meant, nearest
 from worker.rules.yaml import Scalar
@@ -121,7 +121,7 @@ _ZONES: Mapping[str, str] = {
 
 
 def _zone(text: str) -> str:
-    if text not in available_timezones():
+    if text not in available_timezones() - {MACHINES_OWN}:
         places = [one for one in available_timezones() if "/" in one and not one.startswith("Etc/")]
         near = _ZONES.get(text.upper()) or nearest(text, places) or "Europe/Berlin"
         raise Slip(f"{WHAT} must be the name of a time zone, such as Europe/Berlin", f"as in timezone: {near}")
