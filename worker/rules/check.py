@@ -321,7 +321,7 @@ class _Check:
             self.find(node.at, f"'{node.text}' is not called so", remedies.macro_usage(node.text), code="function")
             return ANY
         if function is None:
-            message, hint = remedies.unknown_function(node.text)
+            message, hint = remedies.unknown_function(node, types[0] if node.method else ANY)
             if node.text in self._names and not node.method:
                 hint = f"{node.text} is a name: write it without brackets"
             self.find(node.at, message, hint, code="function")

@@ -123,8 +123,11 @@ def without_fields(base: str, name: str, found: Type) -> str:
     return f"write {base}.{getter}('Europe/Berlin')" if getter else f"write {base} alone"
 
 
-def unknown_function(name: str) -> tuple[str, str]:
-    """A function that there is not."""
+def unknown_function(node: Node, target: Type) -> tuple[str, str]:
+    """A function that there is not. ``target``: what a method is asked of."""
+    name = node.text
+    if target.kind in ("timestamp", "duration") and name not in _NOT_HERE:
+        return f"unknown function '{name}'", without_fields(spelled(node.children[0]), name, target)
     if name in _NOT_HERE or name in _OF_OTHER_LANGUAGES:
         return f"unknown function '{name}'", _NOT_HERE.get(name) or f"write {_OF_OTHER_LANGUAGES[name]}"
     if name in MACRO_ABOUT:
