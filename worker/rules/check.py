@@ -436,13 +436,13 @@ class _Check:
         if over.kind not in ("list", "any", "object"):
             message = f"'{node.text}' goes over a list, and {remedies.spelled(target)} is {over.words}"
             self.find(node.at, message, remedies.macro_usage(node.text))
-        item = over.items if over.kind == "list" and over.items is not None else ANY
+        item = over.items or ANY
         inner = {**bound, variable.text: item}
         results = [self.type_of(body, inner) for body in bodies]
         if node.text != "map":
             self.ask_truth(bodies[0], results[0], f"'{node.text}' takes a condition")
         if node.text == "filter":
-            return over
+            return Type(kind="list", items=item)
         return Type(kind="list", items=replace(results[-1], values=())) if node.text == "map" else BOOL
 
 

@@ -88,6 +88,7 @@ def test_a_wrong_condition_is_named_at_its_place(condition: str, column: int, me
         ("event.start_date_time.getHours() > 20", "a time has hours"),
         ("size([1,]) > 0", "a comma may stand behind the last item"),
         ("now.getHours('Europe/Berlin') > 8 && now.getHours('+02:00') < 20", "hours have zones"),
+        ("{'a': 1.0}.filter(name, name != 'b')[0] == 'a'", "of a record names are left, in a list"),
         ("[1, 'a'].exists(x, dyn(x) == 1)", "a mixed list has items of any type"),
         ("1 in [1] && [1] + [2] == [1, 2]", "lists join"),
     ],
