@@ -104,7 +104,7 @@ class Cycle(Stage):
         if self._stopping():
             return
         state.keep_only({write.id for write in writes})
-        state.waited = {write.key.event for write in writes if write.waits and write.held_until is None}
+        state.waited = {write.key.event for write in writes if write.over}
         for write in writes:
             try:
                 self._settler.confirm_seen(state, (write,))

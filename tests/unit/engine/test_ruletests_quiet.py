@@ -111,6 +111,20 @@ steps:
     assert told == [(one.at, one.claim, one.happened) for one in every.failures] == []
 
 
+def test_what_a_wait_does_not_keep_is_forgotten_before_quiet_hours_are_jumped_over() -> None:
+    rule = """{id: r, at: "0 */3 * * *", when: "delta(statistics.tickets, '1h') == 0.0", do: [pause, {wait: 5h}, run]}"""
+    body = """
+given: {now: 2026-03-01T11:00:00Z, event: {client_campaign_status: RUNNING}, statistics: {tickets: 5}}
+steps:
+  - {at: 3h, expect: [{rule: r, action: pause}]}
+  - {at: 4h30m, expect: []}
+  - {at: 5h3s, expect: [{rule: r, action: pause}]}
+"""
+    bench = a_bench(rule, interval=timedelta(minutes=2))
+    assert passes(bench, body).polls < 15, "nobody reads tickets between two times, so that an hour of them must pass"
+    assert not at_every_look(bench, body).failures
+
+
 def test_the_days_left_ask_for_a_range_by_another_key() -> None:
     rule = "{id: r, on_change: budget_range, when: \"event.status == 'x'\", do: [pause]}"
     body = """
