@@ -417,7 +417,7 @@ class Play(StagedCycle):
     def _readings(self, now: datetime) -> Iterator[datetime]:
         """When facts that are seldom asked are read again, or not known any more: what has changed is seen then."""
         every = self._settings.every
-        for facts in self.state.facts.values() if every else ():
+        for facts in (self.state.shared, *self.state.facts.values()) if every else ():
             for key, fact in facts.items():
                 if key.name in every and fact.trace is not None:
                     yield now + every[key.name] - timedelta(seconds=self._clock.monotonic() - fact.trace.began)

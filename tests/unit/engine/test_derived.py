@@ -102,16 +102,17 @@ def test_a_condition_names_what_it_needs_of_all_events() -> None:
     assert named.names == {"events", "event"}
 
 
-def test_a_fact_that_is_seldom_asked_shows_a_change_at_its_next_reading() -> None:
-    own = with_custom({"ad": CustomFact(name="ad", get="/x/{eid}", every=timedelta(minutes=10), type="number")})
+@pytest.mark.parametrize("get", ["/x/{eid}", "/x"], ids=["of each event", "of the partner"])
+def test_a_fact_that_is_seldom_asked_shows_a_change_at_its_next_reading(get: str) -> None:
+    own = with_custom({"ad": CustomFact(name="ad", get=get, every=timedelta(minutes=10), type="number")})
     rules = read_rules({"r.yaml": f"rules:\n  - {rule('r', 'ad > 5.0')}\n"}, own).rules
     bench = bench_of(rules, replace(SETTINGS, every=own.every, shared=own.shared))
     body = """given: {event: {id: e1}, ad: 1}
 steps:
   - {at: 0s, expect: []}
-  - {at: 1m, set: {ad: 9}, expect: []}
-  - {at: 9m, expect: []}
-  - {at: 10m3s, expect: [{rule: r, action: notify}]}
+  - {at: 25m, set: {ad: 9}, expect: []}
+  - {at: 29m, expect: []}
+  - {at: 30m3s, expect: [{rule: r, action: notify}]}
 """
     passes(replace(bench, registry=own), body)
     with pytest.raises(InputErrors, match="can never be equal"):
