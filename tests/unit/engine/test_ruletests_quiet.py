@@ -112,7 +112,8 @@ steps:
 
 
 def test_what_a_wait_does_not_keep_is_forgotten_before_quiet_hours_are_jumped_over() -> None:
-    rule = """{id: r, at: "0 */3 * * *", when: "delta(statistics.tickets, '1h') == 0.0", do: [pause, {wait: 5h}, run]}"""
+    when = "delta(statistics.tickets, '1h') == 0.0"
+    rule = f'{{id: r, at: "0 */3 * * *", when: "{when}", do: [pause, {{wait: 5h}}, run]}}'
     body = """
 given: {now: 2026-03-01T11:00:00Z, event: {client_campaign_status: RUNNING}, statistics: {tickets: 5}}
 steps:
@@ -123,6 +124,19 @@ steps:
     bench = a_bench(rule, interval=timedelta(minutes=2))
     assert passes(bench, body).polls < 15, "nobody reads tickets between two times, so that an hour of them must pass"
     assert not at_every_look(bench, body).failures
+
+
+def test_what_a_fact_of_the_partner_asks_for_is_read_before_quiet_hours_are_jumped_over() -> None:
+    rule = "{id: r, when: \"'boost' in features && statistics.tickets > 5.0\", do: [pause]}"
+    body = """
+given: {event: {client_campaign_status: RUNNING}, statistics: {tickets: 9}, features: []}
+steps:
+  - {at: 10m, set: {features: [boost]}}
+  - {at: 10m6s, expect: [{rule: r, action: pause}]}
+  - {at: 5h, expect: []}
+"""
+    assert passes(a_bench(rule), body).polls < 10
+    assert not at_every_look(a_bench(rule, interval=timedelta(minutes=2)), body.replace("6s", "4m")).failures
 
 
 def test_the_days_left_ask_for_a_range_by_another_key() -> None:
