@@ -178,10 +178,10 @@ def cron_error(text: str) -> str:
     fields = text.split()
     if len(fields) != len(_FIELDS):
         return f"a cron expression has five fields, and this has {len(fields)}"
+    for (name, (most, may_be)), written in zip(_FIELDS.items(), fields, strict=True):
+        if any(int(step) > most for step in re.findall(r"/([0-9]+)", written)):
+            return f"'{written}' comes once, as if it had no step: a {name} is {may_be}"
     try:
-        for (name, (most, _)), written in zip(_FIELDS.items(), fields, strict=True):
-            if any(int(step) > most for step in re.findall(r"/([0-9]+)", written)):  # comes once, as if it stood alone
-                raise CronSimError(f"Bad {name}")
         found = next(_forward(text, "UTC", datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as error:
         name = str(error).removeprefix("Bad ")
