@@ -436,9 +436,7 @@ def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], un
     memory = replace(memory, baselines=baselines, pending=pending, forced=forced, before_firing=before)
     if not pending:
         return replace(memory, pending_since=None, pending_unheld_since=None, asked=None)
-    if since is None or since > view.now or view.silence is not None:
-        since = view.now
-    return replace(memory, pending_since=since)
+    return replace(memory, pending_since=view.now if view.silence is not None else min(since or view.now, view.now))
 
 
 def _base(memory: RuleMemory) -> Mapping[str, Baseline]:

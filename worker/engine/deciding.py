@@ -188,9 +188,8 @@ class Decider(EventByEvent):
             *(change.after.key.event for change in commit.moves),
         }
         for event, observation in poll.observations.items():
-            if event in lively:
-                state.due.pop(event, None)
-            else:
+            state.due.pop(event, None)
+            if event not in lively:
                 state.due[event] = screen.due(observation, state.memories, poll.sendings, poll.now)
 
     def _screen(self, rules: RuleSet, active: list[Rule]) -> "Screen":
@@ -459,8 +458,7 @@ def plain(rule: Rule) -> bool:
 
 def timed(rule: Rule, clock: Clocked) -> bool:
     """Whether the clock alone can ever change what is decided."""
-    limits = (rule.hold_for, rule.between, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day)
-    paced = any(limit is not None for limit in limits)
-    paced = paced or any(step.remind is not None for step in rule.do)
+    limits = (rule.hold_for, rule.between, rule.cooldown, rule.per_event_per_day, rule.per_rule_per_day, rule.at)
+    paced = any(limit is not None for limit in (*limits, *(step.remind for step in rule.do)))
     by_days = "budget_range" in rule.names or _asks_by_dates(rule)
-    return paced or by_days or rule.at is not None or rule.repeat == "enforce" or clock != Clocked()
+    return paced or by_days or rule.repeat == "enforce" or clock != Clocked()

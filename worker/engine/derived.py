@@ -427,8 +427,7 @@ class _Record:
                     facts[replace(key, name=name)] = self._at(states, blind, at, window)
                     turns += [one.at + window for one in states if one.at > at]
             facts.setdefault(FactKey(name=name), _nothing(self.asked.now, window))
-            turns += [end + window for begun, end, _ in blind if end > at]
-            turns += [begun + window for begun, _, _ in blind if begun > at]
+            turns += [edge + window for begun, end, _ in blind for edge in (begun, end) if edge > at]
         return facts, turns
 
     def _at(self, states: Sequence[Observed], blind: Sequence[Blind], at: datetime, window: timedelta) -> Fact:

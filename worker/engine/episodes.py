@@ -86,16 +86,18 @@ def ends_of(view: RuleView, why: str = "") -> tuple[End, ...]:
 
 
 def while_true(view: RuleView) -> RuleResult:
-    now, memory = view.now, replace(view.memory, looked_at=view.now)
+    memory = replace(view.memory, looked_at=view.now)
     if not memory.open:
         memory = replace(memory, open=True, fired=False, episode=memory.episode + 1, after=_comes_after(view))
-    if view.silence is not None:
-        memory = replace(memory, true_since=now, forced=view.silence)
-    elif memory.true_since is None or memory.true_since > now:
-        memory = replace(memory, true_since=now)
+    memory = replace(memory, true_since=_true_since(view, memory), forced=view.silence or memory.forced)
     if memory.fired:
         return _enforced(view, memory) if view.rule.repeat == "enforce" else RuleResult(memory=memory)
     return _paced(view, memory, memory, "condition", view.judgement.why)
+
+
+def _true_since(view: RuleView, memory: RuleMemory) -> datetime:
+    """Since when a condition is true that is so now: not over a silence, and by no clock that was ahead."""
+    return view.now if view.silence is not None else min(memory.true_since or view.now, view.now)
 
 
 def _paced(
@@ -341,8 +343,7 @@ def _between(view: RuleView, memory: RuleMemory) -> RuleResult:
         return RuleResult(memory=memory)
     if truth is Truth.FALSE:
         return RuleResult(memory=closed(memory, now), ends=ends_of(view))
-    since = memory.true_since if memory.true_since is not None and view.silence is None else now
-    return RuleResult(memory=replace(memory, true_since=since))
+    return RuleResult(memory=replace(memory, true_since=_true_since(view, memory)))
 
 
 def _missed(view: RuleView, memory: RuleMemory, time: datetime) -> RuleResult:

@@ -310,10 +310,9 @@ class Reader(EventByEvent):
         kept = wanted | self._young(facts)
         for key in facts.keys() - kept:
             del facts[key]
-        told = stored.facts.get(event, {})
-        for key in [key for key in told if key not in kept and isinstance(told[key], Known)]:
-            if key not in stored.seen.get(event, {}):
-                stored.saw((event, key), UNREAD)
+        told, seen = stored.facts.get(event, {}), stored.seen.get(event, {})
+        for key in [one for one in told if one not in kept and one not in seen and isinstance(told[one], Known)]:
+            stored.saw((event, key), UNREAD)
 
     def _young(self, facts: Mapping[FactKey, Fact]) -> set[FactKey]:
         """Those that are not asked again yet, because the config says how often."""

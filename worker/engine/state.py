@@ -395,9 +395,8 @@ class Stored:
         """Under other rules other fields are worth keeping, of everything that is ``known``."""
         if self.rules is rules:
             return
-        if self.kept:
-            for facts in self.facts.values():
-                facts.update({key: narrowed(fact, self.kept.get(key.name)) for key, fact in facts.items()})
+        for facts in self.facts.values():
+            facts.update({key: narrowed(fact, self.kept.get(key.name)) for key, fact in facts.items()})
         self.rules, self.kept, self.watched = rules, worth_keeping(rules.rules), watched_fields(rules.rules)
         for (event, key), fact in known:
             self.seen.setdefault(event, {}).setdefault(key, [fact])

@@ -8,6 +8,7 @@ what takes more steps than one evaluation has raises `TooCostly`.
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
@@ -238,13 +239,11 @@ def _shortest(number: float) -> str:
 
 
 def _timestamp(value: str | int) -> Value:
-    try:
+    with suppress(ValueError, OverflowError):  # it is told below
         if isinstance(value, str) and _RFC_3339.fullmatch(value):
             return datetime.fromisoformat(value).astimezone(UTC)
         if isinstance(value, int):
             return EPOCH + timedelta(seconds=value)
-    except (ValueError, OverflowError):
-        pass  # it is told below
     hint = "write it as 2026-01-31T00:00:00Z, to the microsecond at most"
     raise CannotEvaluate(f"'{str(value)[:40]}' is no time; {hint}")
 

@@ -56,7 +56,6 @@ _NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("trim", "split", "replace", "substring", "slice"), _OF_TEXTS),
     **dict.fromkeys(("weekday", "dayofweek", "getDay", "hour", "hours_of_day"), _DAYS),
     **dict.fromkeys(("date", "getDays", "days_until", "daysUntil", "days_since", "days_between", "datediff"), _APART),
-    "now": "now is a fact: write it without brackets",
 }
 """Functions that people know from elsewhere, and how one goes about it here."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.polls import E1, HOUR, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
+from tests.polls import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
 from worker.engine.decide import decide
 from worker.engine.deciding import clocked, next_due
 from worker.engine.episodes import JUST_AFTER, momentary
@@ -148,6 +148,15 @@ def test_with_for_it_is_known_at_the_time_since_when_it_holds() -> None:
     story.event(status="cancelled").look(to(story, 1440))
     story.blind("event").look(to(story, 1441))
     assert story.event(status="cancelled").fires(to(story, 1445)) == ["r"]
+
+
+def test_with_for_a_clock_that_was_ahead_makes_no_time_wait_for_it() -> None:
+    story = started(at_five_past(hold_for=4 * MINUTE)).event(status="cancelled")
+    story.now += 4 * MINUTE
+    story.look()
+    story.now = START + INTERVAL
+    story.look()
+    assert story.fires(to(story, 5)) == ["r"], "true since the clock is right, and not since what it had come to"
 
 
 def test_an_episode_lasts_until_its_writes_are_final_and_so_does_its_wish() -> None:
