@@ -376,14 +376,9 @@ def next_due(
     at = next_poll(rule, memory, now)
     if at == now:
         return now
-    times = [
-        *_paced(rule, memory, sendings, now),
-        *_days_turn(rule, observation, now),
-        *([at] if at is not None else ()),
-    ]
-    if clock.every is not None:
-        times.append(_next_multiple(now, clock.every))
-    known = min((at for at in times if now < at < horizon), default=horizon)
+    whole = None if clock.every is None else _next_multiple(now, clock.every)
+    times = (*_paced(rule, memory, sendings, now), *_days_turn(rule, observation, now), at, whole)
+    known = min((one for one in times if one is not None and now < one < horizon), default=horizon)
     turns = (_turn(rule, condition, observation, (now, known)) for condition in clock.linear)
     return min([known, *(at for at in turns if at is not None)])
 

@@ -224,9 +224,8 @@ class _Course:
         for write in self.sent:
             known = self.makers.get(write)
             taken_back = write in self.landed and self.landed[write] < since
-            if known is None or taken_back or change.name in self.credited.get(write, ()):
-                continue
-            if makes(known, change):
+            over = taken_back or change.name in self.credited.get(write, ())
+            if known is not None and not over and makes(known, change):
                 yield write
 
 

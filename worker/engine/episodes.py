@@ -25,9 +25,10 @@ from worker.engine.views import (
 )
 from worker.model.commits import Hold, RuleMemory
 from worker.model.facts import record_of
-from worker.model.rules import MISSED_AFTER, Judgement, Rule, Truth
+from worker.model.rules import MISSED_AFTER, Judgement, Rule, Times, Truth
 from worker.model.writes import ENDED, UNSENT, Write
 from worker.rules.cel import WRITE
+from worker.rules.facts import windows_of
 from worker.rules.spelling import duration_text
 from worker.writes.evidence import already_so, fact_name
 from worker.writes.intents import NotComputable, plan_steps, reads_back
@@ -183,9 +184,9 @@ def _as_wanted(view: RuleView) -> bool | None:
 # A time is due from when it comes until it was dealt with, and for five minutes at the most. Where the rule was looked
 # at by then, and facts were not known, it is due until they are, for an hour or until the next time: the request quota
 # may let them be read only later. Whatever keeps the rule from being judged or fired for longer makes it a time missed,
-# which is told and left. Between its times a rule is not looked at, nothing is read for it, and it stands for no wish:
-# an episode lasts until its writes are final. With `for` the condition is looked at all the while, because only so is
-# it known since when it holds; it fires at the times alone.
+# which is told and left. Between its times a rule is not looked at, and it stands for no wish: an episode lasts until
+# its writes are final. Nor is anything read for it, but for an hour what a time will look back to. With `for` the
+# condition is looked at all the while, because only so is it known since when it holds; it fires at the times alone.
 #
 # A rule with `on_change` watches as ever; what `at` does there is to hold a change until a time comes.
 
@@ -217,7 +218,17 @@ def may_be_due(rule: Rule, now: datetime) -> bool:
     """The same for one whose memory is not at hand: whether a time is so near that it may still be due."""
     if rule.at is None or rule.on_change or rule.hold_for is not None:
         return True
-    time = rule.at.latest(now)
+    return _near(rule.at, now) or asks_later(rule, now)
+
+
+def asks_later(rule: Rule, now: datetime) -> bool:
+    """Whether a rule with ``at`` will ask at one of its times what facts are now: so far back it looks then."""
+    times = rule.at
+    return times is not None and any(_near(times, now + window) for window in windows_of([rule]).values())
+
+
+def _near(times: Times, now: datetime) -> bool:
+    time = times.latest(now)
     return time is not None and now - time <= READ_WITHIN
 
 
@@ -235,19 +246,18 @@ def _lacked_facts(memory: RuleMemory, time: datetime) -> bool:
 
 
 def next_poll(rule: Rule, memory: RuleMemory | None, now: datetime) -> datetime | None:
-    """When the clock alone may next change what a rule with ``at`` decides; now, while a time is not dealt with. One
-    that lacks facts waits for them until it is too late."""
+    """When the clock alone may next change what a rule with ``at`` decides, or what is read for it; now, while a time
+    is not dealt with. One that lacks facts waits for them until it is too late."""
     if rule.at is None:
         return None
-    if memory is None:
+    time = None if memory is None else _new_time(rule, memory, now)
+    if memory is None or (time is not None and not (_lacked_facts(memory, time) and due(rule, memory, now))):
         return now
-    coming, time = rule.at.next(now), _new_time(rule, memory, now)
-    if time is None:
-        return coming
-    if not _lacked_facts(memory, time) or due(rule, memory, now) is None:
-        return now
-    over = time + READ_WITHIN + JUST_AFTER
-    return over if coming is None else min(coming, over)
+    edges = [rule.at.next(now), time and time + READ_WITHIN + JUST_AFTER]
+    for window in windows_of([rule]).values():
+        coming, last = rule.at.next(now + window), rule.at.latest(now + window)
+        edges += [coming and coming - window, last and last + READ_WITHIN + JUST_AFTER - window]
+    return min((at for at in edges if at is not None and at > now), default=None)
 
 
 def decide_times(view: RuleView) -> RuleResult:
@@ -282,10 +292,9 @@ def decide_times(view: RuleView) -> RuleResult:
 
 def _left_over(rule: Rule, memory: RuleMemory, time: datetime) -> datetime | None:
     """The time before this one, where facts were lacking until this one came."""
-    before = rule.at.latest(time - JUST_AFTER) if rule.at is not None else None
-    if before is None or (memory.at_time is not None and before <= memory.at_time):
-        return None
-    return before if _lacked_facts(memory, before) and not _lacked_facts(memory, time) else None
+    before = _new_time(rule, memory, time - JUST_AFTER)
+    left = before is not None and _lacked_facts(memory, before) and not _lacked_facts(memory, time)
+    return before if left else None
 
 
 def held_by_times(view: RuleView, memory: RuleMemory) -> Hold | None:

@@ -15,7 +15,7 @@ from typing import Protocol
 from zlib import crc32
 
 from worker.engine.derived import with_writes
-from worker.engine.episodes import due_now, may_be_due
+from worker.engine.episodes import asks_later, due_now, may_be_due
 from worker.engine.ports import Listing, Stage, Urgency
 from worker.engine.state import EVENT, OF_THE_WORKER, PARTNER, FactsWanted, PartnerState, Stored
 from worker.engine.views import PARTNER_FACTS_EVERY, active_rules, names_read
@@ -288,8 +288,10 @@ class Reader(EventByEvent):
         asking = [rule for rule in rules if any(name not in free for name in names_read(rule))]
         found = {event: state.observation(event) for event in events}
         asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
+        later = [rule for rule in asking if asks_later(rule, now)]
         for event, seen in with_writes(found, self._ledger, asked_of).items():
-            asked = [one for one in asking if (was := known.get((event, one.id))) is None or due_now(one, was, now)]
+            looking = (one for one in asking if (was := known.get((event, one.id))) is None or due_now(one, was, now))
+            asked = [*looking, *later]
             by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})

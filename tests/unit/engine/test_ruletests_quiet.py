@@ -112,17 +112,18 @@ steps:
 
 
 def test_what_a_wait_does_not_keep_is_forgotten_before_quiet_hours_are_jumped_over() -> None:
-    when = "delta(statistics.tickets, '1h') == 0.0"
-    rule = f'{{id: r, at: "0 */3 * * *", when: "{when}", do: [pause, {{wait: 5h}}, run]}}'
+    rests = "{id: rests, at: '0 12 * * *', when: statistics.tickets < 9.0, do: [pause, {wait: 9h}, run]}"
+    when = "event.city == 'Ulm' && ago(statistics.tickets, '3h') == 5.0"
+    later = f"{{id: later, when: \"{when}\", for: 30m, do: [{{optimisation: 'OFF'}}]}}"
     body = """
-given: {now: 2026-03-01T11:00:00Z, event: {client_campaign_status: RUNNING}, statistics: {tickets: 5}}
+given: {now: 2026-03-01T11:00:00Z, event: {client_campaign_status: RUNNING, city: Bonn}, statistics: {tickets: 5}}
 steps:
-  - {at: 3h, expect: [{rule: r, action: pause}]}
-  - {at: 4h30m, expect: []}
-  - {at: 5h3s, expect: [{rule: r, action: pause}]}
+  - {at: 3h, set: {event: {city: Ulm}}, expect: [{rule: rests, action: pause}]}
+  - {at: 4h40m, expect: []}
+  - {at: 6h4m, expect: [{rule: later, action: optimisation}]}
 """
-    bench = a_bench(rule, interval=timedelta(minutes=2))
-    assert passes(bench, body).polls < 15, "nobody reads tickets between two times, so that an hour of them must pass"
+    bench = a_bench(rests, later, interval=timedelta(minutes=2))
+    assert passes(bench, body).polls < 20, "nobody read tickets from a little after noon until the third hour"
     assert not at_every_look(bench, body).failures
 
 

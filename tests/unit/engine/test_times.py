@@ -9,9 +9,10 @@ import pytest
 from tests.polls import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
 from worker.engine.decide import decide
 from worker.engine.deciding import clocked, next_due
-from worker.engine.episodes import JUST_AFTER, momentary
+from worker.engine.episodes import JUST_AFTER, momentary, next_poll
 from worker.engine.observe import wanted_keys
 from worker.engine.views import DecidingSettings, PollView
+from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
 from worker.rules.spelling import CronTimes
@@ -21,6 +22,7 @@ DAY = 24 * HOUR
 FIVE_PAST = CronTimes(source="5 12 * * *")
 """Five minutes after a story begins, and every day after."""
 E2 = EventId("e2")
+MEMORY = RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r"))
 
 
 def at_five_past(when: str | None = CANCELLED, *do: str, rule_id: str = "r", **keys: Any) -> Rule:  # noqa: ANN401 - fields of Rule
@@ -218,6 +220,17 @@ def test_the_clock_can_change_a_rule_with_at_when_its_time_comes() -> None:
     assert due_at() == START + 5 * MINUTE + DAY
     fresh = next_due(rule, clocked(rule), seen_now, None, (), (story.now, story.now + HOUR))
     assert fresh == story.now
+
+
+def test_what_a_time_looks_back_to_is_read_for_an_hour() -> None:
+    rule = at_five_past("delta(statistics.tickets, '3h') > 0.0")
+    seen_now, memory = Observation(partner=PARTNER, event=E1, facts={}), replace(MEMORY, at_time=START + 5 * MINUTE)
+    tomorrow, tickets = START + DAY + 5 * MINUTE, {FactKey(name="statistics")}
+    edges = {one: wanted_keys(rule, seen_now, tomorrow - 3 * HOUR + one) for one in (-MINUTE, 0 * HOUR, HOUR)}
+    assert edges == {-MINUTE: frozenset(), 0 * HOUR: tickets, HOUR: tickets}
+    assert next_poll(rule, memory, START + 2 * HOUR) == tomorrow - 3 * HOUR
+    assert next_poll(rule, memory, tomorrow - 2 * HOUR) == tomorrow - 2 * HOUR + JUST_AFTER
+    assert next_poll(rule, memory, tomorrow - HOUR) == tomorrow
 
 
 def test_what_is_asked_for_at_a_time_only_is_not_waited_for() -> None:

@@ -216,3 +216,22 @@ def test_a_condition_knows_its_windows() -> None:
         "setup.b.c",
         "ago(setup.b.c, '1h')",
     ]
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "steps", "reason"),
+    [
+        ("3d", "2026-10-15T20:00:00Z", {"9d": 6, "12d": 3}, "the clock is set back on the tenth day"),
+        ("36h", "2026-03-10T20:00:00Z", {"2d": 1, "5d": 3}, "what was so in the evening is asked in the morning"),
+    ],
+)
+def test_a_fact_is_read_when_a_time_will_ask_what_it_was(
+    window: str, now: str, steps: Mapping[str, int], reason: str
+) -> None:
+    when = f"delta(statistics.tickets, '{window}') == 0.0"
+    rule = f'{{id: r, at: "0 8 * * *", timezone: Europe/Berlin, when: "{when}", do: [{{notify: none sold}}]}}'
+    told = (
+        f"{{at: {at}, expect: [{', '.join(['{rule: r, action: notify}'] * count)}]}}" for at, count in steps.items()
+    )
+    given = f"given: {{now: {now}, event: {{id: e1}}, statistics: {{tickets: 5}}}}"
+    assert passes(a_bench(rule), f"{given}\nsteps: [{', '.join(told)}]").polls < 100, reason
