@@ -158,7 +158,7 @@ def estimate(rules: Iterable[Rule], registry: Registry, settings: EngineSettings
     cycles = _MINUTE / interval
     pages = settings.pages(events)
     timed = [rule for rule in enabled if rule.at is not None and not rule.on_change and rule.hold_for is None]
-    reads = _reads([rule for rule in enabled if rule not in timed], registry, interval)
+    reads = _reads([rule for rule in enabled if rule.past or rule not in timed], registry, interval)
     room = facts_per_poll(settings.requests_per_minute, interval, pages)
     every = timedelta(seconds=poll_s(settings.requests_per_minute, interval, pages + room))
 

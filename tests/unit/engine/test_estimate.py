@@ -109,6 +109,8 @@ def test_rules_with_at_read_only_at_their_times_and_are_told_of_where_the_time_i
     once = "{id: once, at: '0 8 29 2 *', when: setup.state == 'DRAFT', do: [boost]}"
     assert reckoned(daily).needed == LIST
     assert reckoned(steady).needed == LIST + 2000, "with for it is looked at all the while"
+    back = "{id: back, at: '0 8 * * *', when: \"delta(statistics.tickets, '3d') == 0.0\", do: [pause]}"
+    assert reckoned(back).needed == LIST + 2000, "for an hour, so that it is known three days later"
     assert reckoned(daily).warnings == ()
     late = reckoned(often, daily, once, events=2000)
     assert [one[0] for one in late.late] == ["often"]
