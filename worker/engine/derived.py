@@ -309,10 +309,8 @@ def with_writes(
                 made.setdefault(write.key.event, []).append(write)
     found: dict[EventId, Observation] = {}
     for event, one in seen.items():
-        facts = {**one.facts}
-        for rule in following:
-            facts[keys_for(rule, one, now)[WRITE]] = _last_write(made.get(event, ()), rule, one, now)
-        found[event] = replace(one, facts=facts)
+        last = {keys_for(rule, one, now)[WRITE]: _last_write(made.get(event, ()), rule, one, now) for rule in following}
+        found[event] = replace(one, facts={**one.facts, **last})
     return found
 
 

@@ -198,10 +198,9 @@ JUST_AFTER = timedelta(microseconds=1)
 def stamped_right(rule: Rule, memory: RuleMemory, now: datetime) -> RuleMemory:
     """The memory without a time later than the next one, of which a clock that was ahead has said that it was dealt
     with: none before it would come any more."""
-    if rule.at is None or memory.at_time is None or memory.at_time <= now:
+    if rule.at is None or (coming := rule.at.next(now)) is None or (memory.at_time or now) <= coming:
         return memory
-    coming = rule.at.next(now)
-    return replace(memory, at_time=rule.at.latest(now)) if coming is not None and memory.at_time > coming else memory
+    return replace(memory, at_time=rule.at.latest(now))
 
 
 def due_now(rule: Rule, memory: RuleMemory, now: datetime) -> bool:

@@ -381,10 +381,9 @@ class Stored:
                 self.seen.setdefault(event, {})[key] = [fact]
             return
         tried = self.trial.counts.get(place, 0) if self.trial is not None else 0
-        if len(values) - tried < UNSTORED_MOST:
-            values.append(fact)
-        else:
-            values[-1] = fact
+        if len(values) - tried >= UNSTORED_MOST:
+            values.pop()
+        values.append(fact)
 
     def forget(self, event: EventId) -> None:
         """What comes back under its id may be another event: nothing from before counts any more."""

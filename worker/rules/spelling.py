@@ -208,7 +208,7 @@ def _latest(source: str, zone: str, minute: datetime) -> datetime | None:
     # Nor does it go back into an hour that comes twice.
     found = (
         max([back, *takewhile(lambda one: one <= minute, _forward(source, zone, back))]).astimezone(UTC)
-        for back in CronSim(source, begin, reverse=True)
+        for back in CronSim(_of_the_clock(source), begin, reverse=True)
     )
     return next(found, None)
 
@@ -219,8 +219,16 @@ def _next(source: str, zone: str, minute: datetime) -> datetime | None:
 
 
 def _forward(source: str, zone: str, begin: datetime) -> Iterator[datetime]:
-    for found in CronSim(source, begin.astimezone(ZoneInfo(zone))):
+    for found in CronSim(_of_the_clock(source), begin.astimezone(ZoneInfo(zone))):
         yield found.astimezone(UTC)
+
+
+def _of_the_clock(source: str) -> str:
+    """The same expression without stars, at which the library does not mind that clocks change; those of each hour are
+    left: they come as often as there are hours."""
+    minute, hour, *days = source.split()
+    each = hour in ("*", "*/1")
+    return source if each else " ".join((minute.replace("*", "0-59"), hour.replace("*", "0-23"), *days))
 
 
 # Hours of the day and days of the week.

@@ -60,6 +60,9 @@ def test_a_cron_expression_is_checked(text: str, wrong: str) -> None:
             "2026-10-26T01:30",
             "and is not forgotten",
         ),
+        ("0 */2 * * *", "Europe/Berlin", "2026-10-25T01:30", "2026-10-25T00:00", "2026-10-25T03:00", "nor with a star"),
+        ("*/30 2 * * *", "Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-30T00:00", "nor left out"),
+        ("0 * * * *", "Europe/Berlin", "2026-10-25T01:30", "2026-10-25T01:00", "2026-10-25T02:00", "each hour is one"),
         ("0 0 29 2 *", "UTC", "2026-03-01T00:00", "2024-02-29T00:00", "2028-02-29T00:00", "leap years"),
     ],
 )
@@ -69,7 +72,9 @@ def test_when_a_time_is(source: str, zone: str, now: str, latest: str, following
     assert times.next(utc(now)) == utc(following), reason
 
 
-SOURCES = st.sampled_from(["0 8 * * *", "*/7 * * * *", "30 2 * * *", "15 */6 * * 1-5", "0 0 1 * *", "59 23 31 12 *"])
+SOURCES = st.sampled_from(
+    ["0 8 * * *", "*/7 * * * *", "30 2 * * *", "*/20 */2 * * *", "15 */6 * * 1-5", "0 0 1 * *", "59 23 31 12 *"]
+)
 ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
 
 
