@@ -50,6 +50,7 @@ def complaints(condition: str) -> list[tuple[int, str, str]]:
         ("event.title.matches('(')", 21, "this pattern is not one that RE2 knows: missing ): ("),
         ("event.title.matches('([^a]{100}){9}')", 21, "this pattern is too large"),
         ("now.getHours('Berlin') > 8", 14, "'Berlin' is no time zone"),
+        ("now.hours() > 8", 5, "unknown function 'hours'"),
         ("now.getHours('localtime') > 8", 14, "'localtime' is no time zone"),
         ("clusters.contains('a')", 1, "'contains' does not take a list"),
         ("{1: 'a'}[1] == 'a'", 2, "a field of a record has a text for its name, and this is a whole number"),
