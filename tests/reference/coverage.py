@@ -62,9 +62,10 @@ _HEAD: Final = """\
 
 What the worker and its simulator do with each endpoint of section 4 of the document. *Open* marks what the document
 does not specify: of the input, of the output. Such an input is an assumption, or a rule gives it. Such an output is
-taken as JSON of any form; a 2xx to a write counts whatever its body says. A *fact* is read by naming it in a rule; any
-other GET can be read as a fact of the config (`facts:`). The simulator serves every row; where the document shows no
-form its answers are its own, and tell nothing of the real service.
+taken as JSON of any form; a 2xx to a write counts whatever its body says, unless that is a web page, which comes from
+something before the service. A *fact* is read by naming it in a rule; any other GET can be read as a fact of the config
+(`facts:`). The simulator serves every row; where the document shows no form its answers are its own, and tell nothing
+of the real service.
 
 Three refusals are told apart. `error.auth.missing_token`: no token that the service accepts came along.
 `error.auth.not_authorized`: this account may not do this for this partner. `error.unauthorized`: only administrators

@@ -295,6 +295,9 @@ def _spellings(secret: str) -> frozenset[str]:
 # money twice.
 
 REFUSALS = frozenset({400, 404, 405, 410, 413, 415, 422})
+_WEB_PAGE = re.compile(rb"\s*<(!doctype html|html)\b", re.IGNORECASE)
+"""How an answer begins that is none of this service, which speaks JSON (API section 1): something before it has sent a
+page to sign in at, or one of maintenance."""
 LONGEST_WAIT = timedelta(days=3650)
 """The most that is made of a ``Retry-After``; how long is really waited is the pace's decision."""
 DENIALS: Mapping[str, str] = {
@@ -319,6 +322,8 @@ def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions
     """What a whole answer tells. ``content`` is its body, which is looked at for error codes, and whose beginning is
     kept of a refusal; ``scrubbed`` takes secrets out of that."""
     status = answer.status
+    if 200 <= status <= 299 and _WEB_PAGE.match(content):
+        return Uncertain(why=f"a web page came with status {status}, which is no answer of the service", answer=answer)
     if 200 <= status <= 299:
         return Accepted(answer=answer)
     if is_denied(status, content, assumptions):

@@ -25,6 +25,10 @@ def outcome(status: int, content: bytes = b"", assumptions: Assumptions | None =
     [
         *[(status, b"", Accepted, "every 2xx is a yes") for status in (200, 201, 202, 204, 299)],
         (200, CODE, Accepted, "a yes with strange words is a yes; reading shows whether it took effect"),
+        (200, b"", Accepted, "also where it says nothing"),
+        (200, b"OK", Accepted, "or something that is no JSON"),
+        (200, b"\n<!DOCTYPE html><title>Sign in</title>", Uncertain, "a page of something before the service"),
+        (204, b"<html>", Uncertain, "whatever its status"),
         *[(status, b"", Refused, "the service's own no") for status in (400, 404, 405, 410, 413, 415, 422)],
         (401, b"", NotSent, "not signed in, so nothing was done"),
         (403, b"", NotSent, "not allowed, so nothing was done"),
