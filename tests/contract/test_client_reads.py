@@ -224,6 +224,40 @@ async def test_what_a_good_token_does_not_open_is_no_reason_to_sign_in_again(wor
     assert len(world.asked("/auth")) == 2
 
 
+@pytest.mark.parametrize("renewal", [answer(None, 503), answer(None, 401), httpx.ReadTimeout("slow"), None])
+@in_world()
+async def test_what_a_token_does_not_open_for_one_partner_stops_no_other(world: World, renewal: Answer | None) -> None:
+    """Whatever becomes of the sign-in that is tried for it, and however long that takes."""
+    again = world.slowly(20.0, answer({"AccessToken": "access-9", "ExpiresIn": 3600})) if renewal is None else renewal
+    world.on("/auth", world.signed_in, again)
+    world.on(
+        "/events/", lambda seen: page("e1") if seen.headers["x-preferred-partner-id"] == HALL else answer(None, 403)
+    )
+    read: dict[PartnerId, list[bool]] = {HALL: [], CLUB: []}
+
+    async def polled(partner: PartnerId) -> None:
+        while world.clock.monotonic() < 400.0:
+            read[partner].append((await last(world.service.listing(partner))).complete)
+
+    await asyncio.gather(polled(HALL), polled(CLUB))
+
+    assert all(read[HALL])
+    assert len(read[HALL]) >= 400 // FLOOR_S - 1
+    assert not any(read[CLUB])
+    assert 1 < len(world.asked("/auth")) <= 12, "it is tried all the same: the account may have come to the partner"
+
+
+@in_world()
+async def test_a_token_that_opens_nothing_any_more_is_renewed_for_all(world: World) -> None:
+    world.on("/events/", *[page("e1")] * 4, *[answer(None, 401)] * 2, page("e1"))
+
+    for _ in range(4):
+        await asyncio.gather(*(last(world.service.listing(one)) for one in (HALL, CLUB)))
+
+    assert world.asked("/auth") == [0.0, 6.0]
+    assert world.seen[-1].headers["authorization"] == "Bearer access-2"
+
+
 @in_world()
 async def test_a_token_of_a_moment_ago_is_not_renewed_for_a_denial(world: World) -> None:
     world.on("/features", answer(None, 403))

@@ -355,11 +355,22 @@ class ApiService:
         trusted = let_in and kind != LISTING and now - accepted_at < TRUSTED_S
         if trusted or now - shut_at < DENIED_AGAIN_S or not (let_in or self._auth.renewable(reply.token)):
             return reply
-        self._auth.refused(reply.token)
+        if self._opens_for_others(partner, reply.token):
+            await self._auth.renew(reply.token)
+        else:
+            self._auth.refused(reply.token)
+        if self._auth.given_at(reply.token) is not None:
+            return reply  # there is no other
         reply = await self._gate.ask(partner, address, fetch, urgency=manner.urgency)
         if reply.denied:
             self._shut[(partner, kind)] = self._clock.monotonic()
         return reply
+
+    def _opens_for_others(self, partner: PartnerId, token: SecretValue) -> bool:
+        """Whether other partners go on with this token: one that refuses us must not stop them, as where signing in
+        fails just then."""
+        since = self._clock.monotonic() - TRUSTED_S
+        return any(one is token and at > since for other, (one, at) in self._accepted.items() if other != partner)
 
     def _address(self, target: str) -> str:
         return f"{self._settings.hosts.api}{target}"

@@ -317,11 +317,9 @@ class Authenticator:
         now = self._clock.monotonic()
         if self._within(now, RENEW_AT) or (self._within(now, 1.0) and now < self._again_at):
             return self._in_force().access
-        if self._flight is None and (self._error is None or now >= self._again_at):
-            self._flight = asyncio.ensure_future(self._sign_in())
-            self._flight.add_done_callback(self._landed)
-        if self._flight is not None and not self._within(now + LAST_S, 1.0):
-            await asyncio.shield(self._flight)
+        flight = self._renewal()
+        if flight is not None and not self._within(now + LAST_S, 1.0):
+            await asyncio.shield(flight)
         if not self._within(self._clock.monotonic(), 1.0):
             raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
         return self._in_force().access
@@ -339,6 +337,11 @@ class Authenticator:
         """The service did not accept this token: the next who asks signs in anew."""
         if self.given_at(token) is not None:
             self._tokens = None
+
+    async def renew(self, token: SecretValue) -> None:
+        """Waits for another token than this one, which others go on with until it is there; a failure leaves it."""
+        if self.given_at(token) is not None and (flight := self._renewal()) is not None:
+            await asyncio.shield(flight)
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """The partners that the token names. Raises `NotSafe` where it names none readably."""
@@ -366,6 +369,13 @@ class Authenticator:
         if self._tokens is None:
             raise Unreachable("not signed in", hint=CHECK_ADDRESS)
         return self._tokens
+
+    def _renewal(self) -> "asyncio.Task[None] | None":
+        """The sign-in under way, begun where it is time for one."""
+        if self._flight is None and self._clock.monotonic() >= self._again_at:
+            self._flight = asyncio.ensure_future(self._sign_in())
+            self._flight.add_done_callback(self._landed)
+        return self._flight
 
     def _landed(self, flight: "asyncio.Task[None]") -> None:
         self._flight = None
