@@ -303,14 +303,15 @@ class Pacer:
         return {"blocked_s": round(blocked_s, 3), "budget": round(door.pace.budget, 3), "left_s": left_s}
 
     def take_over(self, partner: PartnerId, said: Mapping[str, Json], *, ago_s: float, goodbye: bool) -> None:
-        """Goes on with the pace that another process left so long ago. Without a goodbye nobody knows what it has asked
-        since: the last minute counts as used up."""
-        now = self._clock.monotonic()
+        """Goes on with the pace that another process left so long ago; a wait that this one was asked for when it had
+        the partner before, and could not store, goes on as well. Without a goodbye nobody knows what was asked since:
+        the last minute counts as used up."""
+        now, heard = self._clock.monotonic(), self.blocked_until(partner)
         door = self._doors[partner] = PartnerPace(pace=fresh(self._per_minute, now))
         blocked_s, budget, left_s = said.get("blocked_s"), said.get("budget"), said.get("left_s")
         if isinstance(blocked_s, int | float):
-            wait_s = min(blocked_s - ago_s, LONGEST_RETRY_AFTER.total_seconds())
-            door.pace = replace(door.pace, blocked_until=now + max(0.0, wait_s))
+            heard = max(heard, now + min(blocked_s - ago_s, LONGEST_RETRY_AFTER.total_seconds()))
+        door.pace = replace(door.pace, blocked_until=max(now, heard))
         if isinstance(budget, int | float) and 0.0 < budget < door.pace.nominal:
             door.pace = replace(door.pace, budget=budget, low=budget, ceiling=budget)
         if not goodbye:

@@ -59,6 +59,20 @@ def test_a_wait_that_the_service_asked_for_goes_on(goodbye: bool, ago_s: float) 
     assert second.budget(HALL) == pytest.approx(first.budget(HALL)), "and what was learnt of the limit"
 
 
+@pytest.mark.parametrize(("stored", "goodbye"), [({}, False), ({"blocked_s": 5.0}, True)])
+def test_a_wait_that_could_not_be_stored_goes_on_where_the_partner_comes_back(
+    stored: dict[str, Json], goodbye: bool
+) -> None:
+    """It was heard while the ledger was away, and with the ledger the partner went."""
+    clock = VirtualClock()
+    pace = pacer(clock)
+    pace.throttled(HALL, began=0.0, retry_after=timedelta(seconds=90))
+    clock.seconds = 20.0
+    pace.take_over(HALL, stored, ago_s=30.0, goodbye=goodbye)
+    assert pace.blocked_until(HALL) == pytest.approx(90.0)
+    assert clock.run(turns(clock, pace, 1)) == [pytest.approx(90.0, abs=1.0)]
+
+
 def test_who_asks_is_told_of_each_429() -> None:
     pace = pacer(VirtualClock())
     told: list[PartnerId] = []
