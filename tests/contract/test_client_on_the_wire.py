@@ -275,6 +275,30 @@ async def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says:
     assert most < 40_000_000, "bytes, whatever the answer makes of itself"
 
 
+def in_parts(count: int) -> bytes:
+    """An answer that comes value by value, as a service sends it that makes its JSON while it sends."""
+    parts = [b"[0", *[b",1"] * (count - 2), b"]"]
+    spelled = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + spelled + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(("count", "says"), [(20_000, ""), (50_000, "smaller pages (poll.page_size)")])
+async def test_an_answer_may_come_value_by_value_and_holds_up_nobody(count: int, says: str) -> None:
+    turns = 0
+
+    async def another() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(another())
+    (reply,) = await read_from(Server(in_parts(count)), "/events/e1")
+    beside.cancel()
+    assert (reply.ok, says in reply.why) == (not says, True), reply.why
+    assert turns >= 20, "others have their turn meanwhile"
+
+
 async def read_from(server: Server, *paths: str) -> list[ReadResponse]:
     async with listening(server) as port:
         made = exchanges(port)

@@ -41,9 +41,9 @@ it, `api.timeout` in the kernel after it, and the kernel's first pause of up to 
 HEAD_MAX = 100 * 1024
 """Bytes of the head of an answer."""
 PART_BYTES = 64 * 1024
-PARTS_MAX = 2_500
-"""Parts of an answer: the largest has 2,048 where they are of 2 KB. Those that have come are taken without a pause, and
-as many of single bytes as the kernel holds would keep everything else waiting."""
+PARTS_MAX, PARTS_AT_ONCE = 40_000, 1_000
+"""Parts of an answer: a service that writes its JSON value by value sends so many. After a thousand the others have
+their turn, because those that have come would else be taken without a pause."""
 INTERIM_MAX = 20
 NEXT_ADDRESS_S = 0.25
 """How long one address of a name is tried before the next is tried beside it."""
@@ -169,12 +169,15 @@ class _Answer(httpx.AsyncByteStream):
         raise httpx.RemoteProtocolError(f"{INTERIM_MAX} interim answers, and no other")
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for _ in range(PARTS_MAX):
+        for number in range(1, PARTS_MAX + 1):
             event = await self._event()
             if not isinstance(event, h11.Data):
                 return
             yield bytes(event.data)
-        raise httpx.RemoteProtocolError(f"an answer in more than {PARTS_MAX} parts")
+            if number % PARTS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # noqa: TID251 - others have their turn, and it waits for no time
+        told = f"an answer in more than {PARTS_MAX:,} parts: ask for smaller pages (poll.page_size)"
+        raise httpx.RemoteProtocolError(told)
 
     async def aclose(self) -> None:
         """Closes the connection at once: nothing is flushed, and no goodbye is waited for."""
