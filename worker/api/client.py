@@ -355,12 +355,12 @@ class ApiService:
         trusted = let_in and kind != LISTING and now - accepted_at < TRUSTED_S
         if trusted or now - shut_at < DENIED_AGAIN_S or not (let_in or self._auth.renewable(reply.token)):
             return reply
-        if self._opens_for_others(partner, reply.token):
-            await self._auth.renew(reply.token)
-        else:
+        if not self._opens_for_others(partner, reply.token):
             self._auth.refused(reply.token)
-        if self._auth.given_at(reply.token) is not None:
-            return reply  # there is no other
+        try:
+            await self._auth.renew(reply.token)
+        except WorkerError as error:
+            return self._unasked(target, error)
         reply = await self._gate.ask(partner, address, fetch, urgency=manner.urgency)
         if reply.denied:
             self._shut[(partner, kind)] = self._clock.monotonic()
@@ -379,10 +379,13 @@ class ApiService:
         try:
             token = await self._auth.token()
         except WorkerError as error:
-            trace = Trace(get=target, began=self._clock.monotonic())
-            denied = isinstance(error, NotSafe)
-            return ReadResponse(status=None, read_at=self._clock.now(), trace=trace, why=str(error), denied=denied)
+            return self._unasked(target, error)
         reply = await self._exchanges.read(partner, token, target, bytes_max)
         if reply.ok:
             self._accepted[partner] = token, self._clock.monotonic()
         return reply
+
+    def _unasked(self, target: str, error: WorkerError) -> ReadResponse:
+        """What is told of a resource for which there is no token to ask with."""
+        trace, denied = Trace(get=target, began=self._clock.monotonic()), isinstance(error, NotSafe)
+        return ReadResponse(status=None, read_at=self._clock.now(), trace=trace, why=str(error), denied=denied)

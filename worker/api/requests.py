@@ -339,9 +339,11 @@ class Authenticator:
             self._tokens = None
 
     async def renew(self, token: SecretValue) -> None:
-        """Waits for another token than this one, which others go on with until it is there; a failure leaves it."""
+        """Waits for another token than this one, which others go on with. Raises as `token` where none comes."""
         if self.given_at(token) is not None and (flight := self._renewal()) is not None:
             await asyncio.shield(flight)
+        if self.given_at(token) is not None:
+            raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """The partners that the token names. Raises `NotSafe` where it names none readably."""
