@@ -307,22 +307,25 @@ class Authenticator:
         self._flight: asyncio.Task[None] | None = None
         self._began = float("-inf")
         self._named_at = float("-inf")
-        self._error: WorkerError | None = None
+        self._error: WorkerError = Unreachable("not signed in", hint=CHECK_ADDRESS)
         self._again_at = float("-inf")
         self._failures = 0
 
     async def token(self) -> SecretValue:
         """The access token to use now. Raises `NotSafe` (refused) or `Unreachable`, again and again without a request
         until it is time to try anew. A renewal that fails leaves the old token in use for as long as it lives."""
+        return (await self._valid()).access
+
+    async def _valid(self) -> Tokens:
         now = self._clock.monotonic()
-        if self._within(now, RENEW_AT) or (self._within(now, 1.0) and now < self._again_at):
-            return self._in_force().access
+        if tokens := self._within(now, RENEW_AT if now >= self._again_at else 1.0):
+            return tokens
         flight = self._renewal()
         if flight is not None and not self._within(now + LAST_S, 1.0):
             await asyncio.shield(flight)
-        if not self._within(self._clock.monotonic(), 1.0):
-            raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
-        return self._in_force().access
+        if tokens := self._within(self._clock.monotonic(), 1.0):
+            return tokens
+        raise self._error
 
     def given_at(self, token: SecretValue) -> float | None:
         """When the sign-in began that brought this token: the service let it in then, as it does with a read."""
@@ -343,12 +346,11 @@ class Authenticator:
         if self.given_at(token) is not None and (flight := self._renewal()) is not None:
             await asyncio.shield(flight)
         if self.given_at(token) is not None:
-            raise self._error or Unreachable("not signed in", hint=CHECK_ADDRESS)
+            raise self._error
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """The partners that the token names. Raises `NotSafe` where it names none readably."""
-        await self.token()
-        return partners_in(groups_in(self._in_force().identity), self._operator_prefix)
+        return partners_in(groups_in((await self._valid()).identity), self._operator_prefix)
 
     async def refreshed(self) -> str:
         """Renews the token by the refresh that the operator has confirmed; why that did not work, empty where it did.
@@ -363,14 +365,10 @@ class Authenticator:
             self._flight.cancel()
             await asyncio.gather(self._flight, return_exceptions=True)
 
-    def _within(self, now: float, share: float) -> bool:
-        """Whether there is a token that is within this share of its life."""
-        return self._tokens is not None and now - self._tokens.began < self._tokens.lifetime_s * share
-
-    def _in_force(self) -> Tokens:
-        if self._tokens is None:
-            raise Unreachable("not signed in", hint=CHECK_ADDRESS)
-        return self._tokens
+    def _within(self, now: float, share: float) -> Tokens | None:
+        """The tokens in hand, where they are within this share of their life."""
+        tokens = self._tokens
+        return tokens if tokens is not None and now - tokens.began < tokens.lifetime_s * share else None
 
     def _renewal(self) -> "asyncio.Task[None] | None":
         """The sign-in under way, begun where it is time for one."""
@@ -433,7 +431,7 @@ class Authenticator:
             return replace(answer, status=None, why=str(error))
         if old is not None:
             tokens = replace(tokens, identity=tokens.identity or old.identity, refresh=tokens.refresh or old.refresh)
-        self._tokens, self._error, self._failures = tokens, None, 0
+        self._tokens, self._failures = tokens, 0
         return answer
 
     def _failed(self, answer: AuthAnswer) -> None:
