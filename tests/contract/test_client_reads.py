@@ -345,6 +345,21 @@ def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response,
     assert fact.trace.get == "/setup_processes/e1"
 
 
+@pytest.mark.parametrize("campaigns", [[], [{"tc": "a", "tc_run_id": 1}]])
+@in_world(assumptions=assumed(setup__after_publish="absent"))
+async def test_a_setup_of_which_campaigns_tell_is_as_old_as_their_answer(world: World, campaigns: Json) -> None:
+    """Their request may have left before an attempt that the setup is read for, and then proves nothing of it."""
+    world.on("/events/e1/campaigns", world.slowly(5.0, answer(campaigns)))
+
+    polled = asyncio.ensure_future(world.read("campaigns"))
+    await world.clock.sleep(2.0)
+    fact, shared = await world.read("setup"), await polled
+
+    assert isinstance(fact, Known)
+    assert fact.trace is not None
+    assert (fact.trace.get, fact.trace.began, fact.read_at) == ("/setup_processes/e1", 0.0, shared.read_at)
+
+
 @in_world()
 async def test_a_fact_that_cannot_be_asked_for_asks_nothing(world: World) -> None:
     assert code(await world.read("weather")) == "unreadable"
