@@ -269,11 +269,9 @@ class Whole:
 
 def request_of(method: str, url: httpx.URL, headers: Mapping[str, str], body: Json = None) -> httpx.Request:
     """A request, with a JSON body unless that is None. The same body gives the same bytes."""
-    if body is None:
-        return httpx.Request(method, url, headers={**ALWAYS, **headers})
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    typed = {**ALWAYS, **headers, "Content-Type": "application/json"}
-    return httpx.Request(method, url, headers=typed, content=text.encode("utf-8", "replace"))
+    text = "" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    typed = {"Content-Type": "application/json"} if text else {}
+    return httpx.Request(method, url, headers={**ALWAYS, **headers, **typed}, content=text.encode("utf-8", "replace"))
 
 
 class Wire:

@@ -461,13 +461,9 @@ def _as_it_was(write: Write, known: Write) -> bool:
 
 def response_of(outcome: Outcome) -> dict[str, Json]:
     """The ``response`` field of a record."""
-    if isinstance(outcome, Accepted):
-        return answered(outcome.answer)
-    return {"error": outcome.why} if outcome.answer is None else answered(outcome.answer)
-
-
-def answered(answer: Answered) -> dict[str, Json]:
-    """An answer as the log keeps it."""
+    answer = outcome.answer
+    if answer is None:
+        return {"error": outcome.why}
     retry = answer.retry_after.total_seconds() if answer.retry_after is not None else None
     return {
         "status": answer.status,

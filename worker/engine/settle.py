@@ -50,7 +50,9 @@ class Settler(Stage):
         then: Then = "read"
         if policy.reads_back:
             fact = await self._target(state, write, settling)
-            event = await self._event_after(write, fact)
+            event = None
+            if needs_event(write, fact):  # after a setup that is not there
+                event = await self._service.read(write.key.partner, write.key.event, EVENT, urgency=Urgency.EVIDENCE)
             then = self.reconcile(state, write, fact, event)
         await self._task(state, write)
         if write.state == "needs_human":
@@ -141,12 +143,6 @@ class Settler(Stage):
         fact = as_judged(key, await self._service.read(write.key.partner, write.key.event, key, urgency=urgency))
         state.observe(write.key.event, key, fact)
         return fact
-
-    async def _event_after(self, write: Write, fact: Fact) -> Fact | None:
-        """The event, read after a setup that is not there; None where nothing depends on it."""
-        if not needs_event(write, fact):
-            return None
-        return await self._service.read(write.key.partner, write.key.event, EVENT, urgency=Urgency.EVIDENCE)
 
     def _watch(self, state: PartnerState, write: Write, settling: Settling) -> None:
         """Begins to watch the task behind the write's last attempt, or goes on where another process left off."""
