@@ -19,7 +19,7 @@ Host = Literal["api", "cr", "media"]
 class Endpoint:
     """One method of one row. ``method`` is None where the document does not give it.
 
-    ``query``: the parameters that it must be given.
+    ``query``: the parameters that it must be given; ``file``: it takes a file.
     ``refused``: the error codes by which a partner's token is turned away here (section 7); empty where it is let in.
     ``fact``: the fact that is read there. ``open``: what the document does not specify, of input and output.
     """
@@ -30,6 +30,7 @@ class Endpoint:
     _: KW_ONLY
     host: Host = "api"
     query: tuple[str, ...] = ()
+    file: bool = False
     refused: tuple[str, ...] = ()
     fact: str = ""
     open: str = ""
@@ -97,7 +98,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("4.2", "PUT", "/events/{eid}", host="cr", query=("event_type", "partner_product"), open=BOTH),
     # Sales
     Endpoint("4.3", "POST", "/ingest/transaction_summary", open=BOTH),
-    Endpoint("4.3", "POST", "/ingest/transaction_summary/from_excel", query=("eid",), open="output"),
+    Endpoint("4.3", "POST", "/ingest/transaction_summary/from_excel", file=True, query=("eid",), open="output"),
     Endpoint("4.3", "DELETE", "/daily_revenue_summary", query=("eid",), open="output"),
     Endpoint("4.3", "GET", "/daily_revenue_summary/sales_edit_export", open=BOTH),
     Endpoint("4.3", "POST", "/daily_revenue_summary/sales_edit_export", open=BOTH),
