@@ -41,7 +41,7 @@ from worker.model.exchange import (
     Urgency,
     WriteRequest,
 )
-from worker.model.facts import CustomFact, EventId, Fact, FactKey, Json, Known, PartnerId, Trace, Unknown, record_of
+from worker.model.facts import CustomFact, EventId, Fact, FactKey, Known, PartnerId, Trace, Unknown, record_of
 from worker.model.writes import Intent
 from worker.reading.gate import Gate, Pacer
 
@@ -269,9 +269,7 @@ class ApiService:
         began = self._clock.monotonic()
         reply = await self._fetch(partner, path_of(_TASK.path, eid=event))
         self._pacing.heard(partner, reply, began=began)
-        content: Json = None
-        with suppress(NoValue):
-            content = reply.json()
+        content = reply.content
         inner = content.get("data") if isinstance(content, dict) else None
         state = inner.get("state") if isinstance(inner, dict) else None
         stored = "the answer comes from a store, and may be of another task" if reply.trace.began < began else ""
@@ -308,10 +306,8 @@ class ApiService:
         """One attempt. See the port."""
         try:
             token = await self._auth.token()
-        except NotSafe as error:
-            return NotSent(cause="denied", why=str(error))
         except WorkerError as error:
-            return NotSent(cause="connect", why=str(error))
+            return NotSent(cause="denied" if isinstance(error, NotSafe) else "connect", why=str(error))
         began = self._clock.monotonic()
         if began < self._pacing.blocked_until(partner):
             return NotSent(cause="stale", why="the service asked for patience after the attempt was recorded")

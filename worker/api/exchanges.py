@@ -83,6 +83,14 @@ class ReadResponse:
         """A 2xx."""
         return self.status is not None and 200 <= self.status <= 299
 
+    @property
+    def content(self) -> Json:
+        """The JSON of a 2xx; None for anything else."""
+        try:
+            return self.json()
+        except NoValue:
+            return None
+
     def json(self) -> Json:
         """The body of a 2xx. Raises `NoValue` for any other answer, and `Malformed` for one that is no JSON."""
         if self.denied:

@@ -496,13 +496,13 @@ class PartnerProbe:
         await self._facts(events[0] if events else None)
         first, pages = await self._pages()
         paths = [path_of("/events/{eid}/lookout_prediction_benchmark", eid=str(event["id"])) for event in events]
-        benchmarks = [_content(await self._get(path, ("type", "capacity"))) for path in paths[:BENCHMARKS_MAX]]
+        benchmarks = [(await self._get(path, ("type", "capacity"))).content for path in paths[:BENCHMARKS_MAX]]
         return Sights(
             first=first,
             pages=pages,
             setups=await self._setups(events),
             benchmarks=tuple(content for content in benchmarks if content is not None),
-            adplatform=_content(await self._get("/integrations/connect/adplatform/status")),
+            adplatform=(await self._get("/integrations/connect/adplatform/status")).content,
             refusing=await self._get("/campaign_results/", fresh=True),
             # Last of all: the gate keeps the refusal as the last answer of the partner's record.
             made_up=await self.service.raw(self.partner, "/partners/", token=_MADE_UP),
@@ -546,10 +546,10 @@ class PartnerProbe:
         found: list[SetupSeen] = []
         for event in list(events)[:EVENTS_MAX]:
             eid = EventId(str(event["id"]))
-            campaigns = _content(await self._get(path_of("/events/{eid}/campaigns", eid=eid)))
+            campaigns = (await self._get(path_of("/events/{eid}/campaigns", eid=eid))).content
             setup = await self._get(path_of("/setup_processes/{eid}", eid=eid))
             gone = setup.status == 404
-            found.append(SetupSeen(event=eid, setup=_content(setup), gone=gone, campaigns=campaigns))
+            found.append(SetupSeen(event=eid, setup=setup.content, gone=gone, campaigns=campaigns))
             path = campaigns_path(Sights(setups=tuple(found)), self.assumptions)
             resting = [one for one in found if not one.running(path)]
             if len(resting) < len(found) and any(one.setup is not None for one in resting):
@@ -596,14 +596,6 @@ def parameters(partner: EventRecord, defaults: EventRecord, event: EventRecord, 
         "location": city if isinstance(city, str) and city else "Berlin",
         "distance_unit": "kilometer",
     }
-
-
-def _content(reply: ReadResponse) -> Json:
-    """The JSON of a 2xx; None for anything else."""
-    try:
-        return reply.json()
-    except NoValue:
-        return None
 
 
 def _page(reply: ReadResponse) -> EventPage | None:

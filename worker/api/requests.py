@@ -356,7 +356,6 @@ class Authenticator:
         """Renews the token by the refresh that the operator has confirmed; why that did not work, empty where it did.
         For `probe`: a worker at work refreshes by itself."""
         await self.token()
-        await self._apart()
         return (await self._refresh()).why
 
     async def aclose(self) -> None:
@@ -386,7 +385,6 @@ class Authenticator:
         """Tokens by a refresh, where one is confirmed and who we are was said not too long ago (a refresh may leave
         that out, and then the partners would never change); else by username and password. Both are of one quota: where
         a refresh is told to wait, nothing else is asked either."""
-        await self._apart()
         if self._tokens is not None and self._clock.monotonic() - self._named_at < NAMED_AGAIN_S:
             answer = await self._refresh()
             if not answer.why:
@@ -394,18 +392,12 @@ class Authenticator:
             if answer.status == 429 or (answer.status == 503 and answer.retry_after is not None):
                 self._failed(answer)
                 return
-        await self._apart()
         username, password = self._account.username.reveal(), self._account.password.reveal()
         answer = await self._ask("/auth", {"username": username, "password": password}, None)
         if answer.why:
             self._failed(answer)
         else:
             self._named_at = self._began
-
-    async def _apart(self) -> None:
-        """Waits until the next request to ``/auth`` may begin."""
-        while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
-            await self._clock.sleep(max(left, 0.001))
 
     async def _refresh(self) -> AuthAnswer:
         """A new token by the refresh token, as the operator says it is done."""
@@ -416,10 +408,11 @@ class Authenticator:
         return await self._ask(str(how["path"]), body, old)
 
     async def _ask(self, path: str, body: Json, old: Tokens | None) -> AuthAnswer:
-        """One request for tokens; those that come are in force. A refresh does not rotate the refresh token, and may
-        leave out who we are: that stays as in ``old``."""
-        self._began = self._clock.monotonic()
-        began = self._began
+        """One request for tokens, as soon as it may begin; those that come are in force. A refresh does not rotate the
+        refresh token, and may leave out who we are: that stays as in ``old``."""
+        while (left := self._began + APART_S - self._clock.monotonic()) > 0.0:
+            await self._clock.sleep(max(left, 0.001))
+        self._began = began = self._clock.monotonic()
         answer = await self._post(path, body)
         if answer.status is None or answer.why:
             return replace(answer, why=answer.why or "no answer")

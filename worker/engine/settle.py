@@ -86,7 +86,9 @@ class Settler(Stage):
             return "read"
         began = fact.trace.began
         answered = isinstance(event, Known) and event.trace is not None and event.trace.began >= began
-        read = read_of(write, fact, others, began=began, running=self._runs(state, write), event_answered=answered)
+        watch = state.tasks_of_service.get(write.id)
+        runs = watch is not None and watch.verdict == "running" and watch.reads < TASK_READS
+        read = read_of(write, fact, others, began=began, running=runs, event_answered=answered)
         step = self._advanced(state, write, read)
         if read.evidence.says == "there":
             state.shown[write.id] = fact  # until the ledger has taken it: another read may not show it any more
@@ -117,11 +119,6 @@ class Settler(Stage):
         if not policy.reads_back or fact is None or fact.trace is None or needs_event(write, fact):
             return None
         return fact if fact.trace.began >= since and judge(write, fact).says == "there" else None
-
-    def _runs(self, state: PartnerState, write: Write) -> bool:
-        """Whether the service's task of this write is known to be still running."""
-        watch = state.tasks_of_service.get(write.id)
-        return watch is not None and watch.verdict == "running" and watch.reads < TASK_READS
 
     def found_sending(self, state: PartnerState, write: Write) -> None:
         """A row in ``sending`` at start: the process ended while it was being sent."""
