@@ -116,6 +116,18 @@ def test_a_status_that_may_hide_an_effect_is_never_proposed_as_a_denial() -> Non
     assert (found.says, found.line) == ("refuted", None)
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_page_that_cannot_be_read_refutes_nothing(status: int) -> None:
+    meeting = meeting_in("standard")
+    lists = Match(method="GET", path="/events/$")
+    params: dict[str, Json] = {"status": status, "retry_after": 1}
+    meeting.twin.faults.add(Fault(kind="answer_before", match=lists, skip=2, times=None, params=params))
+
+    found = finding(probe(meeting), "events.page_parameter")
+
+    assert (found.says, found.seen) == ("cannot be seen by reading", "page 2 could not be read")
+
+
 def test_what_cannot_be_read_is_unseen_and_says_so() -> None:
     meeting = meeting_in("standard")
     meeting.twin.faults.add(Fault(kind="answer_before", match=Match(method="GET"), times=None, params={"status": 503}))

@@ -139,7 +139,8 @@ def _page_parameter(it: AssumptionFinding, sights: Sights, _assumptions: Assumpt
         if is_second(first, page):
             seen = f"?{name}=2 answers page 2"
             return it.confirmed(seen) if name == it.value else it.refuted(seen, name)
-    return it.refuted(f"no page 2 by any of: {', '.join(sights.pages)}")
+    tried = ", ".join(sights.pages)
+    return it.refuted(f"no page 2 by any of: {tried}") if tried else it.unseen("page 2 could not be read")
 
 
 def _refresh(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
@@ -536,7 +537,10 @@ class PartnerProbe:
         first, pages = _page(await self._get("/events/", limit, fresh=True)), dict[str, EventPage | None]()
         if first is not None and first.total is not None and first.limit is not None and first.total > first.limit:
             for name in dict.fromkeys((self.assumptions.text("events.page_parameter"), *PAGE_PARAMETERS)):
-                pages[name] = _page(await self._get("/events/", limit, (name, "2"), fresh=True))
+                reply = await self._get("/events/", limit, (name, "2"), fresh=True)
+                if reply.verdict != "answered":
+                    break
+                pages[name] = _page(reply)
                 if is_second(first, pages[name]):
                     break
         return first, pages
