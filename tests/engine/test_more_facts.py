@@ -140,6 +140,14 @@ async def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(here: To
     assert len(asked(here, "/events/e1/statistics")) - before <= 1
 
 
+@in_town(world(happening("e1")), rule("event.status == 'cancelled' || own > 1e9"), facts=FACTS)
+async def test_a_fact_of_the_config_that_met_a_429_keeps_no_write_back_that_is_wanted_without_it(here: Town) -> None:
+    here.fault("answer_before", "GET", "/events/e1/statistics", status=429)
+    await here.run(12)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "paused", limit=12)
+
+
 NONE_LEFT = "rules: [{id: a, when: tenant_statistics.active == 0.0, do: [{notify: none}]}]"
 
 

@@ -17,7 +17,7 @@ from worker.engine.episodes import momentary
 from worker.engine.operators import touched_meanwhile
 from worker.engine.planning import reopened_after
 from worker.engine.ports import Parts, Stage
-from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, as_at_firing, met_429, sending
+from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, as_at_firing, sending
 from worker.engine.settle import Settler
 from worker.engine.state import PartnerState
 from worker.engine.views import policy_for, unconfirmed_for
@@ -197,7 +197,7 @@ class Executor(Stage):
                 no = replace(no, way="skip")
             if no is not None:
                 again = LIMITED_AGAIN if write.intent.stops else THROTTLED_AGAIN
-                raise _Stopped(no, again if met_429(fresh.facts) else HELD_AGAIN)
+                raise _Stopped(no, again if fresh.throttled else HELD_AGAIN)
             if held is not None:
                 raise _Stopped(rest=LIMITED_AGAIN)
             if self._preflight.still(fresh.facts):

@@ -242,17 +242,14 @@ ROUNDS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
     """The fresh facts by key and by name, and the condition on them. ``young_until``: the monotonic second by which the
-    write must leave, with room for recording it."""
+    write must leave, with room for recording it. ``throttled``: a read met a 429: what was read with it will be too old
+    when the back-off is over."""
 
     facts: Mapping[FactKey, Fact]
     named: Mapping[str, Fact]
     judgement: Judgement
     young_until: float
-
-
-def met_429(facts: Mapping[FactKey, Fact]) -> bool:
-    """Whether a read met a 429: what was read with it will be too old when the back-off is over."""
-    return any(fact.trace is not None and fact.trace.status == 429 for fact in facts.values())
+    throttled: bool = False
 
 
 LEFT = Unknown(code="unread", why="not read, because the read before it was answered 429")
@@ -294,15 +291,16 @@ class Preflight(Stage):
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
         keys, event = self.keys(state, write, rules), write.key.event
         had = {key: self._had(state, event, key) for key in keys}
-        facts = {key: fact for key, fact in had.items() if fact is not None}
+        facts, throttled = {key: fact for key, fact in had.items() if fact is not None}, False
         for _ in range(ROUNDS):
             stale = [key for key in keys if self._too_old(key, facts.get(key))]
-            if not stale or met_429(facts):
+            if not stale or throttled:
                 break
             for part in ([key for key in stale if key != EVENT], [key for key in stale if key == EVENT]):
-                for key, fact in [] if met_429(facts) else await self._read_all(state, write, part, places):
+                for key, fact in [] if throttled else await self._read_all(state, write, part, places):
                     facts[key] = fact
                     state.observe(write.key.event, key, fact)
+                    throttled = throttled or (fact.trace is not None and fact.trace.status == 429)
         facts = {**dict.fromkeys(keys, LEFT), **facts}
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
@@ -316,6 +314,7 @@ class Preflight(Stage):
             named=named,
             judgement=judgement,
             young_until=oldest + SENT_WITHIN * self._settings.interval.total_seconds(),
+            throttled=throttled,
         )
 
     def still(self, facts: Mapping[FactKey, Fact]) -> bool:
