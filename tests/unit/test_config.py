@@ -133,6 +133,8 @@ def mistake(text: str) -> Problem:
         ("api: {base_url: http://host/api/v3}", "c.yaml:1:17: api.base_url must begin with https://"),
         ("api: {cr_url: 'https://u:p@host'}", "c.yaml:1:15: api.cr_url must not hold a user name or password"),
         ("api: {media_url: 'https://host?x=1'}", "c.yaml:1:18: api.media_url must not have a query or fragment"),
+        ("api: {base_url: 'https://host/api/v3?'}", "c.yaml:1:17: api.base_url must not have a query or fragment"),
+        ("api: {base_url: 'https://host/api/v3#'}", "c.yaml:1:17: api.base_url must not have a query or fragment"),
         (
             REMOTE + "credentials: {username: bob}",
             "c.yaml:2:25: credentials.username must not stand in the file itself",

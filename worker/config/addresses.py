@@ -55,7 +55,7 @@ def service_address(text: str) -> str:
         raise Slip(f"{WHAT} is not an address", hint)
     if parts.username is not None or parts.password is not None:
         raise Slip(f"{WHAT} must not hold a user name or password", "write them under credentials, as {env: NAME}")
-    if parts.query or parts.fragment:
+    if "?" in text or "#" in text:  # also with nothing behind it: paths are put there
         raise Slip(f"{WHAT} must not have a query or fragment", "leave out what begins with ? or #")
     if parts.scheme == "http" and not _loopback(parts.hostname):
         raise Slip(f"{WHAT} must begin with https://", "over plain http the password could be read on the way")
