@@ -261,22 +261,14 @@ class Assumptions:
         found = self.values[key]
         return {name: str(text) for name, text in found.items()} if isinstance(found, dict) else None
 
-    def denied_statuses(self) -> frozenset[int]:
-        """Statuses that mean: not authorised, nothing done."""
-        return frozenset(status for status in parts_of(self._denied.get("status")) if isinstance(status, int))
-
-    def denied_codes(self) -> frozenset[str]:
-        """Error codes that mean the same, wherever in the body they stand."""
-        return frozenset(code for code in parts_of(self._denied.get("codes")) if isinstance(code, str))
+    def denied(self, part: Literal["status", "codes"]) -> tuple[Json, ...]:
+        """Statuses, or error codes wherever in the body they stand, that mean: not authorised, nothing done."""
+        found = self.values["auth.denied"]
+        return tuple(parts_of(found.get(part))) if isinstance(found, dict) else ()
 
     def flips(self, key: str) -> bool:
         """Whether a write flips its field instead of setting it, by the key that says so."""
         return self.values[key] == "toggle"
-
-    @property
-    def _denied(self) -> dict[str, Json]:
-        found = self.values["auth.denied"]
-        return found if isinstance(found, dict) else {}
 
 
 def assumptions_from(given: Mapping[str, Json]) -> tuple[Assumptions, tuple[Objection, ...]]:

@@ -291,7 +291,7 @@ class ApiService:
 
     def budget(self, partner: PartnerId) -> float:
         """Requests per minute that the partner may make now."""
-        return self._pacing.budget(partner)
+        return self._pacing.pace(partner).budget
 
     async def ready_to_write(
         self, partner: PartnerId, places: Places | None = None, *, by: float | None = None
@@ -351,7 +351,7 @@ class ApiService:
         trusted = let_in and kind != LISTING and now - accepted_at < TRUSTED_S
         if trusted or now - shut_at < DENIED_AGAIN_S or not (let_in or self._auth.renewable(reply.token)):
             return reply
-        if not self._opens_for_others(partner, reply.token):
+        if not self._opens_for_others(partner, reply.token, now):
             self._auth.refused(reply.token)
         try:
             await self._auth.renew(reply.token)
@@ -362,11 +362,11 @@ class ApiService:
             self._shut[(partner, kind)] = self._clock.monotonic()
         return reply
 
-    def _opens_for_others(self, partner: PartnerId, token: SecretValue) -> bool:
+    def _opens_for_others(self, partner: PartnerId, token: SecretValue, now: float) -> bool:
         """Whether other partners go on with this token: one that refuses us must not stop them, as where signing in
         fails just then."""
-        since = self._clock.monotonic() - TRUSTED_S
-        return any(one is token and at > since for other, (one, at) in self._accepted.items() if other != partner)
+        kept = self._accepted.items()
+        return any(one is token and now - at < TRUSTED_S for other, (one, at) in kept if other != partner)
 
     def _address(self, target: str) -> str:
         return f"{self._settings.hosts.api}{target}"

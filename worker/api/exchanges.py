@@ -345,11 +345,9 @@ def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions
 def is_denied(status: int, content: bytes, assumptions: Assumptions) -> bool:
     """Whether the answer refuses our credentials. A code in the body counts only beside a status that is a refusal:
     a 5xx that speaks of authorisation may still have done something."""
-    if status in assumptions.denied_statuses():
+    if status in assumptions.denied("status"):
         return True
-    if status not in REFUSALS | {401, 403}:
-        return False
-    return bool(codes_in(content) & assumptions.denied_codes())
+    return status in REFUSALS | {401, 403} and not codes_in(content).isdisjoint(assumptions.denied("codes"))
 
 
 def codes_in(content: bytes) -> frozenset[str]:

@@ -198,10 +198,9 @@ def _setup(answer: FactAnswer) -> tuple[Json, Gaps]:
         raise Malformed(f"asked for the setup of event {answer.event}, and that of {whose!r:.{SHOWN_MAX}} answered")
     name = assumptions.text("setup.state_field")
     word = value.get(name)
-    if word in assumptions.words("setup.draft"):
-        return record_from({**value, "state": "DRAFT"}, SETUP_FIELDS, "the setup")
-    if word in assumptions.words("setup.published"):
-        return record_from({**value, "state": "PUBLISHED"}, SETUP_FIELDS, "the setup")
+    for key, state in (("setup.draft", "DRAFT"), ("setup.published", "PUBLISHED")):
+        if word in assumptions.words(key):
+            return record_from({**value, "state": state}, SETUP_FIELDS, "the setup")
     said = "is missing" if word is None else f"is {word!r:.{SHOWN_MAX}}"
     why = f"the setup's field {name} {said}; see setup.state_field, setup.draft and setup.published"
     record, gaps = record_from({**value, "state": None}, SETUP_FIELDS, "the setup")
@@ -212,8 +211,7 @@ def setup_without_record(campaigns: Fact, absent: Known) -> Fact:
     """A setup that answered 404, where a published one does so too: its campaigns tell (``setup.after_publish``). It is
     as old as the older answer: somebody may have asked for the campaigns before whatever the setup is read for."""
     if absent.trace is not None and campaigns.trace is not None and campaigns.trace.began < absent.trace.began:
-        trace = replace(absent.trace, began=campaigns.trace.began)
-        absent = replace(absent, read_at=campaigns.read_at, trace=trace)
+        absent = replace(absent, read_at=campaigns.read_at, trace=replace(absent.trace, began=campaigns.trace.began))
     if isinstance(campaigns, Unknown) and not campaigns.part:
         why = f"the setup answers 404, and its campaigns, which would tell, are unknown: {campaigns.why}"
         return replace(campaigns, why=why, read_at=absent.read_at, trace=absent.trace)

@@ -155,8 +155,6 @@ def write_request(
             query = _campaign_query(event, _named(params, assumptions), template)
         case "series_add" | "series_remove":
             query = _pairs(row.query[0], params.get("value"))
-        case _:
-            pass
     path = path_of(row.path, eid=event)
     return WriteRequest(host=row.host, method=row.method or "", path=path, query=query, body=body)
 

@@ -176,8 +176,7 @@ class _Answer(httpx.AsyncByteStream):
             yield bytes(event.data)
             if number % PARTS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # noqa: TID251 - others have their turn, and it waits for no time
-        told = f"an answer in more than {PARTS_MAX:,} parts: ask for smaller pages (poll.page_size)"
-        raise httpx.RemoteProtocolError(told)
+        raise httpx.RemoteProtocolError(f"more than {PARTS_MAX:,} parts: ask for smaller pages (poll.page_size)")
 
     async def aclose(self) -> None:
         """Closes the connection at once: nothing is flushed, and no goodbye is waited for."""

@@ -187,7 +187,7 @@ async def running_daemon(
             pacer.struck = lambda _partner: daemon.say()  # a process that is killed has still said how long to wait
 
         def budgets(partner: PartnerId) -> Mapping[str, Json]:
-            return {"requests_per_minute": pacer.last_minute(partner), "budget": round(pacer.budget(partner))}
+            return {"requests_per_minute": pacer.last_minute(partner), "budget": round(pacer.pace(partner).budget)}
 
         def more() -> Mapping[str, Json]:
             return {SERVICE: service_of(config.api.base_url), **pacer.waits()}

@@ -306,7 +306,8 @@ class Executor(Stage):
         step = advance(sending, None, event, policy, (self._clock.now(), self._clock.monotonic()))
         if step.move is None:
             return
-        told = _with_response(step.move, outcome)
+        first, *others = step.move.records  # what follows from the state that the answer led to has none
+        told = replace(step.move, records=(replace(first, response=response_of(outcome)), *others))
         while True:
             now = self._clock.now()
             memory = after_outcome(state.memory, sending, outcome, now)
@@ -464,16 +465,9 @@ def response_of(outcome: Outcome) -> dict[str, Json]:
     answer = outcome.answer
     if answer is None:
         return {"error": outcome.why}
-    retry = answer.retry_after.total_seconds() if answer.retry_after is not None else None
     return {
         "status": answer.status,
         "x_request_id": answer.x_request_id,
-        "retry_after": retry,
+        "retry_after": answer.retry_after.total_seconds() if answer.retry_after is not None else None,
         "took_ms": answer.took_ms,
     }
-
-
-def _with_response(change: Move, outcome: Outcome) -> Move:
-    """The answer stands in the record of the state that it led to; what follows from that state has none."""
-    first, *others = change.records
-    return replace(change, records=(replace(first, response=response_of(outcome)), *others))

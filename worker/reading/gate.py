@@ -322,10 +322,6 @@ class Pacer:
             door.left.extend(now - s - ago_s for s in left_s if isinstance(s, int | float))
             door.pace = replace(door.pace, room=0.0, room_at=now)
 
-    def budget(self, partner: PartnerId) -> float:
-        """Requests per minute that the partner is allowed now; for `status`."""
-        return self.pace(partner).budget
-
     def last_minute(self, partner: PartnerId) -> int:
         """Requests of the partner that left in the last 60 seconds; for `status`."""
         since = self._clock.monotonic() - MINUTE_S

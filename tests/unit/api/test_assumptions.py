@@ -43,10 +43,10 @@ def test_what_is_written_is_vouched_for(given: dict[str, Json], confirmed: set[s
 
 def test_what_is_left_out_keeps_its_default_but_for_a_query_that_a_body_replaces() -> None:
     assert assumed().text("events.page_parameter") == "page"
-    assert assumed().denied_statuses() == {401, 403}
+    assert assumed().denied("status") == (401, 403)
     part = assumed(auth__denied={"status": [401]})
-    assert part.denied_statuses() == {401}
-    assert "error.unauthorized" in part.denied_codes()
+    assert part.denied("status") == (401,)
+    assert "error.unauthorized" in part.denied("codes")
     assert assumed(frontend_status__body=BODY).template("frontend_status.query") is None
     both = assumed(frontend_status__body=BODY, frontend_status__query={"b": "x"})
     assert both.template("frontend_status.query") == {"b": "x"}

@@ -356,7 +356,7 @@ async def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it(
     await pacer.turn(HALL, Urgency.FACT)
     assert [*seen, pacer.last_minute(HALL)] == [2, 0, 1, 2]
     pacer.throttled(HALL, began=60.0, retry_after=None)
-    assert (pacer.budget(HALL), pacer.budget(CLUB)) == (97.5, 300)
+    assert (pacer.pace(HALL).budget, pacer.pace(CLUB).budget) == (97.5, 300)
     assert pacer.blocked_until(HALL) == 65.0
 
 

@@ -56,7 +56,7 @@ def test_a_wait_that_the_service_asked_for_goes_on(goodbye: bool, ago_s: float) 
     first.throttled(HALL, began=0.0, retry_after=timedelta(seconds=90))
     second.take_over(HALL, first.said(HALL), ago_s=ago_s, goodbye=goodbye)
     assert second.blocked_until(HALL) == pytest.approx(max(0.0, 90.0 - ago_s))
-    assert second.budget(HALL) == pytest.approx(first.budget(HALL)), "and what was learnt of the limit"
+    assert second.pace(HALL).budget == pytest.approx(first.pace(HALL).budget), "and what was learnt of the limit"
 
 
 @pytest.mark.parametrize(("stored", "goodbye"), [({}, False), ({"blocked_s": 5.0}, True)])
