@@ -211,7 +211,7 @@ def setup_without_record(campaigns: Fact, absent: Known) -> Fact:
     """A setup that answered 404, where a published one does so too: its campaigns tell (``setup.after_publish``). It is
     as old as the older answer: somebody may have asked for the campaigns before whatever the setup is read for."""
     if absent.trace is not None and campaigns.trace is not None and campaigns.trace.began < absent.trace.began:
-        absent = replace(absent, read_at=campaigns.read_at, trace=replace(absent.trace, began=campaigns.trace.began))
+        absent = replace(absent, trace=replace(absent.trace, began=campaigns.trace.began))
     if isinstance(campaigns, Unknown) and not campaigns.part:
         why = f"the setup answers 404, and its campaigns, which would tell, are unknown: {campaigns.why}"
         return replace(campaigns, why=why, read_at=absent.read_at, trace=absent.trace)

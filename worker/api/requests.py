@@ -153,8 +153,8 @@ def write_request(
         case "create_campaign":
             template = assumptions.template("create_campaign.query") or {}
             query = _campaign_query(event, _named(params, assumptions), template)
-        case "series_add" | "series_remove":
-            query = _pairs(row.query[0], params.get("value"))
+        case _:  # a series is changed by the query that the document names, and a reset has none
+            query = tuple(pair for name in row.query for pair in _pairs(name, params.get("value")))
     path = path_of(row.path, eid=event)
     return WriteRequest(host=row.host, method=row.method or "", path=path, query=query, body=body)
 
