@@ -226,7 +226,8 @@ TOO_MANY = Outcome(means="unknown", kind="answer_before", params={"status": 429}
 OUTCOMES: Mapping[str, Outcome] = {
     "2xx": Outcome(means="accepted", happens=True),
     "2xx, slow": Outcome(means="accepted", happens=True, kind="slow", params={"delay_s": 4.0}),
-    "2xx, no JSON": Outcome(means="accepted", happens=True, kind="garbage"),
+    "2xx, no JSON": Outcome(means="accepted", happens=True, kind="cut_json"),
+    "2xx, a web page": Outcome(means="unknown", happens=True, kind="garbage"),
     "2xx, the task fails": Outcome(means="accepted", asked="task_failed", only="task"),
     **_answers(),
     "429, with Retry-After": Outcome(means="unknown", kind="answer_before", params={"status": 429, "retry_after": 7}),
