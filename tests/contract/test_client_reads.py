@@ -317,6 +317,20 @@ async def test_a_service_that_is_not_there_is_unreachable_and_not_unsafe(world: 
     assert code(await world.read()) == "unreadable"
 
 
+@in_world()
+async def test_what_keeps_everybody_from_signing_in_does_not_grow_with_everybody_who_is_told(world: World) -> None:
+    world.on("/auth", answer(None, 429, retry_after="900"))
+
+    lengths = []
+    for _ in range(20):
+        with pytest.raises(Unreachable) as caught:
+            await world.service.partners()
+        lengths.append(len(caught.traceback))
+
+    assert lengths[1:] == [lengths[1]] * 19
+    assert world.asked("/auth") == [0.0]
+
+
 def test_partners_are_discovered_or_named() -> None:
     discovering, named = World(), World(partners=(PartnerId("partner-id-x"),))
 

@@ -323,7 +323,7 @@ class Authenticator:
             await asyncio.shield(flight)
         if tokens := self._within(self._clock.monotonic(), 1.0):
             return tokens
-        raise self._error
+        raise self._error.with_traceback(None)
 
     def given_at(self, token: SecretValue) -> float | None:
         """When the sign-in began that brought this token: the service let it in then, as it does with a read."""
@@ -344,7 +344,7 @@ class Authenticator:
         if self.given_at(token) is not None and (flight := self._renewal()) is not None:
             await asyncio.shield(flight)
         if self.given_at(token) is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
 
     async def partners(self) -> tuple[PartnerId, ...]:
         """The partners that the token names. Raises `NotSafe` where it names none readably."""
