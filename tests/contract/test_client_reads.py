@@ -588,6 +588,16 @@ async def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(
 
 
 @in_world(assumptions=assumed(campaigns__items="items"))
+async def test_a_list_that_changed_while_it_was_read_is_not_asked_for_pages_that_there_are_not(world: World) -> None:
+    world.on(CAMPAIGNS, campaigns("a", "b", total=3), campaigns("c", "d", total=4), campaigns(total=4))
+    found = await world.read("campaigns")
+
+    assert isinstance(found, Unknown)
+    assert found.why == "the list of campaigns is not whole: it changed while it was read", "no parameter is to blame"
+    assert len(world.asked(CAMPAIGNS)) == 2
+
+
+@in_world(assumptions=assumed(campaigns__items="items"))
 async def test_a_list_without_an_end_is_not_read_for_ever(world: World) -> None:
     world.on(CAMPAIGNS, lambda seen: campaigns(seen.target, has_more=True))
     found = await world.read("campaigns")

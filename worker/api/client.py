@@ -25,7 +25,7 @@ from worker.api.facts import (
     setup_without_record,
     sources_with,
 )
-from worker.api.listing import CAMPAIGN_PAGES_MAX, PAGING, EventLists, Query, full, lacking, next_page
+from worker.api.listing import CAMPAIGN_PAGES_MAX, CHANGED, PAGING, EventLists, Query, full, lacking, next_page
 from worker.api.requests import Account, Authenticator, Hosts, path_of, target_of, write_request
 from worker.api.transport import ANSWER_BYTES_MAX, PAGE_BYTES_MAX, Transports, Wire
 from worker.model.endpoints import endpoint
@@ -185,7 +185,9 @@ class ApiService:
         As old as the oldest page. A list that lacks something is no fact, but shows what is in it. Raises `NoValue`
         for a first page that is none."""
         leaves, oldest = [campaigns_leaf(answer)], answer.reply
-        while (lacks := lacking(leaves)) and len(leaves) < CAMPAIGN_PAGES_MAX and len(leaves[-1].items) <= ITEMS_MAX:
+        while (lacks := lacking(leaves)) not in ("", CHANGED) and len(leaves) < CAMPAIGN_PAGES_MAX:
+            if len(leaves[-1].items) > ITEMS_MAX:
+                break
             number = next_page(leaves)
             turned = (*asked.query, (self._assumptions.text("events.page_parameter"), str(number)))
             found = await self._read(partner, CAMPAIGNS.name, target_of(asked.path, turned), manner)

@@ -120,7 +120,7 @@ class Assembly:
         self.faults.extend(f"page {number}: {fault}" for fault in page.faults)
         if self.first is None:
             self.first = page
-        elif self._is_first_again(page, self.first):
+        elif self.first.ids and (page.ids == self.first.ids or (page.page or 0) == self.first.page):
             self.faults.append(f"page {number} answered as page {page.page or 1}; {PAGING}")
             self.worth_going_on = False
             return
@@ -137,10 +137,6 @@ class Assembly:
         """A page could not be had."""
         self.faults.append(f"page {number}: {why}")
         self.code = self.code or code
-
-    def _is_first_again(self, page: EventPage, first: EventPage) -> bool:
-        same_number = page.page is not None and page.page == first.page
-        return bool(first.ids) and (same_number or page.ids == first.ids)
 
     def pages_expected(self) -> int:
         """How many pages there are by the first one's own word, the larger where it says two; the limit may be less
@@ -179,6 +175,8 @@ class Assembly:
 
 CAMPAIGN_PAGES_MAX = 50
 """Pages read of the campaigns of one event."""
+CHANGED = "it changed while it was read"
+"""What a list lacks that no further page makes whole."""
 _TOTAL = re.compile(
     r"(grand)?total(of)?(count|items|results|elements|records|rows|hits|size|campaigns|events)?|hits|found|"
     r"(odata|items?|records?|results?|campaigns?|events?)?(count|total)"
@@ -236,7 +234,7 @@ def lacking(leaves: Sequence[Leaf]) -> str:
     if (first.pages is not None or any(leaf.more for leaf in leaves)) and not all(leaf.items for leaf in leaves[1:]):
         return "a page that it told of is empty"
     if len(leaves) > 1 and (last.total != first.total or _twice(leaves)):
-        return "it changed while it was read"
+        return CHANGED
     if first.total is None and first.pages is None and last.more is None and last.limit is not None:
         return f"it is as long as its limit of {last.limit}" if len(last.items) >= last.limit else ""
     return ""

@@ -449,9 +449,7 @@ class Flight(Generic[ReplyT]):
 
 def floor_until(asked: LastRequest[ReplyT], floor_s: float) -> float:
     """The monotonic second before which the resource is not asked again."""
-    if asked.failures == 0:
-        return asked.ended + floor_s
-    doubled = floor_s * (1 << min(asked.failures - 1, 16))
+    doubled = floor_s * (1 << min(max(0, asked.failures - 1), 16))
     return asked.ended + max(floor_s, min(doubled, LONGEST_FAILURE_WAIT_S))
 
 
