@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from logging import ERROR
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
@@ -182,6 +183,11 @@ def _root(
 
 LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """How writing to stdout or stderr fails; a file that a command opened itself has its name in the error."""
+SLIPS: Mapping[int | None, str] = {
+    errno.ENAMETOOLONG: "",
+    errno.EACCES: "let this user read it, and the folders above it, or call the command as who runs the worker",
+}
+"""What is no fault of the program, and what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -231,12 +237,14 @@ def _open_streams() -> None:
     for name, how in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), how, encoding="utf-8"))
+    if isinstance(sys.stdout, TextIOWrapper):  # the name of a file, or of an event, may be more than it can say
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _worded(error: OSError) -> WorkerError:
     """What an operator is told of it. Raises anything that is neither about the output nor a slip of theirs."""
-    if error.errno == errno.ENAMETOOLONG:
-        return UsageError(f"{error.filename}: {error.strerror}")
+    if error.filename is not None and error.errno in SLIPS:
+        return UsageError(f"{error.filename}: {error.strerror}", hint=SLIPS[error.errno])
     if error.filename is None and error.errno in LOST:
         hint = "look where stdout and stderr go"
         return WorkerError(f"the output cannot be written: {error.strerror}", hint=hint)

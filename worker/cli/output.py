@@ -149,16 +149,16 @@ def _is_told() -> bool:
 
 
 def say(message: str) -> None:
-    """A line for an operator, on stderr; where nobody reads that, the command goes on."""
-    with suppress(BrokenPipeError):
+    """A line for an operator, on stderr; where nobody reads that, or its disk is full, the command goes on."""
+    with suppress(OSError):
         print(printable(message), file=sys.stderr)
 
 
 @contextmanager
 def answering(code: int) -> Iterator[None]:
     """What is printed within tells of an answer that is known. The command ends with its code also where nobody reads
-    on."""
-    with suppress(BrokenPipeError):
+    on; only where that is 0 it matters that the output is lost."""
+    with suppress(OSError if code else BrokenPipeError):
         yield
     if code:
         raise typer.Exit(code)

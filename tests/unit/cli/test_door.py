@@ -2,14 +2,17 @@
 
 import io
 import os
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 from inspect import cleandoc
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from tests.calling import call, settle_in
 from tests.reference.commands import commands
+from tests.unit.rules.test_files import folder_of_somebody, without_rights
 from worker.cli.app import COMMANDS, main
 
 LONG = ("schema", "config")
@@ -76,6 +79,65 @@ def test_an_error_is_worth_more_than_where_the_output_went(tmp_path: Path) -> No
 
     assert code == 2
     assert "1 error" in said.getvalue()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+@pytest.mark.parametrize(
+    ("arguments", "stream", "code"),
+    [
+        (("check", "nowhere"), redirect_stdout, 2),
+        (("check", "nowhere"), redirect_stderr, 2),
+        (("check",), redirect_stderr, 0),
+        (("status", "--healthy"), redirect_stderr, 1),
+    ],
+)
+def test_the_answer_is_the_exit_code_also_where_it_cannot_be_written(
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    stream: Callable[[TextIO], AbstractContextManager[TextIO]],
+    code: int,
+) -> None:
+    config = settle_in(tmp_path)
+    out, said = io.StringIO(), io.StringIO()
+
+    full = io.TextIOWrapper(open("/dev/full", "wb", 0), write_through=True)  # noqa: PTH123, SIM115
+    with redirect_stdout(out), redirect_stderr(said), full, stream(full):
+        found = ended("--config", str(config), *arguments)
+
+    assert found == code
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("check", "--format", "json")], ids=" ".join)
+def test_a_name_that_no_text_can_have_is_printed_all_the_same(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    config = settle_in(tmp_path, rules="rules: [")
+    (tmp_path / "rules" / "rules.yaml").rename(os.fsdecode(os.fsencode(tmp_path / "rules") + b"/\xff.yaml"))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        code = ended("--config", str(config), *arguments)
+
+    out.seek(0)
+    assert code == 2
+    assert "the file ends inside of a bracket" in out.read()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("check", "rules/a.yaml"), ("test", "rules/a.yaml"), ("init", "rules/new"), ("status",), ("halt",)]
+)
+def test_what_this_user_may_not_read_is_told_with_its_remedy(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with folder_of_somebody() as folder:
+        config = settle_in(folder)
+        config.write_text("ledger: sqlite:///rules/worker.db", "utf-8")
+        (folder / "rules").chmod(0o700)
+        monkeypatch.chdir(folder)
+        because = ("--because", "x") if arguments == ("halt",) else ()
+
+        with without_rights():
+            done = call(*arguments, *because, config=config)
+
+    done.fails(2, ": Permission denied\n    let this user read it, and the folders above it, or call the command as")
 
 
 def test_the_help_says_of_every_command_what_its_own_help_says() -> None:
