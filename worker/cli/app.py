@@ -239,6 +239,8 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), how, encoding="utf-8"))
     if isinstance(sys.stdout, TextIOWrapper):  # the name of a file, or of an event, may be more than it can say
         sys.stdout.reconfigure(errors="backslashreplace")
+    if not os.environ.get("COLUMNS", "").strip("0").isdecimal():  # in 0 columns there is no room for a letter
+        os.environ.pop("COLUMNS", None)
 
 
 def _worded(error: OSError) -> WorkerError:

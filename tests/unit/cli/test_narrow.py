@@ -118,3 +118,13 @@ def test_a_person_is_named_to_who_follows_the_log(shown: Shown, monkeypatch: pyt
     assert last.endswith("  let go: seen (by root)")
     assert [line for line in others if "(by " in line] == []
     assert others[0].endswith(WHY)
+
+
+@pytest.mark.parametrize("columns", ["0", "", "wide"])
+def test_a_width_that_is_none_is_as_if_nobody_had_said_one(
+    config: Path, monkeypatch: pytest.MonkeyPatch, shown: Shown, columns: str
+) -> None:
+    whole = shown(None, "writes")
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert [line.rstrip() for line in call("writes", config=config).out.splitlines()] == whole
