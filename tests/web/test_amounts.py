@@ -36,7 +36,7 @@ rules:
     do: [pause]
 """
 FIRST = "DRAFT -> PUBLISHED, draft: total_budget 500, goal ROAS"
-SECOND = "DRAFT -> PUBLISHED, draft: total_budget 250.5, goal ROAS"
+SECOND = "DRAFT -> PUBLISHED, draft: total_budget 256.1, goal ROAS"
 NO_AMOUNT = "amount unknown: it names no budget of its own"
 
 
@@ -50,7 +50,7 @@ def play(folder: Path) -> None:
         await here.until(lambda: here.states() == ["waiting"] * 4, "all wait")
 
     paused = happening("e3", client_campaign_status="PAUSED")
-    place = world(draft("e1"), draft("e2", total_budget=250.5), paused, happening("e4"))
+    place = world(draft("e1"), draft("e2", total_budget=256.1), paused, happening("e4"))
     left_by(folder, place, RULES, story)
 
 
@@ -97,7 +97,7 @@ def test_no_control_that_approves_stands_without_the_amount(waits: Scene, path: 
     for form in approving:
         number, *others = re.findall(r'name="id" value="(\d+)"', form)
         number = "all" if others else number
-        expected = {"1": "spends 500 EUR", "2": "spends 250.5 EUR", "3": NO_AMOUNT, "all": "750.5 EUR in all"}
+        expected = {"1": "spends 500 EUR", "2": "spends 256.1 EUR", "3": NO_AMOUNT, "all": "756.1 EUR in all"}
         assert expected.get(number, "") in text(form), form
         assert number != "4" or "unknown" not in form, "what spends nothing says nothing"
 
@@ -111,7 +111,7 @@ def test_what_is_approved_stands_field_by_field_beside_the_yes(waits: Scene) -> 
 
 def test_all_of_a_rule_together_are_approved_beside_their_sum(waits: Scene) -> None:
     shown = text(waits.get("/").text)
-    assert "All 2 together spend: 750.5 EUR in all" in shown
+    assert "All 2 together spend: 756.1 EUR in all" in shown
     assert NO_AMOUNT in shown, "of the run nobody knows"
 
 
@@ -140,7 +140,7 @@ def test_all_of_a_rule_together_are_those_that_stood_on_the_page(waits: Scene) -
 
 @pytest.mark.parametrize(
     ("of", "shown", "then"),
-    [("id", {1: 50_000}, {1: 400.0}), ("rule", {1: 50_000, 2: 25_050}, {1: 400.0, 2: 250.5})],
+    [("id", {1: 50_000}, {1: 400.0}), ("rule", {1: 50_000, 2: 25_610}, {1: 400.0, 2: 256.1})],
 )
 def test_what_is_approved_is_the_amount_that_stood_on_the_page(
     waits: Scene, of: str, shown: dict[int, int], then: dict[int, float]
@@ -196,7 +196,7 @@ def test_plan_says_it_of_what_waits(waits: Scene, monkeypatch: pytest.MonkeyPatc
         table = call("plan", config=config).out
     assert [(row["event"], row["spends"], row["amount"]) for row in rows] == [
         ("e1", "spends 500 EUR", 500.0),
-        ("e2", "spends 250.5 EUR", 250.5),
+        ("e2", "spends 256.1 EUR", 256.1),
         ("e3", NO_AMOUNT, None),
         ("e4", "", None),
     ]

@@ -85,6 +85,25 @@ def test_an_export_is_narrowed_as_the_page_is_or_refused(shown: Scene) -> None:
     assert {record["kind"] for record in records} == {"fired"}, "the whole of it, and not a page"
     assert max(cast(int, record["seq"]) for record in records) > 3
     assert shown.get("/log.csv?since=noon").status_code == 400
+    page = shown.get("/log?kind=fired&event=winter-gala&until=1h").text
+    files = re.findall(r'href="/log[.](?:csv|jsonl)[?]([^"]*)"', page)
+    assert files == ["event=winter-gala&amp;kind=fired&amp;until=1h"] * 2, "what the page links to is what it shows"
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        ({}, "This ends every halt that is in force."),
+        ({"partner": PARTNER}, f"This ends every halt that is in force and names {PARTNER}."),
+        ({"rule": RuleId("pause-cancelled")}, "This ends every halt that is in force and names pause-cancelled."),
+        ({"partner": PARTNER, "rule": RuleId("pause-cancelled")}, ""),
+    ],
+)
+def test_beside_a_resume_stands_what_it_ends_as_well(own: Scene, scope: dict[str, Any], said: str) -> None:
+    with open_ledger(own.folder) as ledger:
+        ledger.append_halt(because="looking into it", by="bob", at=own.clock.now(), **scope)
+    hints = re.findall(r"This ends[^<]*", own.get("/").text)
+    assert hints == [said] * bool(said)
 
 
 @pytest.mark.parametrize(
