@@ -87,8 +87,11 @@ class LedgerBrowser(LedgerReader):
         )
         if wanted.partner:
             query = query.where(o.partner == wanted.partner)
-        if wanted.text:
-            query = query.where(or_(*(one.icontains(wanted.text, autoescape=True) for one in (o.event, o.title))))
+        if part := wanted.text:  # of letters beyond ASCII SQLite knows no case
+            parts = {part} if part.isascii() else {part, part.lower(), part.upper(), part.title()}
+            query = query.where(
+                or_(*(at.icontains(one, autoescape=True) for at in (o.event, o.title) for one in parts))
+            )
         for name, value in wanted.fields.items():  # nearly all that are not meant are left out here, the others below
             stored = json_text({name: value})[1:-1]
             query = query.where(type_coerce(o.body, Text).contains(stored, autoescape=True))

@@ -135,6 +135,8 @@ def test_events_are_found_by_a_part_of_their_id_or_title(ledger: SqlLedger, brow
     assert found("e7") == ["e71", "e77", "x-e7"]
     assert found("night") == ["e77"]
     assert found("%") == ["e77"], "a wildcard is text"
+    seen(ledger, "o1", "Messe in Österreich")
+    assert [found(one) for one in ("österreich", "ÖSTER", "in öster", "Österreich")] == [["o1"]] * 4
     assert found("e7", 1) == ["e71"]
     assert browser.titles([(ACME, "e77"), (ACME, "e70")]) == {(ACME, "e77"): "Summer % Night"}
     assert browser.rule_ids() == ("pause-cancelled",)
