@@ -17,9 +17,10 @@ from typing import TextIO, cast
 
 import structlog
 from structlog import ReturnLogger, wrap_logger
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 from worker.model.commits import MESSAGE, Record
+from worker.model.errors import printable
 
 QUIET_KINDS = frozenset({"evidence", "observed", "held"})
 """Kinds told at debug level on a terminal: the action log has them all."""
@@ -131,7 +132,7 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     if stream.isatty():
-        tail: list[Processor] = [structlog.dev.ConsoleRenderer()]
+        tail: list[Processor] = [_printable, structlog.dev.ConsoleRenderer()]
     else:
         tail = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
     structlog.configure(
@@ -142,6 +143,11 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)  # a cycle that is late shows in its took_ms
+
+
+def _printable(_log: object, _level: str, keys: EventDict) -> EventDict:
+    """Without what a terminal would obey: an id or a reason may be the service's own text."""
+    return {name: printable(one) if isinstance(one, str) else one for name, one in keys.items()}
 
 
 def _unhurried(stream: TextIO) -> TextIO:

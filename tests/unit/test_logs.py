@@ -93,6 +93,23 @@ raise RuntimeError("a page of Python")
 """
 
 
+def test_on_a_terminal_no_name_from_the_service_is_obeyed() -> None:
+    script = r"""
+import sys
+from worker.logs import configure, logger
+configure()
+logger().info("recorded", event_id="e\x1b]0;title\x07", write=7)
+"""
+    here, there = os.openpty()
+    with os.fdopen(there), os.fdopen(here, "rb", 0) as terminal:
+        subprocess.run([sys.executable, "-c", script], stderr=there, check=True, timeout=30)
+        said = terminal.read(4096).decode()
+
+    assert "\x1b]0;" not in said
+    assert "e\ufffd]0;title\ufffd" in said
+    assert "write" in said
+
+
 def test_where_a_program_reads_it_the_log_is_json_to_its_last_line() -> None:
     begin = "import logging, sys, warnings\nfrom worker.logs import configure, logger\n"
 
