@@ -154,8 +154,9 @@ def repaired(path: Path) -> Config | None:
 
 
 def ledger_alone(path: Path) -> Config | None:
-    """The same for who needs nothing of it but where the ledger is, as `halt` does. None where the file leaves that in
-    doubt: it cannot be read, `ledger` is wrong, or is not written beside a key that nobody knows and that may be it.
+    """The same for who needs nothing of it but where the ledger is, as `halt` does. None where that is in doubt: the
+    file cannot be read, `ledger` is wrong, or a key that nobody knows may be it, where none is written or a variable
+    would stand above it.
     """
     try:
         root = _root(path, _text_of(path))
@@ -164,8 +165,10 @@ def ledger_alone(path: Path) -> Config | None:
     config, mistakes = bind(Config, root)
     if config is None or any(one.loc[0] == "ledger" for one in mistakes):
         return None
-    unknown = {one.loc[0] for one in mistakes} - set(Config.keys())
-    return None if unknown and "ledger" not in config.model_fields_set else config.stand_in(path)
+    keys, misnamed = Config.keys(), any(one.file.endswith("_LEDGER") for one in _misnamed())
+    unknown = [one.place.document.file for one in mistakes if one.loc[0] not in keys]
+    above = misnamed or any(name.startswith(SETTING) for name in unknown)
+    return None if above or (unknown and "ledger" not in config.model_fields_set) else config.stand_in(path)
 
 
 def _root(path: Path, text: str) -> Value:

@@ -89,6 +89,14 @@ def test_where_the_ledger_is_in_doubt_nothing_is_said_to_be_halted(config: Path,
     assert halts(config) == 0, reason
 
 
+@pytest.mark.parametrize("name", ["CAMPAIGN_WORKER_LEDGER", "CAMPAIGN_WORKER__LEGDER"])
+def test_nor_where_a_variable_may_mean_another_ledger(config: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "sqlite:///other.db")
+    doubt = "nothing was halted: this config leaves in doubt where the ledger is"
+    call("halt", *BECAUSE, config=config).fails(2, doubt, name)
+    assert halts(config) == 0
+
+
 @pytest.mark.parametrize("command", [("resume",), ("approve", "1"), ("reject", "1"), ("resolve", "1", "--applied")])
 def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path, command: tuple[str, ...]) -> None:
     place, pid = place_in(config.parent), os.getpid()
