@@ -14,6 +14,7 @@ from tests.unit.rules.test_files import folder_of_somebody, without_rights
 from worker.cli.page import KeyRing
 from worker.config import Config, load_config, read_config, resolve
 from worker.config import load as loading
+from worker.config.addresses import host_and_port
 from worker.config.models import SecretPlace
 from worker.model.errors import InputErrors, Problem, UsageError
 from worker.web.door import NOBODY, Key
@@ -411,7 +412,7 @@ def test_a_page_that_would_stand_open_is_refused(web: str, words: str, reason: s
 def test_a_page_for_this_machine_needs_no_password(listen: str) -> None:
     web = read(f"web: {{listen: {listen}}}").web
     assert web is not None
-    assert (web.port, web.users, web.tokens) == (8080, {}, {})
+    assert (host_and_port(web.listen)[1], web.users, web.tokens) == (8080, {}, {})
 
 
 def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
@@ -419,7 +420,7 @@ def test_a_page_for_others_says_where_its_secrets_are(tmp_path: Path) -> None:
       ann: {password: {env: A}}, ben: {password: {file: b}, may: [view, approve], up_to: 500}}}"""
     web = read(text).web
     assert web is not None
-    assert (web.host, web.hosts) == ("0.0.0.0", ("w.example",))  # noqa: S104 - what is tested
+    assert (host_and_port(web.listen)[0], web.hosts) == ("0.0.0.0", ("w.example",))  # noqa: S104 - what is tested
     secrets = {name: one.secret for name, one in web.users.items()}
     assert {
         name: (secret.env, secret.key, set(web.users[name].may), web.users[name].up_to)

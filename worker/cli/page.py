@@ -20,6 +20,7 @@ from worker.cli.common import amiss_with, clock_of, engine_settings, ledger_url
 from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes, undo_writes
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
+from worker.config.addresses import host_and_port
 from worker.engine.daemon import Daemon
 from worker.engine.operators import Word
 from worker.ledger.browsing import open_browser
@@ -79,8 +80,8 @@ class ServedPage:
                 refused=refused,
             )
 
-            app, host = application(parts), self._web.host
-            with PageServer(app, host=host, port=self._web.port, failed=failed) as server:
+            app, (host, port) = application(parts), host_and_port(self._web.listen)
+            with PageServer(app, host=host, port=port, failed=failed) as server:
                 named = f"[{host}]" if ":" in host else host
                 logger().info("page", address=f"http://{named}:{server.port}/", locked=self._keys().locked)
                 yield

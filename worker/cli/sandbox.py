@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from worker.cli.common import ledger_url
-from worker.cli.output import print_table, say
+from worker.cli.output import STYLES, print_table, say
 from worker.cli.signals import stopping
 from worker.cli.wiring import FIRST_EVENT_IN, FolderSource, embedded_sandbox, running_daemon
 from worker.config import Config, load_config
@@ -89,17 +89,7 @@ STORY_S = 66.0
 LONGEST = timedelta(seconds=112)
 ASK_EVERY_S = 0.5
 SETTLE = "8s"
-COLOURS: Mapping[str, str] = {
-    "fired": "cyan",
-    "sending": "blue",
-    "applied": "white",
-    "unknown": "yellow",
-    "evidence": "magenta",
-    "confirmed": "green",
-    "needs_human": "red",
-    "rejected": "white",
-    "refused": "white",
-}
+SHOWN = ("fired", "sending", "applied", "unknown", "evidence", "confirmed", "needs_human", "rejected", "refused")
 """The kinds of records that are shown."""
 LOG_NAMES = ("at", "kind", "event", "write", "action", "why")
 STORY = """\
@@ -147,11 +137,11 @@ class Show:
 
     def tell(self, record: Record) -> None:
         """One record of the action log, as it is made."""
-        if record.kind not in COLOURS:
+        if record.kind not in SHOWN:
             return
         why = (record.why[:100] + "…") if len(record.why) > 101 else record.why
         self.console.print(f"{self.at_s:6.1f}s  ", end="", style="dim")
-        self.console.print(f"{record.kind:<12}", end="", style=COLOURS[record.kind])
+        self.console.print(f"{record.kind:<12}", end="", style=STYLES.get(record.kind))
         who, what = _whose(record.partner, record.event), record.action or record.rule or ""
         self.console.print(f"{who:<17} {what:<8} {why}", soft_wrap=True)
 
@@ -212,7 +202,7 @@ def _open(config: Config) -> bool:
 
 def _closing(ledger: LedgerReader, service: Twin) -> None:
     """The action log, and the sandbox's own books as the last lines."""
-    records = [record for record in ledger.log(LogFilter()) if record["kind"] in COLOURS]
+    records = [record for record in ledger.log(LogFilter()) if record["kind"] in SHOWN]
     print_table("the action log (2.1 is the first attempt of write 2)", LOG_NAMES, map(log_row, records))
     met = sorted({f"{seen.fault} ({seen.method} {seen.path})" for seen in service.books.requests if seen.fault})
     print("what the sandbox did to the worker: " + "; ".join(met))

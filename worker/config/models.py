@@ -19,7 +19,6 @@ from worker.api.assumptions import ASSUMPTIONS, path_objection
 from worker.config.addresses import (
     embedded,
     header_of_name,
-    host_and_port,
     is_local,
     ledger_address,
     media_of,
@@ -433,16 +432,6 @@ class WebPage(Section):
         if without is not None and self.proxy is None:
             raise Slip(f"{WHAT}.users.{without} has no password", "write password: {env: NAME}, or name a proxy")
         return self
-
-    @property
-    def host(self) -> str:
-        """Where it listens."""
-        return host_and_port(self.listen)[0]
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return host_and_port(self.listen)[1]
 
 
 class Notify(Section):

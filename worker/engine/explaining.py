@@ -384,11 +384,8 @@ def _stands(told: RuleExplained, rule: Rule, judged: _Judged) -> RuleExplained:
 
 
 def _watched(memory: RuleMemory | None) -> Iterator[WatchedFact]:
-    for key, base in sorted(memory.baselines.items()) if memory is not None else ():
-        pending = key in memory.pending if memory is not None else False
-        yield WatchedFact(
-            key=key,
-            remembered=base,
-            pending=memory.pending.get(key) if memory is not None else None,
-            pending_since=memory.pending_since if pending and memory is not None else None,
-        )
+    if memory is None:
+        return
+    for key, base in sorted(memory.baselines.items()):
+        since = memory.pending_since if key in memory.pending else None
+        yield WatchedFact(key=key, remembered=base, pending=memory.pending.get(key), pending_since=since)
