@@ -512,6 +512,13 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
     assert mistakes("notify: []")[0].startswith(f"CAMPAIGN_WORKER__{message}")
 
 
+@pytest.mark.parametrize("name", ["campaign_worker__mode", "Campaign_Worker__MODE", "campaign_worker_mode"])
+def test_a_variable_in_small_letters_is_no_silent_live(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "shadow")
+    found = mistake("mode: live")
+    assert (str(found), found.hint) == (f"{name}: sets nothing", "CAMPAIGN_WORKER__MODE does")
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [

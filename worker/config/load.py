@@ -114,15 +114,15 @@ def _objected(one: Objection) -> Slip:
 
 
 def _misnamed() -> tuple[Problem, ...]:
-    """Variables that would set a key had their names two underscores: who means to rehearse must not go live, and who
-    sets a limit must have it."""
+    """Variables that would set a key had their names two underscores and capitals: who means to rehearse must not go
+    live, and who sets a limit must have it."""
     assumed = (f"assumptions__{key.replace('.', '__')}" for key in ASSUMPTIONS)
     known = {path.replace("__", "_"): path for path in (*_paths(Config), *assumed)}
     found: list[Problem] = []
     for name in sorted(os.environ):
-        said = name.removeprefix(NO_SETTING).lower()
+        said = name.upper().removeprefix(NO_SETTING).lower().lstrip("_")
         key = known.get(said.replace("__", "_"), said if said.split("__")[0] in known else "")
-        if key and name.startswith(NO_SETTING) and not name.startswith(SETTING):
+        if key and name.upper().startswith(NO_SETTING) and not name.startswith(SETTING):
             found.append(Problem(file=name, message="sets nothing", hint=f"{SETTING}{key.upper()} does", code="config"))
     return tuple(found)
 
@@ -165,7 +165,7 @@ def ledger_alone(path: Path) -> Config | None:
     config, mistakes = bind(Config, root)
     if config is None or any(one.loc[0] == "ledger" for one in mistakes):
         return None
-    keys, misnamed = Config.keys(), any(one.file.endswith("_LEDGER") for one in _misnamed())
+    keys, misnamed = Config.keys(), any(one.file.upper().endswith("_LEDGER") for one in _misnamed())
     unknown = [one.place.document.file for one in mistakes if one.loc[0] not in keys]
     above = misnamed or any(name.startswith(SETTING) for name in unknown)
     return None if above or (unknown and "ledger" not in config.model_fields_set) else config.stand_in(path)
