@@ -129,12 +129,12 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.StackInfoRenderer(),
     ]
     if stream.isatty():
-        tail: list[Processor] = [_printable, structlog.dev.ConsoleRenderer()]
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        tail: list[Processor] = [_printable, structlog.dev.ConsoleRenderer(colors=not plain)]
     else:
-        tail = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        tail = [structlog.processors.JSONRenderer(ensure_ascii=False)]
     structlog.configure(
         processors=[*shared, *tail],
         wrapper_class=structlog.make_filtering_bound_logger(level),

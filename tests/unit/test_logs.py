@@ -93,6 +93,26 @@ raise RuntimeError("a page of Python")
 """
 
 
+def on_a_terminal(script: str, **environment: str) -> str:
+    """What a process says there."""
+    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")} | environment
+    here, there = os.openpty()
+    with os.fdopen(there), os.fdopen(here, "rb", 0) as terminal:
+        subprocess.run([sys.executable, "-c", script], stderr=there, env=variables, check=True, timeout=30)
+        return terminal.read(4096).decode()
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_on_a_terminal_the_log_has_colours_unless_nobody_wants_them(
+    environment: dict[str, str], coloured: bool
+) -> None:
+    said = on_a_terminal("from worker.logs import configure, logger\nconfigure()\nlogger().info('x')", **environment)
+
+    assert ("\x1b[" in said) == coloured, said
+
+
 def test_on_a_terminal_no_name_from_the_service_is_obeyed() -> None:
     script = r"""
 import sys
@@ -100,10 +120,7 @@ from worker.logs import configure, logger
 configure()
 logger().info("recorded", event_id="e\x1b]0;title\x07", write=7)
 """
-    here, there = os.openpty()
-    with os.fdopen(there), os.fdopen(here, "rb", 0) as terminal:
-        subprocess.run([sys.executable, "-c", script], stderr=there, check=True, timeout=30)
-        said = terminal.read(4096).decode()
+    said = on_a_terminal(script)
 
     assert "\x1b]0;" not in said
     assert "e\ufffd]0;title\ufffd" in said
