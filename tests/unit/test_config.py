@@ -232,6 +232,14 @@ def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
     assert "hunter2" not in "".join(mistakes(text))
 
 
+@pytest.mark.parametrize(
+    "place", ["users:\n    ann:\n      password", "users:\n    ann", "tokens:\n    p:\n      token", "tokens:\n    p"]
+)
+def test_no_secret_of_the_page_is_shown_that_stands_in_the_file(place: str) -> None:
+    found = mistake(f"web:\n  listen: 127.0.0.1:8080\n  {place}: hunter2\n")
+    assert "hunter2" not in "".join(found.lines)
+
+
 def test_a_file_that_is_no_config_and_may_be_a_secret_is_not_shown() -> None:
     assert "hunter2" not in "".join(mistake("hunter2\n").lines)
 

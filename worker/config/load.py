@@ -24,8 +24,8 @@ from worker.rules.yaml import Document, Entries, Scalar, Value, compose, not_utf
 
 FILE_BYTES_MAX = 1_000_000
 SECRET_BYTES_MAX = 100_000
-SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger"})
-"""Sections whose values are never shown: sign-ins, and addresses that may hold some."""
+SECRET_SECTIONS = frozenset({"api", "credentials", "notify", "ledger", "web"})
+"""Sections whose values are never shown: sign-ins, also those of the page, and addresses that may hold some."""
 SETTING = "CAMPAIGN_WORKER__"
 """How a variable begins that sets a key: ``CAMPAIGN_WORKER__API__BASE_URL`` is ``api.base_url``."""
 NO_SETTING = "CAMPAIGN_WORKER_"

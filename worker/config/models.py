@@ -343,6 +343,14 @@ class Rights(Section):
         examples=[500],
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_rights(cls, tree: Tree) -> Tree:
+        if isinstance(tree, Scalar) or (isinstance(tree, dict) and tree and set(tree) <= {"env", "file"}):
+            hint = f"write {{{cls.model_fields['secret'].alias}: {{env: NAME}}, may: [view]}}, or more than to view"
+            raise Slip(f"{WHAT} says what somebody may do, too", hint)
+        return tree
+
     @model_validator(mode="after")
     def _amount_to_approve(self) -> Self:
         if self.up_to is not None and "approve" not in self.may:
@@ -360,14 +368,6 @@ class WebUser(Rights):
         description="where the password is found; 12 characters or more; null: only with a name from the proxy",
         examples=[{"env": "CAMPAIGN_WORKER_PASSWORD_ANN"}],
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_rights(cls, tree: Tree) -> Tree:
-        if isinstance(tree, Scalar) or (isinstance(tree, dict) and tree and set(tree) <= {"env", "file"}):
-            hint = "write {password: {env: NAME}, may: [view, approve, operate]}"
-            raise Slip(f"{WHAT} says what somebody may do, too", hint)
-        return tree
 
 
 class WebToken(Rights):
