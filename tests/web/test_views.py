@@ -107,6 +107,16 @@ def test_a_timeline_has_a_lane_for_each_field_rule_and_write() -> None:
     assert drawn.ticks[-1][1] == "now"
 
 
+def test_what_a_field_was_stands_in_its_picture_as_beside_it() -> None:
+    changes = [observed(1, 5, "RUNNING", None, maker=None), observed(2, 9, None, "RUNNING", maker=None)]
+    drawn = timeline(changes, NOW + timedelta(hours=1))
+    assert drawn is not None
+    (field,) = drawn.lanes
+    assert [span.label for span in field.spans] == ["RUNNING", "null"]
+    assert field.marks[0].label.endswith("null → RUNNING, not by the worker")
+    assert answers(changes)[0]["value"] == "null"
+
+
 def test_what_held_a_write_is_on_its_line() -> None:
     held = of_the_pause(8, "held", 0.5, reason="halt", why="halted by Ann")
     drawn = timeline([*STORY[:2], held, *STORY[2:]], NOW + timedelta(hours=1))

@@ -16,7 +16,7 @@ from typing import Literal
 
 from worker.model.commits import KINDS
 from worker.model.writes import FINAL, Outcomes, Settled
-from worker.web.views import Record, changed_field, day_and_time, iso, lasting, tone_of
+from worker.web.views import Record, changed_field, day_and_time, iso, lasting, tone_of, worded
 
 LEFT = 210.0
 """Where time begins: room for the names of the lanes."""
@@ -165,15 +165,15 @@ def _grouped(records: Sequence[Record]) -> tuple[dict[str, list[Record]], ...]:
 
 def _field(name: str, changes: Sequence[Record], axis: Axis) -> tuple[list[Span], list[Point]]:
     """A field's values one after another, and a mark where it changed: filled where it was the worker's doing."""
-    told = [(_at(record), change) for record in changes if (change := changed_field(record)) is not None]
-    edges = [LEFT, *(axis.places[at] for at, _ in told), axis.end]
-    values = [*(str(before) for _, (_, before, _, _) in told), *(str(value) for _, (_, _, value, _) in told[-1:])]
+    told = [(_at(record), *change[1:]) for record in changes if (change := changed_field(record)) is not None]
+    edges = [LEFT, *(axis.places[at] for at, *_ in told), axis.end]
+    values = [*(worded(before) for _, before, _, _ in told), *(worded(value) for _, _, value, _ in told[-1:])]
     tones = {value: f"value{number % 4}" for number, value in enumerate(dict.fromkeys(values))}
     spans = [_span(*ends, tones[value], value) for ends, value in zip(pairwise(edges), values, strict=True)]
     marks: list[Point] = []
-    for at, (_, before, value, maker) in told:
+    for at, before, value, maker in told:
         shape, tone, whose = OTHERS if maker is None else OURS
-        label = f"{day_and_time(at)} {name}: {before} → {value}, {whose}"
+        label = f"{day_and_time(at)} {name}: {worded(before)} → {worded(value)}, {whose}"
         marks.append(Point(x=axis.places[at], shape=shape, tone=tone, label=label))
     return [span for span in spans if span.width > 0], marks
 

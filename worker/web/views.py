@@ -323,8 +323,8 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         fired = _newest(earlier, kind="fired", rule=cause.get("rule"), episode=cause.get("episode"))
     return {
         "field": field,
-        "value": _value(value),
-        "before": _value(before),
+        "value": worded(value),
+        "before": worded(before),
         "at": _text(record.get("at")),
         "ours": maker is not None,
         "write": _count(cause.get("write")),
@@ -400,7 +400,8 @@ def request_id(record: Record) -> str:
     return ""
 
 
-def _value(value: Json) -> str:
+def worded(value: Json) -> str:
+    """A text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
