@@ -55,7 +55,7 @@ class SenderLock:
             missing = no_folder(place)
             if missing is not None:
                 raise NotSafe(missing, hint=FOLDER_HINT) from error
-            hint = "make the ledger's folder writable"
+            hint = "make it, and the ledger's folder, writable for this user"
             raise NotSafe(f"the lock {place.lock} cannot be opened: {error.strerror}", hint=hint) from error
         if not _exclusive(handle):
             os.close(handle)

@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ def read_mark(place: LedgerPlace) -> Mark | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise NotSafe(f"the ledger's mark {place.mark} cannot be read: {error}", hint=ACCEPT_HINT) from error
+        hint = "make it this user's, with chown" if isinstance(error, PermissionError) else ACCEPT_HINT
+        raise NotSafe(f"the ledger's mark {place.mark} cannot be read: {error}", hint=hint) from error
 
 
 def mark_beside(place: LedgerPlace) -> Mark | None:
@@ -153,9 +155,12 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
 
 
 def _write_anew(file: Path, body: bytes) -> None:
-    """A new file in the place of whatever is there."""
-    fresh = file.with_name(file.name + ".new")
+    """A new file in the place of whatever is there. It is its folder's owner's: what a command of root's has written is
+    for the worker to read."""
+    fresh, owner = file.with_name(file.name + ".new"), file.parent.stat()
     with fresh.open("wb") as handle:
+        with suppress(OSError):
+            os.fchown(handle.fileno(), owner.st_uid, owner.st_gid)
         handle.write(body)
         handle.flush()
         os.fsync(handle.fileno())

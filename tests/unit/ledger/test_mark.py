@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -128,6 +129,29 @@ def test_a_mark_that_another_user_made_is_replaced_where_its_folder_allows_that(
     write_mark(place, NEW)
 
     assert read_mark(place) == NEW
+
+
+def test_a_mark_that_a_command_of_roots_has_written_is_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A halt by root, while no worker ran, left a mark that the worker could not read: it did not start any more."""
+    owner, given = tmp_path.stat(), Mock()
+    monkeypatch.setattr(os, "fchown", given)
+    write_mark(place_in(tmp_path), OLD)
+    assert given.call_args.args[1:] == (owner.st_uid, owner.st_gid)
+
+    given.side_effect = PermissionError(1, "Operation not permitted")
+    write_mark(place_in(tmp_path), NEW, anew=True)
+    assert read_mark(place_in(tmp_path)) == NEW, "nothing depends on it"
+
+
+def test_a_mark_that_this_user_may_not_read_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=PermissionError(13, "Permission denied")))
+    with pytest.raises(NotSafe, match="Permission denied") as caught:
+        read_mark(place_in(tmp_path))
+    assert "chown" in caught.value.hint
 
 
 def test_a_mark_whose_sync_failed_is_written_as_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
