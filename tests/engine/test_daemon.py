@@ -13,7 +13,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, takes_testimony, tenant, world
 from worker.engine.daemon import Daemon, RuleSource
-from worker.engine.ports import CycleReport, Fleet, Parts, Service
+from worker.engine.ports import BEAT_S, CycleReport, Fleet, Parts, Service
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import Commit, DaemonStatus
 from worker.model.errors import LedgerUnwritable, OwnershipLost
@@ -320,3 +320,19 @@ async def test_a_daemon_of_a_fleet_that_is_told_to_stop_asks_no_more_who_its_par
     here.fault("answer_before", "GET", "^/partners/", times=1, status=500)
     await daemon._identify()
     assert len(here.twin.faults.left) == 1, "and nobody met it"
+
+
+@in_town(world(happening("e1")))
+async def test_a_daemon_of_a_fleet_says_goodbye_once_it_has_given_everything_back(here: Town) -> None:
+    """With many partners that takes longer than a lease: it goes on beating meanwhile."""
+    did, left = list[str](), iter([True, True, False])
+
+    def give_back(_: object) -> bool:
+        did.append("gave back")
+        return next(left)
+
+    fleet = SimpleNamespace(stop=lambda: did.append("stopped"), give_back=give_back, leave=lambda: did.append("left"))
+    daemon, began = daemon_of(here, fleet=cast("Fleet", fleet)), here.clock.monotonic()
+    await daemon._finish(AsyncIOScheduler())
+    assert did == ["stopped", "gave back", "gave back", "gave back", "left"]
+    assert here.clock.monotonic() - began == 2 * BEAT_S

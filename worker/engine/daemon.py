@@ -603,5 +603,6 @@ class Daemon(Stage):
         self._save_status()
         if self._fleet is not None:
             with suppress(LedgerUnwritable, StateConflict):
-                self._fleet.give_back(self._partners.in_flight)
+                while self._fleet.give_back(self._partners.in_flight):
+                    await self._clock.sleep(BEAT_S)  # while the beat of `_share` goes on
                 self._fleet.leave()

@@ -208,11 +208,16 @@ class Fleet:
         self.leaving.update(self.owned)
         self.mine = frozenset()
 
-    def give_back(self, busy: Callable[[PartnerId], bool]) -> None:
-        """Gives back what is leaving and of which nothing is under way."""
+    def give_back(self, busy: Callable[[PartnerId], bool]) -> bool:
+        """Gives back what is leaving and of which nothing is under way. Whether some of it is left for the next beat:
+        without one the rest would be taken from a replica that says nothing, as from one that is gone."""
+        began = self._clock.monotonic()
         for partner in [one for one in sorted(self.leaving) if not busy(one)]:
+            if self._clock.monotonic() >= began + BEAT_S:
+                return True
             self._membership.release(partner, self._paces.handed_over(partner))
             self.leaving.discard(partner)
+        return False
 
     def leave(self) -> None:
         """Says goodbye."""

@@ -95,6 +95,7 @@ class Rows:
         self.said: list[Any] = []
         self.states: list[str] = []
         self.takes: Callable[[], None] = lambda: None
+        self.gives: Callable[[], None] = lambda: None
 
     def beat(self, state: str) -> Shares:
         if self.given_up:
@@ -116,6 +117,7 @@ class Rows:
         return Taken(goodbye=False)
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
+        self.gives()
         self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
         self.said.append((partner, pace))
 
@@ -177,6 +179,23 @@ def test_what_takes_long_to_take_is_taken_in_several_beats() -> None:
         fleet.beat(named(8))
         counts.append(len(fleet.owned))
     assert counts == [3, 6, 8, 8]
+
+
+def test_what_takes_long_to_give_back_is_given_back_between_beats() -> None:
+    """Five hundred at once took longer than a lease: the rest was taken over without a goodbye, with no quota left."""
+    fleet, rows, _, clock = a_fleet()
+    fleet.beat(named(8))
+
+    def slowly() -> None:
+        clock.seconds += 0.4
+
+    rows.gives = slowly
+    fleet.stop()
+    left = []
+    while fleet.give_back(lambda one: one == "p000"):
+        left.append(len(fleet.owned))
+        fleet.beat(named(8))
+    assert (left, fleet.owned) == ([5, 2], {"p000"})
 
 
 def test_a_beat_lets_read_for_less_than_the_lease_lasts() -> None:
