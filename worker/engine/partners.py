@@ -139,7 +139,7 @@ def said_of(state: PartnerState, now: datetime) -> dict[str, Json]:
 
 class Partners:
     """The states of all partners by id. ``load`` gives what the ledger remembers of one. ``away``: who comes back was
-    watched by nobody meanwhile."""
+    watched by nobody meanwhile; else what is known of one that left is forgotten once nothing of it runs."""
 
     def __init__(
         self, load: Callable[[PartnerId], PartnerState], now: Callable[[], datetime], *, away: bool = True
@@ -166,6 +166,7 @@ class Partners:
             for write, task in state.running.items():
                 if write not in state.in_flight:
                     task.cancel()
+        self._left = {one: state for one, state in self._left.items() if self._away or state.running}
         return lost
 
     def take_up(self, named: Iterable[PartnerId]) -> Iterator[PartnerId]:
@@ -176,10 +177,9 @@ class Partners:
             if before is not None and before.in_flight:
                 continue
             state = self._load(partner)
-            if before is not None:
-                if self._away:
-                    state.memory = replace(state.memory, after_gap_at=self._now())
-                del self._left[partner]
+            if before is not None and self._away:
+                state.memory = replace(state.memory, after_gap_at=self._now())
+            self._left.pop(partner, None)
             self._watched[partner] = state
             yield partner
 

@@ -1,7 +1,11 @@
 """Partners that come and go: nothing of theirs is lost, and nothing more is sent for those that left."""
 
 import asyncio
+import gc
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
+from weakref import ref
 
 from worker.engine.partners import Partners
 from worker.engine.state import PartnerState, Stored
@@ -48,6 +52,20 @@ def test_what_one_that_left_has_on_the_wire_is_awaited_and_the_rest_is_dropped()
         assert renewed(partners, [HALL]) == ([HALL], [])
 
     asyncio.run(story())
+
+
+def test_what_was_known_of_a_partner_that_another_replica_has_is_not_kept() -> None:
+    """It was kept for as long as the process ran: after a day of comings and goings, that of all partners."""
+
+    class Memories(dict[Any, Any]):
+        """Of a kind that can be asked whether it is still there."""
+
+    partners = Partners(lambda one: replace(loaded(one), memories=Memories()), lambda: NOW, away=False)
+    renewed(partners, [HALL])
+    (known,) = (ref(state.memories) for state in partners)
+    renewed(partners, [])
+    gc.collect()
+    assert known() is None
 
 
 async def _until(event: asyncio.Event) -> None:
