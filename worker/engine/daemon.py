@@ -87,6 +87,8 @@ JOB_OPTIONS = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
 """No two runs of one job overlap, missed ones run once, and none is dropped for being late."""
 SAID_EVERY = timedelta(seconds=1)
 """How often at the most the daemon saves what it says of itself."""
+TIME_KEPT_EVERY_S = 3.0
+"""How often the daemon looks at its clock, and saves what it has still to say of itself, however seldom it polls."""
 SILENT_FOR = 3
 """So many intervals after its last word the daemon says that it is alive, where no poll has said so."""
 UNWRITABLE_FOR = timedelta(seconds=5)
@@ -553,8 +555,9 @@ class Daemon(Stage):
     async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:
         """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now, and where
         they are overdue, it is woken. And that the daemon is alive is said also while a poll takes long."""
+        interval_s = self._settings.interval.total_seconds()
         while not self._stop.is_set():
-            await self._clock.sleep(self._settings.interval.total_seconds())
+            await self._clock.sleep(min(interval_s, TIME_KEPT_EVERY_S))
             now = self._wall()
             for state in self._partners:
                 if state.pages is not None and state.last_ok_at is None:
@@ -562,7 +565,7 @@ class Daemon(Stage):
                     self._reporter.note("first_list", partner=state.partner, pages=pages, of_pages=of_pages)
                     self._unsaid = True
             silent_s = self._clock.monotonic() - self._said_at
-            if self._unsaid or silent_s >= SILENT_FOR * self._settings.interval.total_seconds():
+            if self._unsaid or silent_s >= SILENT_FOR * interval_s:
                 self._save_status()
             for job in scheduler.get_jobs():
                 due, late = job.next_run_time, LATE * job.trigger.interval
