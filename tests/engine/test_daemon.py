@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from tests.worlds import PARTNER, PAUSE, Town, happening, in_town, takes_testimony, tenant, world
@@ -309,6 +310,35 @@ async def test_with_many_partners_not_every_look_is_a_commit_and_the_last_word_i
     await here.clock.sleep(4 * here.settings.interval.total_seconds())
     assert Counting.saved > before, "it is alive, whatever its looks do"
     keeping.cancel()
+
+
+class Endless(Edited):
+    """An edited folder that takes very long to read."""
+
+    edited = False
+
+    def files_hash(self) -> str:
+        return f"{super().files_hash()} {self.edited}"
+
+    async def load(self) -> RuleSet:
+        if self.edited:
+            await asyncio.Event().wait()
+        return await super().load()
+
+
+@in_town(world(happening("e1")))
+async def test_a_stop_in_the_middle_of_a_job_is_no_failure(here: Town, caplog: pytest.LogCaptureFixture) -> None:
+    """Who edited the rules and restarted the worker found a page of Python in its log."""
+    source = Endless(PAUSE)
+    daemon = daemon_of(here, source=source)
+    running = asyncio.ensure_future(daemon.run())
+    await asyncio.sleep(10)
+    source.edited = True
+    await asyncio.sleep(10)
+    daemon.stop()
+    await running
+    await asyncio.sleep(1)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
 
 
 @in_town(world(happening("e1")))

@@ -43,8 +43,10 @@ class Jobs:
     def __init__(self) -> None:
         self.partners: list[PartnerId] = []
 
-    def add_job(self, _job: object, _when: object, *, args: tuple[object, PartnerId], **_options: object) -> None:
-        self.partners.append(args[1])
+    def add_job(
+        self, _job: object, _when: object, *, args: tuple[object, object, PartnerId], **_options: object
+    ) -> None:
+        self.partners.append(args[-1])
 
     def remove_job(self, name: str) -> None:
         self.partners.remove(PartnerId(name.removeprefix("cycle ")))

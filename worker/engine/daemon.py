@@ -200,8 +200,10 @@ class Daemon(Stage):
                 if self._fleet is None:
                     await self._or_stop(self._identify())
                 self._renew(scheduler, self._named)
-                scheduler.add_job(self._reload, Every(RELOAD_EVERY), id="rules", **JOB_OPTIONS)
-                scheduler.add_job(self._refresh, Every(PARTNERS_EVERY), args=[scheduler], id="partners", **JOB_OPTIONS)
+                job = self._until_ended
+                scheduler.add_job(job, Every(RELOAD_EVERY), args=(self._reload,), id="rules", **JOB_OPTIONS)
+                again = (self._refresh, scheduler)
+                scheduler.add_job(job, Every(PARTNERS_EVERY), args=again, id="partners", **JOB_OPTIONS)
                 scheduler.start()
             await self._stop.wait()
             self._ended = "as it was told to"
@@ -216,6 +218,12 @@ class Daemon(Stage):
             await self._finish(scheduler)
             if sharing is not None:
                 sharing.cancel()
+
+    async def _until_ended(self, job: Callable[..., Coroutine[object, object, None]], *args: object) -> None:
+        """Runs a job. One that is ended by a stop, or as its partner left, is no failure: whoever is next sees what it
+        would have."""
+        with suppress(asyncio.CancelledError):
+            await job(*args)
 
     def _look_back(self, writes: Iterable[Write]) -> None:
         """What an earlier process was sending for whom nobody watches is not known to be so any more."""
@@ -252,9 +260,9 @@ class Daemon(Stage):
         for partner in self._partners.take_up(watched):
             self._reporter.note("partner_found", partner=partner)
             scheduler.add_job(
-                self._poll,
+                self._until_ended,
                 Every(self._settings.interval),
-                args=(scheduler, partner),
+                args=(self._poll, scheduler, partner),
                 id=f"cycle {partner}",
                 next_run_time=self._wall(),
                 **JOB_OPTIONS,
@@ -349,10 +357,6 @@ class Daemon(Stage):
         short = state.expected is not None and state.expected.short
         try:
             report = await self._cycle.run(state)
-        except asyncio.CancelledError:
-            if self._stop.is_set() or state.left:
-                return False  # the polls under way are ended; whoever is next sees what they would have
-            raise
         except WorkerError as problem:
             state.last_error = str(problem)
             self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
