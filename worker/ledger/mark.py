@@ -214,11 +214,9 @@ def refusal(store: Store) -> NotSafe | None:
         mark = read_mark(place)
         with store.reading() as connection:
             compared(connection, place, mark)
-    except LedgerDamaged as error:
-        return error
-    except LedgerUnwritable:
-        raise
     except NotSafe as error:
+        if isinstance(error, LedgerUnwritable) and not isinstance(error, LedgerDamaged):
+            raise
         return error
     return None
 

@@ -91,14 +91,14 @@ class Membership:
 
     def release(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
         """Gives a partner back, with what the next one must know of its pace. Nothing of it may be under way."""
-        with self.recording([partner]) as (connection, _):
-            connection.execute(_OF_PARTNER, {**_paced(connection, partner, pace), "owner": None})
+        self.save_pace(partner, pace, owner=None)
         self.epochs = {one: epoch for one, epoch in self.epochs.items() if one != partner}
 
-    def save_pace(self, partner: PartnerId, pace: Mapping[str, Json]) -> None:
-        """Stores what the service asked of the partner's pace, for whoever owns it next."""
+    def save_pace(self, partner: PartnerId, pace: Mapping[str, Json], **also: None) -> None:
+        """Stores what the service asked of the partner's pace, for whoever owns it next. Its times count from now."""
         with self.recording([partner]) as (connection, _):
-            connection.execute(_OF_PARTNER, _paced(connection, partner, pace))
+            stored = {**pace, "at": time_text(server_time(connection))}
+            connection.execute(_OF_PARTNER, {"of_partner": partner, "pace": stored, **also})
 
     @contextmanager
     def recording(
@@ -130,11 +130,6 @@ def _joined(connection: Connection, now: datetime, state: str) -> str:
     row = {"id": replica, "host": socket.gethostname(), "pid": os.getpid(), "version": __version__}
     connection.execute(insert(replicas).values(**row, state=state, since=now, beat=now))
     return replica
-
-
-def _paced(connection: Connection, partner: PartnerId, pace: Mapping[str, Json]) -> dict[str, object]:
-    """Its times count from when it is stored."""
-    return {"of_partner": partner, "pace": {**pace, "at": time_text(server_time(connection))}}
 
 
 def server_time_of(url: str) -> datetime:

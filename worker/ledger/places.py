@@ -48,16 +48,7 @@ class LedgerPlace:
 
 def on_a_server(url: str) -> bool:
     """Whether a ledger URL names a database of PostgreSQL's, and no file."""
-    return _parts(url)[0].partition("+")[0] == "postgresql"
-
-
-def _parts(url: str) -> tuple[str, str]:
-    """The kind of a ledger, and where it is. SQLAlchemy says the same; but it takes as long to load as all of `check`,
-    which asks nothing of a ledger."""
-    kind, there, place = url.partition("://")
-    if not there:
-        raise UsageError("ledger: this is not a URL", hint="write sqlite:///worker.db")
-    return kind, place
+    return url.startswith("postgresql://")
 
 
 def named(url: str) -> str:
@@ -77,13 +68,11 @@ def files_of(url: str, folder: Path | None = None) -> LedgerPlace | None:
 
 def place_of(url: str, folder: Path | None = None) -> LedgerPlace:
     """The files of the URL of a ledger that must be a file; a relative path counts from ``folder`` (default: the
-    current one)."""
-    kind, place = _parts(url)
-    if kind not in ("sqlite", "sqlite+pysqlite"):
-        hint = "write sqlite:///worker.db; one daemon writes, so a file beside it is enough"
-        raise UsageError(f"ledger: {kind.partition('+')[0]} is not supported here, only SQLite is", hint=hint)
+    current one). SQLAlchemy could say it as well; but it takes as long to load as all of `check`, which asks nothing of
+    a ledger."""
+    kind, _, place = url.partition("://")
     host, _, file = place.partition("/")
-    if host or not file or file == ":memory:" or "?" in file:
+    if kind != "sqlite" or host or not file or file == ":memory:" or "?" in file:
         raise UsageError(
             "ledger: the URL must name a file and nothing else: what is not on disk cannot keep a write from repeating",
             hint="write sqlite:///worker.db, or sqlite:////var/lib/worker.db for an absolute path",
