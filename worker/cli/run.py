@@ -6,6 +6,7 @@ manager is told without waiting. It ends before the ledger is closed.
 
 import asyncio
 import os
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -56,6 +57,8 @@ def run(
     """
     leave_process_1()
     ready_the_kernel()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each partner may have a connection at the same time
     configure(verbose=verbose)
     ends = duration(lasting, "--for")
     config = config_of(context)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,17 @@ rules:
     assert f'{said}"' in done.err
     (record,) = json.loads(call("log", "--kind", "started", "--format", "json", config=config).out)
     assert record["why"].endswith(said)
+
+
+def test_a_worker_takes_as_many_open_files_as_it_may_have(config: Path) -> None:
+    """With 1,020 partners and the usual 1,024 files 11 were held as strangers, and edited rules could not be tried."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        call("run", "--for", "1ms", config=config).tells(0)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(config: Path) -> None:
