@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
+from worker.ledger.database import on_failure
 from worker.ledger.places import (
     FOLDER_HINT,
     LedgerPlace,
@@ -28,6 +29,7 @@ from worker.ledger.tables import millis_text
 from worker.model.errors import NotSafe
 from worker.model.facts import Json
 
+STOP_HINT = "stop that process first; two senders on one ledger would send everything twice"
 TRIES_MAX = 100
 """Against lookers only, who hold the lock for microseconds; a sender that holds it ends the trying at once."""
 
@@ -57,17 +59,11 @@ class SenderLock:
                 raise NotSafe(missing, hint=FOLDER_HINT) from error
             hint = "make it, and the ledger's folder, writable for this user"
             raise NotSafe(f"the lock {place.lock} cannot be opened: {error.strerror}", hint=hint) from error
-        if not _exclusive(handle):
-            os.close(handle)
-            hint = "stop that process first; two senders on one ledger would send everything twice"
-            raise NotSafe(
-                f"the ledger {place.file} is held by process {written_pid(place) or '(just starting)'}", hint=hint
-            )
-        try:
+        with on_failure(lambda: os.close(handle)):
+            if not _exclusive(handle):
+                why = f"the ledger {place.file} is held by process {written_pid(place) or '(just starting)'}"
+                raise NotSafe(why, hint=STOP_HINT)
             claimed = _claimed(place)
-        except BaseException:
-            os.close(handle)
-            raise
         said: dict[str, Json] = {"pid": os.getpid(), "since": millis_text(now)}
         _write(handle, said)
         return cls(handle, claimed, said)
@@ -118,7 +114,7 @@ def _claimed(place: LedgerPlace) -> int:
     raise NotSafe(
         f"the ledger {place.file} is held by process {pid or '(of another container)'}, whose lock {place.lock.name} "
         "was removed, or which came by another path",
-        hint="stop that process first; two senders on one ledger would send everything twice",
+        hint=STOP_HINT,
     )
 
 
