@@ -44,6 +44,17 @@ def test_the_first_set_makes_the_ledger_and_the_next_takes_its_place(config: Pat
     assert log.out.count('"rules_loaded"') == 2
 
 
+def test_who_publishes_is_told_what_is_held_until_it_is_confirmed(config: Path) -> None:
+    """A worker that has its ledger in a file says so at its start; one of a fleet did not know of its rules by then."""
+    assert "not confirmed" not in publish(config).err, "against this machine nothing need be confirmed"
+    config.write_text(config.read_text().replace("http://127.0.0.1:1", "https://api.example"))
+    config.write_text(
+        config.read_text().replace("username: ann, password: secret", "username: {env: A}, password: {env: B}")
+    )
+    done = publish(config, ANOTHER)
+    assert (done.code, "held: client_campaign_status.query" in done.err) == (0, True), done.err
+
+
 def test_what_was_published_is_known_again_in_its_folder(config: Path) -> None:
     for more in ((), ("another.yaml",), ("another.yaml", "season/third.yaml")):
         for name in more:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.common import clock_of, config_of, ledger_url, operator, reader_of, word_of
+from worker.cli.common import clock_of, config_of, ledger_url, operator, reader_of, unconfirmed_lines, word_of
 from worker.cli.output import Format, going_on, print_json, print_table, say, when
 from worker.cli.status import MS, replica_said, state_of
 from worker.cli.trial import try_out
@@ -187,3 +187,5 @@ def publish(
         said = f"{counted(len(rules), 'rule')}, hash {hash_of(files)[:12]}"
         generation = ledger.publish(files, why=said, by=by, at=clock_of(config).now())
     say(f"generation {generation} is in force: {said}")
+    for line in unconfirmed_lines(config, rules):
+        say(line)

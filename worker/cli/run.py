@@ -128,8 +128,7 @@ class Beside:
     def cycle(self, report: CycleReport) -> None:
         """One canonical line per cycle."""
         self.meter.cycle(report, utc_now())
-        log = logger()
-        level = log.warning if report.error else log.info
+        level = logger().warning if report.error else logger().info
         shown = {} if report.error is None else {"error": report.error}
         level(
             "cycle",
