@@ -12,12 +12,11 @@ from worker.cli.common import clock_of, config_of, ledger_url, operator, reader_
 from worker.cli.output import Format, going_on, print_json, print_table, say, when
 from worker.cli.status import MS, replica_said, state_of
 from worker.cli.trial import try_out
-from worker.cli.wiring import require_fleet
+from worker.cli.wiring import fleets_ledger, require_fleet
 from worker.config.addresses import service_of
 from worker.engine.operators import after_restore
 from worker.ledger import upkeep
 from worker.ledger.reading import open_for_backup, part_of, together
-from worker.ledger.sql import SqlLedger
 from worker.ledger.tables import REVISION
 from worker.model.commits import Owned
 from worker.model.errors import NotFound, UsageError
@@ -179,7 +178,7 @@ def publish(
         raise UsageError(f"there are no rules in {path}", hint="to stop every rule, `campaign-worker halt` is meant")
     asyncio.run(try_out(path, texts, config.registry))
     files = {str(Path(name).relative_to(path)) if path.is_dir() else path.name: text for name, text in texts.items()}
-    with SqlLedger.open(ledger_url(config), clock_now=utc_now) as ledger:  # made where there is none yet
+    with fleets_ledger(config) as ledger:
         before = ledger.published()
         if before is not None and before.files == files:
             say(f"nothing to do: these rules are in force, as generation {before.generation}")

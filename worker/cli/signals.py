@@ -38,10 +38,9 @@ def end_at_once(code: int | None = None) -> None:
 
 def usual() -> None:
     """Takes `end_at_once` back: an interrupt is Python's again, and a command can clean up after itself."""
-    if isinstance(signal.getsignal(signal.SIGINT), _End):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if isinstance(signal.getsignal(signal.SIGTERM), _End):
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number, as_usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if isinstance(signal.getsignal(number), _End):
+            signal.signal(number, as_usual)
 
 
 def leave_process_1() -> None:

@@ -140,6 +140,11 @@ def require_fleet(config: Config) -> None:
         raise UsageError(why, hint=hint)
 
 
+def fleets_ledger(config: Config) -> SqlLedger:
+    """The ledger of a fleet, made where there is none yet."""
+    return SqlLedger.open(ledger_url(config), clock_now=utc_now)
+
+
 @asynccontextmanager
 async def running_daemon(
     config: Config,
