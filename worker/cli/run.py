@@ -197,10 +197,8 @@ class Beside:
 
     def _sent(self, to: str, things: int, taken: bool) -> None:  # noqa: FBT001 - what the outbox says
         self.meter.message(taken=taken)
-        if taken:
-            logger().info("message_sent", to=to, things=things)
-        else:
-            logger().warning("message_not_sent", to=to, things=things)
+        level, said = (logger().info, "message_sent") if taken else (logger().warning, "message_not_sent")
+        level(said, to=to, things=things)
 
 
 class Pulse:

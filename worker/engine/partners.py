@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from worker.engine.ports import Parts, Stage, Urgency
+from worker.engine.ports import BEAT_S, Parts, Stage, Urgency
 from worker.engine.state import PARTNER, PartnerState
 from worker.model.commits import OF_PARTNER, Move
 from worker.model.errors import OwnershipLost, StateConflict
@@ -75,14 +75,17 @@ class Identities(Stage):
         unread = [one for one in strangers if one in named and self._record(one) is None and not self._alone(named)]
         self._records.update(zip(unread, await asyncio.gather(*map(self._read, unread)), strict=True))
         held: dict[PartnerId, str] = {}
+        began = self._clock.monotonic()
         for partner in strangers:
+            if self._clock.monotonic() >= began + BEAT_S:  # of many: in a fleet the beat must come through meanwhile
+                await self._clock.sleep(BEAT_S / 10)
+                began = self._clock.monotonic()
             record = self._record(partner)
             try:
                 first = None if record is None else self._ledger.identify(partner, record, named, self._clock.now())
-            except OwnershipLost:
-                continue
             except StateConflict as problem:
-                held[partner] = str(problem)
+                if not isinstance(problem, OwnershipLost):
+                    held[partner] = str(problem)
                 continue
             if first == partner:
                 self.known.add(partner)

@@ -137,8 +137,7 @@ class SqlLedger(LedgerReader):
         self._identity = Identity(folder, service)
         self._store.meet = self._identity.meet
         self._store.close()  # the connection that is there was not looked at
-        refused = self.refused()
-        if refused is not None:
+        if (refused := self.refused()) is not None:
             raise refused
 
     def decides_under(self, generation: int) -> None:

@@ -4,13 +4,16 @@ import asyncio
 import gc
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
-from worker.engine.partners import Partners
-from worker.engine.state import PartnerState, Stored
-from worker.model.commits import PartnerMemory
-from worker.model.facts import PartnerId, WriteId
+from tests.unit.reading.virtual import VirtualClock
+from worker.engine.partners import Identities, Partners
+from worker.engine.ports import Parts
+from worker.engine.state import PARTNER, PartnerState, Stored
+from worker.model.commits import OF_PARTNER, Observed, PartnerMemory
+from worker.model.facts import EventId, PartnerId, WriteId
+from worker.model.facts import Known as Value
 
 HALL, CLUB = PartnerId("partner-id-hall"), PartnerId("partner-id-club")
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -66,6 +69,45 @@ def test_what_was_known_of_a_partner_that_another_replica_has_is_not_kept() -> N
     renewed(partners, [])
     gc.collect()
     assert known() is None
+
+
+class Known(VirtualClock):
+    """A ledger in which it takes long to find out who a partner is, by the clock that it is; and the pauses between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(self.seconds)
+        self.seconds += seconds
+
+    def identified(self) -> frozenset[PartnerId]:
+        return frozenset()
+
+    def partner_memory(self, _: PartnerId) -> None:
+        return None
+
+    def partners(self) -> tuple[PartnerId, ...]:
+        return ()
+
+    def observed(self, partner: PartnerId, _: EventId) -> list[Observed]:
+        record = Value(value={"id": f"42{partner}"}, read_at=NOW)
+        return [Observed(event=OF_PARTNER, key=PARTNER, fact=record, at=NOW)]
+
+    def identify(self, partner: PartnerId, *_: object) -> PartnerId:
+        self.seconds += 0.4
+        return partner
+
+
+def test_a_beat_comes_through_while_it_is_found_out_who_many_partners_are() -> None:
+    """Six hundred took 3.6 s beside the server: at some distance from it a replica was given up for its silence."""
+    ledger, many = Known(), [PartnerId(f"p{number}") for number in range(8)]
+    parts = Parts(clock=ledger, service=cast("Any", None), ledger=cast("Any", ledger), settings=cast("Any", None))
+    who = Identities(parts)
+    asyncio.run(who.ask(many, many, []))
+    assert who.known == set(many)
+    assert [round(at, 1) for at in ledger.pauses] == [1.2, 2.5]
 
 
 async def _until(event: asyncio.Event) -> None:
