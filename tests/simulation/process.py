@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Protocol, cast
 
+from apscheduler.jobstores.base import JobLookupError
+
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import socket_of
 from tests.simulation.loop import SimLoop
@@ -39,6 +41,7 @@ from worker.model.writes import Write
 from worker.reading.gate import Gate, Pacer
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
+DEFECTS: ContextVar[list[str]] = ContextVar("DEFECTS")
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL + 1)  # a killed process rolls nothing back
 _HOSTS = Hosts(api=BASE_URLS["api"], cr=BASE_URLS["cr"], media=BASE_URLS["media"])
 
@@ -92,6 +95,7 @@ class SimScheduler:
         assert timezone == "UTC"
         self.running = False
         self._clock = CLOCK.get()
+        self._defects = DEFECTS.get()
         self._jobs: dict[str, Job] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -103,6 +107,12 @@ class SimScheduler:
 
     def remove_job(self, id: str) -> None:  # noqa: A002 - as above
         del self._jobs[id]
+
+    def modify_job(self, id: str, *, next_run_time: datetime) -> None:  # noqa: A002 - as above
+        if id not in self._jobs:
+            raise JobLookupError(id)
+        moment = timedelta(microseconds=1)  # as time goes on by itself where it is real
+        self._jobs[id].modify(next_run_time=max(next_run_time, self._clock.now() + moment))
 
     def get_jobs(self) -> list[Job]:
         return list(self._jobs.values())
@@ -126,6 +136,12 @@ class SimScheduler:
         if self.running:
             self._timer = asyncio.get_running_loop().call_later(0.0, self._look)
 
+    async def _run(self, job: Job) -> None:
+        try:
+            await job.work(*job.args)
+        except Exception as defect:  # noqa: BLE001 - what APScheduler would log, and go on
+            self._defects.append(f"{job.id} ended in {defect!r}")
+
     def _look(self) -> None:
         if not self.running:
             return
@@ -134,7 +150,7 @@ class SimScheduler:
             if job.next_run_time > now:
                 continue
             if job.running is None or job.running.done():
-                job.running = asyncio.ensure_future(job.work(*job.args))
+                job.running = asyncio.ensure_future(self._run(job))
             job.next_run_time = job.trigger.get_next_fire_time(job.next_run_time, now)
         wait = min((job.next_run_time - now for job in self._jobs.values()), default=timedelta(seconds=3))
         self._timer = asyncio.get_running_loop().call_later(max(0.0, wait.total_seconds()), self._look)
@@ -194,6 +210,7 @@ class Process:
     async def live(self) -> None:
         """From the lock to the end."""
         CLOCK.set(cast("SimClock", self.clock.own if isinstance(self.clock, ServersClock) else self.clock))
+        DEFECTS.set(self.defects)
         try:
             await self._run()
             self.ended = "stopped"

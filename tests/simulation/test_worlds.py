@@ -84,10 +84,10 @@ HIDDEN = ("set_frontend_status e1", "last_updated_on_fe e1")
 PLAIN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("pause", "two pages", "called off"), (STATUS, CALM)),
     "many at once": (
-        "set_client_campaign_status e2",
-        "set_client_campaign_status e4",
         STATUS,
+        "set_client_campaign_status e4",
         "set_client_campaign_status e3",
+        "set_client_campaign_status e2",
     ),
     **dict.fromkeys(
         ("boost", "clusters", "dear event", "boost and after", "again, a change", "draft taken away"), ("boost e1",)
@@ -113,10 +113,10 @@ PLAIN: dict[str, tuple[str, ...]] = {
         ),
         (STATUS,),
     ),
-    "few at once": ("set_client_campaign_status e2",),
+    "few at once": (STATUS,),
     "third value": ("set_frontend_status e1",),
     **dict.fromkeys(("dear", "dear week"), ("boost e1", "boost e3")),
-    "surge": (STATUS, "set_client_campaign_status e2", "set_client_campaign_status e3"),
+    "surge": (STATUS, "set_client_campaign_status e3", "set_client_campaign_status e2"),
     "undone": (STATUS, CALM, STATUS),
     "undone twice": HIDDEN * 2,
     "one rule halted": (CALM, STATUS),
