@@ -101,5 +101,5 @@ def test_a_public_case_holds_or_is_refused(case: dict[str, Any]) -> None:
 
 def test_most_cases_hold_and_the_others_say_why() -> None:
     told = [outcome(case) for case in CASES]
-    assert Counter(how for how, _ in told) == {"gives": 625, "refused": 599}, "none may be lost unseen"
+    assert Counter(how for how, _ in told) == {"gives": 626, "refused": 598}, "none may be lost unseen"
     assert all(why for how, why in told if how == "refused")
