@@ -405,7 +405,7 @@ def shown_value(intent: Intent, fact: Fact) -> tuple[bool, Json]:
     which is what it commits."""
     readable, value = target_value(intent, fact)
     if ACTIONS[intent.action].budget == "draft" and isinstance(value, dict):
-        value |= money_fields(record_of(fact))
+        value = {**value, **money_fields(record_of(fact))}
     return readable, value
 
 
