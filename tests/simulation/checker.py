@@ -152,11 +152,13 @@ def nothing_repeated(case: Case) -> Iterator[str]:
     Forgiven: an effect on the same target that was later than ``settle``, or than the read before this attempt where
     the one before was answered that the credentials are refused; and for the call that follows a change of frontend
     status, which no read shows, a person's word, also that a lost ledger is to be gone on with, and another episode
-    that asks for it anew; and such an episode too where what came before it ended unconfirmed."""
+    that asks for it anew; and such an episode too where what came before it ended unconfirmed, or where its reads
+    answered as of the past."""
     for deed in case.deeds.values():
         for effect in deed.effects:
             if not effect.repeated:
                 continue
+            before = _before(case, deed)
             if any(_late_on(case, other, effect) for other in case.deeds.values()):
                 case.forgiven["an effect later than settle"] += 1
             elif _refused_and_late(case, deed, effect):
@@ -167,8 +169,10 @@ def nothing_repeated(case: Case) -> Iterator[str]:
                 case.forgiven["what no read shows, after a person's word"] += 1
             elif effect.operation == UNSEEN and _asked_for_anew(case, deed, effect):
                 case.forgiven["what no read shows, asked for by another episode"] += 1
-            elif _none_could_tell(case, deed):
+            elif before and all(map(_unread, before)):
                 case.forgiven["what no read could tell, asked for anew by another episode"] += 1
+            elif before and case.history.stale:
+                case.forgiven["reads of the past, by another episode"] += 1
             else:
                 what = f"{effect.operation} of {effect.event} at {effect.at_s - 1000:.3f}"
                 yield f"write {deed.rows[0]['write']} repeated {what}"
@@ -197,15 +201,14 @@ def _word_after_a_loss(case: Case, deed: Deed) -> bool:
     return bool(case.accepted) and deed.count("approved") + deed.count("resolved") > 0
 
 
-def _none_could_tell(case: Case, deed: Deed) -> bool:
-    """Whether every write of the same target sent before it was of another episode, and ended as one that no read could
-    confirm; a person's word says what had become of that one, and nothing of what is there by the next episode."""
+def _before(case: Case, deed: Deed) -> list[Deed]:
+    """Every write of the same target sent before it, where each was of another episode. A person's word says what had
+    become of that one, and nothing of what is there by the next episode."""
     first = deed.rows[0]
     earlier = (one for one in case.deeds.values() if one.rows[0]["seq"] < first["seq"] and same_target(one, deed))
     before = [one for one in earlier if one.attempts]
     episode = (first["rule"], first["episode"])
-    others = all(_unread(one) and (one.rows[0]["rule"], one.rows[0]["episode"]) != episode for one in before)
-    return bool(before) and others
+    return [] if any((one.rows[0]["rule"], one.rows[0]["episode"]) == episode for one in before) else before
 
 
 def _unread(deed: Deed) -> bool:

@@ -320,6 +320,7 @@ FOUND = (
     (Try(seed=20_893_209), "a list that was read while other rules came into force is not looked at"),
     (Try(seed=20_904_094), "a clock set ahead makes a partner gone for long"),
     (Try(seed=20_872_345), "a ledger put back before anything was sent was gone on with, and what waited was lost"),
+    (Try(scene="renamed", named=(("read", 7, "stale by 4 s"),)), "what a read of the past hides, another rule sends"),
 )
 
 
