@@ -330,10 +330,10 @@ def outcome_of_answer(answer: Answered, content: bytes, assumptions: Assumptions
     """What a whole answer tells. ``content`` is its body, which is looked at for error codes, and whose beginning is
     kept of a refusal; ``scrubbed`` takes secrets out of that."""
     status = answer.status
-    if 200 <= status <= 299 and _WEB_PAGE.match(content):
-        return Uncertain(why=f"a web page came with status {status}, which is no answer of the service", answer=answer)
     if 200 <= status <= 299:
-        return Accepted(answer=answer)
+        if not _WEB_PAGE.match(content):
+            return Accepted(answer=answer)
+        return Uncertain(why=f"a web page came with status {status}, which is no answer of the service", answer=answer)
     if is_denied(status, content, assumptions):
         return NotSent(cause="denied", why=f"the service answered {status}: {denial(content)}", answer=answer)
     if status in REFUSALS:

@@ -436,7 +436,7 @@ def _compared(view: RuleView, memory: RuleMemory, values: Mapping[str, Json], un
     memory = replace(memory, baselines=baselines, pending=pending, forced=forced, before_firing=before)
     if not pending:
         return replace(memory, pending_since=None, pending_unheld_since=None, asked=None)
-    return replace(memory, pending_since=view.now if view.silence is not None else min(since or view.now, view.now))
+    return replace(memory, pending_since=view.since(since))
 
 
 def _base(memory: RuleMemory) -> Mapping[str, Baseline]:

@@ -90,15 +90,10 @@ def while_true(view: RuleView) -> RuleResult:
     memory = replace(view.memory, looked_at=view.now)
     if not memory.open:
         memory = replace(memory, open=True, fired=False, episode=memory.episode + 1, after=_comes_after(view))
-    memory = replace(memory, true_since=_true_since(view, memory), forced=view.silence or memory.forced)
+    memory = replace(memory, true_since=view.since(memory.true_since), forced=view.silence or memory.forced)
     if memory.fired:
         return _enforced(view, memory) if view.rule.repeat == "enforce" else RuleResult(memory=memory)
     return _paced(view, memory, memory, "condition", view.judgement.why)
-
-
-def _true_since(view: RuleView, memory: RuleMemory) -> datetime:
-    """Since when a condition is true that is so now: not over a silence, and by no clock that was ahead."""
-    return view.now if view.silence is not None else min(memory.true_since or view.now, view.now)
 
 
 def _paced(
@@ -351,7 +346,7 @@ def _between(view: RuleView, memory: RuleMemory) -> RuleResult:
         return RuleResult(memory=memory)
     if truth is Truth.FALSE:
         return RuleResult(memory=closed(memory, now), ends=ends_of(view))
-    return RuleResult(memory=replace(memory, true_since=_true_since(view, memory)))
+    return RuleResult(memory=replace(memory, true_since=view.since(memory.true_since)))
 
 
 def _missed(view: RuleView, memory: RuleMemory, time: datetime) -> RuleResult:

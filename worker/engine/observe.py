@@ -289,10 +289,10 @@ class Reader(EventByEvent):
         found = {event: state.observation(event) for event in events}
         asked_of = state.past_asked(asking, now, self._settings.deciding.gap)
         later = [rule for rule in asking if asks_later(rule, now)]
+        others = [rule for rule in asking if rule not in later]
         for event, seen in with_writes(found, self._ledger, asked_of).items():
-            looking = (one for one in asking if (was := known.get((event, one.id))) is None or due_now(one, was, now))
-            asked = [*looking, *later]
-            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in asked]
+            asked = [one for one in others if (was := known.get((event, one.id))) is None or due_now(one, was, now)]
+            by_rule = [(rule.priority, wanted_keys(rule, seen, now) - {EVENT}) for rule in (*asked, *later)]
             wanted = {key for _, keys in by_rule for key in keys}
             facts = state.facts.get(event, {})
             waited = facts if event in state.waited else ()

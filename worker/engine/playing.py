@@ -389,8 +389,8 @@ class Play(StagedCycle):
         unchanged = (version, before) == (self._stage.world.version, self.open) and self._at_rest()
         calm = not self._decided or not self.state.stirred(self.state.known, self._clock.now())
         wanted, facts = self.state.wanted.items(), self.state.facts  # a fact of the partner may have asked for more
-        unread = self._stage.world.listed and any(one.keys - facts.get(event, {}).keys() for event, one in wanted)
-        self._quiet = calm and unchanged and not unread
+        unread = (one.keys - facts.get(event, {}).keys() for event, one in wanted)
+        self._quiet = calm and unchanged and not (self._stage.world.listed and any(unread))
 
     def _take(self, decision: Decision) -> None:
         """What a pass of the cycle has decided and stored."""

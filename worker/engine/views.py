@@ -95,6 +95,10 @@ class RuleView:
     target_writes: Callable[[str], tuple[Write, ...]] = lambda _target: ()
     undo: Callable[[str], Undo] = lambda _undone: Undo()
 
+    def since(self, began: datetime | None) -> datetime:
+        """Since when what is so now has been so: not over a silence, and by no clock that was ahead."""
+        return self.now if self.silence is not None else min(began or self.now, self.now)
+
     @property
     def sequence(self) -> tuple[Write, ...]:
         """The writes of this rule's current episode that are not final."""

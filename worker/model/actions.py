@@ -553,9 +553,9 @@ def cents(value: Json) -> Json:
     return float(Decimal(repr(value)).quantize(_CENT, rounding=ROUND_HALF_UP, context=_EXACT))
 
 
-def money_text(amount: float) -> str:
+def money_text(amount: float, currency: str = "") -> str:
     """An amount in a sentence, to the cent: of 1234567.5 nothing is left out."""
-    return f"{amount:.2f}".rstrip("0").rstrip(".")
+    return f"{f'{amount:.2f}'.rstrip('0').rstrip('.')} {currency}".rstrip()
 
 
 def shown(value: Json) -> str:

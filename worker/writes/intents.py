@@ -384,7 +384,7 @@ class Wanted:
     def spends(self) -> str:
         """What it spends, or that nobody can tell; empty where it spends nothing."""
         if self.amount is not None:
-            return f"spends {money_text(self.amount)} {self.currency}".rstrip()
+            return f"spends {money_text(self.amount, self.currency)}"
         return f"amount unknown: {self.unknown}" if self.unknown else ""
 
     @property
@@ -451,7 +451,7 @@ def in_all(together: Iterable[Wanted]) -> str:
         if one.amount is not None:
             sums[one.currency] = sums.get(one.currency, 0.0) + one.amount
         unknown += bool(one.unknown)
-    known = " + ".join(f"{money_text(amount)} {currency}".rstrip() for currency, amount in sorted(sums.items()))
+    known = " + ".join(money_text(amount, currency) for currency, amount in sorted(sums.items()))
     parts = (f"{known} in all" if known else "", f"amount unknown: {unknown} of them" if unknown else "")
     return "; ".join(part for part in parts if part)
 
