@@ -148,6 +148,17 @@ async def test_a_fact_of_the_config_that_met_a_429_keeps_no_write_back_that_is_w
     await here.until(lambda: here.states() == ["confirmed"], "paused", limit=12)
 
 
+EACH_POLL = {"own": CustomFact(name="own", get="/events/{eid}/statistics", value="tickets", type="number")}
+
+
+@in_town(world(happening("e1")), rule("event.status == 'cancelled' || own > 1e9"), facts=EACH_POLL)
+async def test_a_write_that_stops_goes_out_without_a_fact_that_is_always_answered_429(here: Town) -> None:
+    here.fault("answer_before", "GET", "/events/e1/statistics", times=999, status=429)
+    await here.run(12)
+    here.set("e1", status="cancelled")
+    await here.until(lambda: here.states() == ["confirmed"], "paused", limit=60)
+
+
 NONE_LEFT = "rules: [{id: a, when: tenant_statistics.active == 0.0, do: [{notify: none}]}]"
 
 

@@ -292,6 +292,16 @@ class Preflight(Stage):
         keys, event = self.keys(state, write, rules), write.key.event
         had = {key: self._had(state, event, key) for key in keys}
         facts, throttled = {key: fact for key, fact in had.items() if fact is not None}, False
+
+        def judged() -> Judgement:
+            seen = self.seen(state, event, rules, facts)
+            return still_holds(write, rules, earlier, seen, state.memories, self._clock.now())
+
+        # A write that stops leaves out what was answered 429 the last time, where its rule says yes without it. Asked
+        # again, it would keep all others from being read, perhaps for ever.
+        if write.intent.stops and judged().truth is Truth.TRUE:
+            asked = [(key, state.fact(event, key)) for key in keys if key not in (EVENT, fact_key(write.intent))]
+            facts |= {key: fact for key, fact in asked if fact and fact.trace and fact.trace.status == 429}
         for _ in range(ROUNDS):
             stale = [key for key in keys if self._too_old(key, facts.get(key))]
             if not stale or throttled:
@@ -299,20 +309,18 @@ class Preflight(Stage):
             for part in ([key for key in stale if key != EVENT], [key for key in stale if key == EVENT]):
                 for key, fact in [] if throttled else await self._read_all(state, write, part, places):
                     facts[key] = fact
-                    state.observe(write.key.event, key, fact)
+                    state.observe(event, key, fact)
                     throttled = throttled or (fact.trace is not None and fact.trace.status == 429)
         facts = {**dict.fromkeys(keys, LEFT), **facts}
         named = {key.name: fact for key, fact in facts.items()}
         named.setdefault("partner", state.shared.get(PARTNER, Unknown(code="unread", why="not read yet")))
-        seen = self.seen(state, write.key.event, rules, facts)
-        judgement = still_holds(write, rules, earlier, seen, state.memories, self._clock.now())
         read = [fact for key, fact in facts.items() if key.name not in self._settings.every]
         began = [fact.trace.began for fact in read if isinstance(fact, Known) and fact.trace is not None]
         oldest = min(began, default=self._clock.monotonic())
         return Fresh(
             facts=facts,
             named=named,
-            judgement=judgement,
+            judgement=judged(),
             young_until=oldest + SENT_WITHIN * self._settings.interval.total_seconds(),
             throttled=throttled,
         )
