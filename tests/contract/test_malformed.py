@@ -222,7 +222,7 @@ async def groups(world: World, _partner: PartnerId, one: Answer) -> str:
 
 async def refresh(world: World, _partner: PartnerId, one: Answer) -> str:
     """A refresh that is not understood is none, and leaves the partners as they were."""
-    said = await world.api.refreshed()
+    said = (await world.api.refreshed()).why
     assert "access-9" not in said, said
     whole = one.content[0] if one.content is not None and isinstance(one.content[0], dict) else {}
     assert said or isinstance(whole.get("AccessToken"), str), "taken for a token"

@@ -103,6 +103,16 @@ def test_a_refresh_that_the_operator_vouches_for_is_tried() -> None:
     assert "404" in fails.seen
 
 
+def test_a_refresh_that_fails_just_then_is_not_proposed_to_be_left_out() -> None:
+    right, meeting = told_by("terse"), meeting_in("terse", told_by("terse"))
+    at = Match(method="POST", path="^/auth/.")
+    meeting.twin.faults.add(Fault(kind="answer_before", match=at, params={"status": 503}))
+
+    found = finding(probe(meeting, right), "auth.refresh")
+
+    assert (found.says, found.seen) == ("cannot be seen by reading", "the service answered 503")
+
+
 def test_a_service_whose_pages_cannot_be_found_is_refuted_without_a_line() -> None:
     found = finding(probe(meeting_in("standard", page_parameter="Seite")), "events.page_parameter")
 

@@ -26,7 +26,7 @@ from worker.api.facts import (
     sources_with,
 )
 from worker.api.listing import CAMPAIGN_PAGES_MAX, CHANGED, PAGING, EventLists, Query, full, lacking, next_page
-from worker.api.requests import Account, Authenticator, Hosts, path_of, target_of, write_request
+from worker.api.requests import Account, AuthAnswer, Authenticator, Hosts, path_of, target_of, write_request
 from worker.api.transport import ANSWER_BYTES_MAX, PAGE_BYTES_MAX, Transports, Wire
 from worker.model.endpoints import endpoint
 from worker.model.errors import NotSafe, WorkerError
@@ -260,8 +260,8 @@ class ApiService:
         """What a header of an answer says, without secrets."""
         return self._exchanges.header(reply.headers, name)
 
-    async def refreshed(self) -> str:
-        """Why the refresh of a token that the operator has confirmed does not work; empty where it does."""
+    async def refreshed(self) -> AuthAnswer:
+        """What the refresh of a token comes to that the operator has confirmed."""
         return await self._auth.refreshed()
 
     async def task_state(self, partner: PartnerId, event: EventId) -> TaskState:

@@ -20,7 +20,7 @@ from worker.api.assumptions import AMBIGUOUS, ASSUMPTIONS, SETTLE, Assumptions
 from worker.api.client import ApiService
 from worker.api.exchanges import REFUSALS, ReadResponse, codes_in
 from worker.api.facts import FACT_SOURCES, SHARES, SURELY_PERCENT
-from worker.api.requests import path_of
+from worker.api.requests import AuthAnswer, path_of
 from worker.model.errors import NotFound, NotSafe
 from worker.model.exchange import Clock, SecretValue, Urgency
 from worker.model.facts import GOALS, NO_GAPS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace, record_of
@@ -95,7 +95,7 @@ class SetupSeen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sights:
     """All that one probe has seen. ``pages``: answers for page 2 by the parameter that asked for it, in the order of
-    asking. ``refreshed``: None where it was not tried, empty where it worked, else why not. ``benchmarks``: with
+    asking. ``refreshed``: None where it was not tried. ``benchmarks``: with
     ``type: capacity``, those with JSON. ``made_up``: our own record asked for with a token that is none. ``refusing``:
     a path that is documented to turn partners away."""
 
@@ -106,7 +106,7 @@ class Sights:
     benchmarks: tuple[Json, ...] = ()
     made_up: ReadResponse | None = None
     refusing: ReadResponse | None = None
-    refreshed: str | None = None
+    refreshed: AuthAnswer | None = None
 
 
 def findings(sights: Sights, assumptions: Assumptions, settle: str) -> tuple[AssumptionFinding, ...]:
@@ -146,9 +146,13 @@ def _page_parameter(it: AssumptionFinding, sights: Sights, _assumptions: Assumpt
 def _refresh(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:
     if it.value is None:
         return it.confirmed("signing in again works, which needs no other path")
-    if sights.refreshed is None:
+    answer = sights.refreshed
+    if answer is None:
         return it.unseen("it was not tried")
-    return it.refuted(sights.refreshed, None) if sights.refreshed else it.confirmed("it brought a new token")
+    if not answer.why:
+        return it.confirmed("it brought a new token")
+    tells = answer.status is not None and answer.status < 500 and answer.status not in AMBIGUOUS
+    return it.refuted(answer.why, None) if tells else it.unseen(answer.why)
 
 
 def _denied(it: AssumptionFinding, sights: Sights, _assumptions: Assumptions) -> AssumptionFinding:

@@ -350,11 +350,11 @@ class Authenticator:
         """The partners that the token names. Raises `NotSafe` where it names none readably."""
         return partners_in(groups_in((await self._valid()).identity), self._operator_prefix)
 
-    async def refreshed(self) -> str:
-        """Renews the token by the refresh that the operator has confirmed; why that did not work, empty where it did.
-        For `probe`: a worker at work refreshes by itself."""
+    async def refreshed(self) -> AuthAnswer:
+        """Renews the token by the refresh that the operator has confirmed, for `probe`: a worker at work refreshes by
+        itself."""
         await self.token()
-        return (await self._refresh()).why
+        return await self._refresh()
 
     async def aclose(self) -> None:
         """Ends a sign-in under way; whoever waits for it is cancelled."""
