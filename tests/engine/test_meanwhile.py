@@ -80,6 +80,25 @@ async def test_what_was_there_before_an_attempt_declared_void_is_neither_booked_
     assert "with 1100 it would be" in here.only.why
 
 
+TWO_RAISE = """
+rules:
+  - {id: a-raise, when: event.city == 'Ulm' && setup.state == 'DRAFT', do: [{update_draft: {total_budget: 1500}}]}
+  - id: b-raise
+    when: event.category == 'fair' && setup.state == 'DRAFT'
+    spend: {per_day: 100}
+    do: [{update_draft: {total_budget: 1500}}]
+"""
+
+
+@in_town(world(draft("e1", total_budget=1000)), TWO_RAISE, watched=12)
+async def test_a_rule_that_joins_a_write_while_that_reads_holds_it_by_its_own_limit(here: Town) -> None:
+    here.set("e1", city="Ulm")
+    here.loop.call_later(4.0, lambda: here.set("e1", category="fair"))
+    await here.run(60)
+    assert here.effects() == [], here.story()
+    assert (here.only.held_by, here.only.rules) == ("spend", ("a-raise", "b-raise"))
+
+
 REMIND = """
 rules:
   - id: told

@@ -215,8 +215,8 @@ class Executor(Stage):
         if self._stopping() or state.left or not self._preflight.still(ready.fresh.facts):
             raise _Stopped
         current = self._ledger.write(write.id)
-        if current is None or not _as_it_was(current, write):
-            raise _Stopped  # somebody moved it meanwhile; the next cycle goes by what it is now
+        if current is None or not _as_it_was(current, write) or current.rules != write.rules:
+            raise _Stopped  # somebody moved or joined it meanwhile; the next cycle goes by what it is now
         if self._rules.current is not ready.rules or self._asking.objection(state, current) is not None:
             raise _Stopped  # the rules were replaced while its facts were read, or a stronger one has come
         undo = put_back_by(current, self._on_target(current)[0]) if current.attempt else None
