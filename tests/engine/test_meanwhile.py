@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.test_daemon import Told, daemon_of, watching
 from tests.engine.test_undo import undo
-from tests.worlds import CAMPAIGN, PARTNER, RUN, Disk, Town, draft, happening, in_town, rule_set, several, world
+from tests.worlds import CAMPAIGN, PARTNER, PAUSE, RUN, Disk, Town, draft, happening, in_town, rule_set, several, world
 from worker.engine.preflight import Fresh, Preflight
 from worker.engine.state import PartnerState
 from worker.guards import Limits
@@ -97,6 +97,22 @@ async def test_a_rule_that_joins_a_write_while_that_reads_holds_it_by_its_own_li
     await here.run(60)
     assert here.effects() == [], here.story()
     assert (here.only.held_by, here.only.rules) == ("spend", ("a-raise", "b-raise"))
+
+
+FOR_A_MINUTE = PAUSE.replace("do:", "for: 1m\n    do:")
+
+
+@in_town(world(*several(happening, 5)), FOR_A_MINUTE, watched=12)
+async def test_what_is_seen_long_after_the_list_counts_from_when_it_was_seen(here: Town) -> None:
+    """Two have left the list: the back-off that one of them meets comes before the other is read."""
+    here.fault("vanish", "GET", "^/events/$", times=None, eid=["e2", "e3"])
+    await here.run(12)
+    here.fault("answer_before", "GET", "^/events/e2$", status=429, retry_after=60)
+    here.set("e3", status="cancelled")
+    await here.run(90)
+    assert here.effects() == [], here.story()
+    await here.run(60)
+    assert here.campaigns("e3") == ["PAUSED"], here.story()
 
 
 REMIND = """

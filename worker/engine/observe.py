@@ -197,8 +197,9 @@ class Reader(EventByEvent):
         self._stir_faded(state)
         state.under((poll.rules, memory.after_gap_at, memory.reset_at, memory.restored_at, state.memory.ahead_of(now)))
         store = _worth_storing(state.memory, memory)
-        news = replace(news, memory=memory, records=tuple(records), store=store, in_sight=len(in_sight))
-        stirred = state.stirred(in_sight, now)
+        at = self._clock.now()  # what was missing is seen now, and may have waited for a back-off
+        news = replace(news, at=at, memory=memory, records=tuple(records), store=store, in_sight=len(in_sight))
+        stirred = state.stirred(in_sight, at)
         if not stirred:
             yield news
         async for piece in self._pieces(state, poll, news, stirred):
