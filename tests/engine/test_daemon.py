@@ -342,6 +342,16 @@ async def test_a_stop_in_the_middle_of_a_job_is_no_failure(here: Town, caplog: p
 
 
 @in_town(world(happening("e1")))
+async def test_a_stop_waits_for_no_sign_in(here: Town) -> None:
+    here.fault("hang_before", "POST", "/auth", times=None)
+    daemon = daemon_of(here)
+    running = asyncio.ensure_future(daemon.run())
+    await asyncio.sleep(4)
+    daemon.stop()
+    await asyncio.wait_for(running, 1)
+
+
+@in_town(world(happening("e1")))
 async def test_who_polls_seldom_says_how_it_is_at_once_all_the_same(here: Town) -> None:
     """Of two partners that were polled together the second was said to be unread until the next poll."""
     await here.kill()

@@ -195,7 +195,7 @@ class Daemon(Stage):
         try:
             self._save_status()
             await self._or_stop(self._clock.sleep(self._settings.interval.total_seconds()))
-            self._named = await self._signed_in()
+            await self._or_stop(self._sign_in())
             if self._named:
                 if self._fleet is None:
                     await self._or_stop(self._identify())
@@ -422,12 +422,13 @@ class Daemon(Stage):
     def _tell_of(self, of: Mapping[str, Json], defect: Exception) -> None:
         self._reporter.alarm("defect", **of, error=self._scrubbed(repr(defect)))
 
-    async def _signed_in(self) -> tuple[PartnerId, ...]:
-        """The partners to watch. A service that cannot be reached is tried on; refused credentials end the start."""
+    async def _sign_in(self) -> None:
+        """Learns the partners to watch. A service that cannot be reached is tried on; refused credentials end the
+        start."""
         wait = SIGN_IN_AGAIN
-        while not self._stop.is_set():
+        while not (self._named or self._stop.is_set()):
             try:
-                partners = await self._partners_now()
+                self._named = await self._partners_now()
             except NotSafe:
                 raise
             except WorkerError as problem:
@@ -436,15 +437,13 @@ class Daemon(Stage):
                 self._save_status()
                 with suppress(LedgerUnwritable):
                     self._look_back(self._ledger.open_writes())
-                await self._or_stop(self._clock.sleep(wait.total_seconds()))
+                await self._clock.sleep(wait.total_seconds())
                 wait = min(SIGN_IN_AGAIN_MAX, wait * 2)
                 continue
             self._unreachable = None
-            if not partners:
+            if not self._named:
                 hint = "its token names no partner-id-<slug> group; set operator_prefix, or list partners"
                 raise NotSafe("the account belongs to no partner", hint=hint)
-            return partners
-        return ()
 
     async def _partners_now(self) -> tuple[PartnerId, ...]:
         partners, only = await self._service.partners(), self._settings.only_partners
@@ -549,12 +548,13 @@ class Daemon(Stage):
             self._unwritable_since = None
 
     async def _or_stop(self, work: Coroutine[object, object, object]) -> None:
-        """Waits for this, but no longer than until the stop."""
+        """Waits for this, but no longer than until the stop. Raises what it raises."""
         working: asyncio.Future[object] = asyncio.ensure_future(work)
         stopping: asyncio.Future[object] = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for one in (working, stopping):
-            one.cancel()
+        stopping.cancel()
+        if not working.cancel():
+            working.result()
 
     async def _keep_time(self, scheduler: AsyncIOScheduler) -> None:
         """The scheduler goes by the wall clock; where that was set back, its jobs are brought back to now, and where
