@@ -59,6 +59,30 @@ async def test_an_undo_while_an_absent_write_reads_keeps_it_unsent(here: Town, m
     assert here.writes()[0].attempt == 1
 
 
+@pytest.mark.parametrize("lags", [True, False])
+@in_town(world(happening("e1")))
+async def test_what_polls_see_all_the_time_is_not_lost_by_one_read_that_says_else(
+    here: Town, monkeypatch: pytest.MonkeyPatch, lags: bool
+) -> None:
+    """The read before the second attempt is of the past, or the event is active between two polls: the rule would never
+    have fired for the cancellation again."""
+
+    def active_once(write: Write) -> None:
+        if write.state != "unknown" or here.log("held"):
+            return
+        if lags:
+            here.fault("stale_reads", "GET", "^/events/e1$", by_s=60)
+        else:
+            here.set("e1", status="active")
+            here.loop.call_later(2.0, lambda: here.set("e1", status="cancelled"))
+
+    in_the_pre_flight(monkeypatch, active_once)
+    here.fault("answer_before", "PUT", CAMPAIGN, status=500)
+    await here.cancelled("confirmed")
+    assert [one["reason"] for one in here.log("held")] == ["no_longer_holds"], here.story()
+    assert here.campaigns() == ["PAUSED"]
+
+
 RAISE = """
 rules:
   - id: raise-drafts

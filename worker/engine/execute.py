@@ -15,7 +15,7 @@ from functools import partial
 from worker.engine.changes import to_compute_from
 from worker.engine.episodes import momentary
 from worker.engine.operators import touched_meanwhile
-from worker.engine.planning import reopened_after
+from worker.engine.planning import behind, reopened_after
 from worker.engine.ports import Parts, Stage
 from worker.engine.preflight import UNASKED, Fresh, Memories, Preflight, WhoAsks, as_at_firing, sending
 from worker.engine.settle import Settler
@@ -387,7 +387,7 @@ class Executor(Stage):
             ended = move(write, "cancelled", at=at, reason=no.reason, why=why, absent_proved=True)
             writes_of = partial(self._ledger.episode_writes, state.partner)
             self._drop(state, ended, reopened_after(write, no.reason, state.memories, writes_of))
-        elif write.state == "unknown" and no.way != "ask" and no.reason in ("no_longer_holds", "moved"):
+        elif write.state == "unknown" and no.way != "ask" and self._ends(state, write, no.reason):
             unwanted = Unwanted(reason=no.reason, why=f"proved absent, and no longer wanted: {no.why}")
             policy = policy_for(write, self._rules.current, self._settings)
             now = (at, self._clock.monotonic())
@@ -397,6 +397,13 @@ class Executor(Stage):
         else:
             by = "read" if no.way == "confirm" else None
             self._store(move(write, _ENDS[no.way], at=at, reason=no.reason, why=no.why, confirmed_by=by))
+
+    def _ends(self, state: PartnerState, write: Write, reason: str) -> bool:
+        """Whether a write that is proved absent is over with this objection: not while the polls still see what its
+        rules fired for, because those would never fire for it again."""
+        rules = self._asking.rules(state, write)
+        seen = not momentary(rules) and any(not one.pending for one in behind(write, write.rules, state.memories))
+        return reason == "moved" or (reason == "no_longer_holds" and not seen)
 
     def _drop(self, state: PartnerState, ended: Move, memories: Memories) -> None:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""

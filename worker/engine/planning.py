@@ -96,13 +96,13 @@ def reopened_by(edits: Iterable[Edited], memories: Pairs, writes_of: WritesOf) -
     """The new memories of rules that left a write: they may fire anew. A newer episode has nothing to do with it."""
     result: Reopened = {}
     for one in edits:
-        for memory in _behind(one.write, one.left, memories):
+        for memory in behind(one.write, one.left, memories):
             asked = memory.waited or waits(one.write) or begun(writes_of(memory.event, memory.rule, memory.episode))
             result.setdefault((memory.event, memory.rule), replace(reopened(memory), asked=asked))
     return result
 
 
-def _behind(write: Write, rules: Iterable[RuleId], memories: Pairs) -> Iterator[RuleMemory]:
+def behind(write: Write, rules: Iterable[RuleId], memories: Pairs) -> Iterator[RuleMemory]:
     """The memories of those of these rules whose firing stands behind the write."""
     for memory in (memories.get((write.key.event, rule)) for rule in rules):
         own = memory is not None and memory.rule == write.key.rule
@@ -133,7 +133,7 @@ def reopened_after(write: Write, reason: str, memories: Pairs, writes_of: Writes
     an operator has put back.
     """
     result: Reopened = {}
-    for memory in _behind(write, write.rules or (write.key.rule,), memories) if reason != "undo" else ():
+    for memory in behind(write, write.rules or (write.key.rule,), memories) if reason != "undo" else ():
         asked = begun(one for one in writes_of(memory.event, memory.rule, memory.episode) if one.id != write.id)
         lost = replace(memory, open=False, fired=False, before_firing={})
         anew = lost if reason == "conflict" else reopened(with_remembered(memory, write))
