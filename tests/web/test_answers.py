@@ -247,6 +247,25 @@ def test_what_the_ledger_knows_is_measured_at_the_scrape(shown: Scene) -> None:
     assert found["budget_requests_per_minute[('partner', 'partner-id-one')]"] == 300
 
 
+@pytest.mark.parametrize(
+    ("partners", "hours_ago"),
+    [({"p": {"last_ok_at": "2026-03-01T11:00:00.000Z"}, "q": {"last_ok_at": None}}, {"p": 1, "q": 0}), ({}, {"": 0})],
+    ids=["one was never seen whole", "nobody is known yet"],
+)
+def test_whom_no_poll_has_got_through_to_is_measured_from_the_start(
+    tmp_path: Path, partners: dict[str, Json], hours_ago: dict[str, int]
+) -> None:
+    settle_in(tmp_path)
+    with open_ledger(tmp_path) as ledger:
+        ledger.save_status(DaemonStatus(pid=1, since=NOW, seen_at=NOW, body={"partners": partners}))
+    with scene(tmp_path) as shown:
+        found, name = figures(shown.get("/metrics").text), "last_complete_cycle_timestamp_seconds"
+    assert {one: at for one, at in found.items() if name in one} == {
+        f"{name}[('partner', '{partner}')]": (NOW - timedelta(hours=ago)).timestamp()
+        for partner, ago in hours_ago.items()
+    }
+
+
 def test_in_a_fleet_the_end_of_each_chain_is_measured(own: Scene) -> None:
     chain_of_a_partner(own)
     found = figures(own.get("/metrics").text)
@@ -259,10 +278,8 @@ def test_what_the_daemon_does_is_counted(shown: Scene) -> None:
     partner, rule = PartnerId("p"), RuleId("r")
     judged = {(rule, Truth.UNKNOWN): 2, (rule, Truth.TRUE): 1}
     report = CycleReport(partner=partner, events=3, complete=True, fired=0, open_writes=0, took_ms=40, judged=judged)
-    meter.cycle(report, NOW)
-    meter.cycle(
-        CycleReport(partner=partner, events=0, complete=False, fired=0, open_writes=0, took_ms=9, error="x"), NOW
-    )
+    meter.cycle(report)
+    meter.cycle(CycleReport(partner=partner, events=0, complete=False, fired=0, open_writes=0, took_ms=9, error="x"))
     meter.request("read", "p", "429", timedelta(hours=1))
     meter.request("read", "q", "429", timedelta(hours=1))
     meter.request("read", "q", "200", None)

@@ -31,7 +31,7 @@ from worker.model.commits import Record
 from worker.model.errors import WorkerError
 from worker.model.exchange import Clock
 from worker.model.facts import Json, PartnerId
-from worker.system import SystemClock, utc_now
+from worker.system import SystemClock
 from worker.web.metrics import Meter
 
 app = typer.Typer()
@@ -127,7 +127,7 @@ class Beside:
 
     def cycle(self, report: CycleReport) -> None:
         """One canonical line per cycle."""
-        self.meter.cycle(report, utc_now())
+        self.meter.cycle(report)
         level = logger().warning if report.error else logger().info
         shown = {} if report.error is None else {"error": report.error}
         level(

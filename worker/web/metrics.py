@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from worker.engine.ports import CycleReport, Ledger
 from worker.ledger.browsing import LedgerBrowser
 from worker.ledger.reading import part_of
-from worker.model.commits import Commit, Hold, Move, Record, Sending
+from worker.model.commits import Commit, DaemonStatus, Hold, Move, Record, Sending
 from worker.model.errors import LedgerUnwritable
 from worker.model.facts import Json
 from worker.model.writes import State, Write
@@ -29,7 +29,8 @@ PREFIX = "campaign_worker_"
 METRICS: Mapping[str, str] = {
     "cycle_seconds": "time from the beginning of a poll of a partner to its decision",
     "cycles_total": "polls by partner and result: complete, incomplete, or error",
-    "last_complete_cycle_timestamp_seconds": "when the last complete poll of a partner ended, in seconds since 1970",
+    "last_complete_cycle_timestamp_seconds": "when the last complete poll of a partner ended, in seconds since 1970; "
+    "where none has, when the daemon began, and while it knows no partner, of none",
     "requests_total": "requests on the wire by partner, kind (read, write, sign_in) and status; none: no answer",
     "retry_after_seconds": "for how long a partner was asked to be left alone by its last answer; 0 where by none",
     "budget_requests_per_minute": "requests a partner may make in a minute now; 429s lower it",
@@ -66,7 +67,6 @@ class Meter:
         self._registry = CollectorRegistry()
         self._cycle = self._made(partial(Histogram, buckets=CYCLES), "cycle_seconds", "partner")
         self._cycles = self._made(Counter, "cycles_total", "partner", "result")
-        self._complete = self._made(Gauge, "last_complete_cycle_timestamp_seconds", "partner")
         self._requests = self._made(Counter, "requests_total", "partner", "kind", "status")
         self._retry_after = self._made(Gauge, "retry_after_seconds", "partner")
         self._confirmed = self._made(partial(Histogram, buckets=CONFIRMS), "change_to_confirmed_seconds")
@@ -77,13 +77,11 @@ class Meter:
         self._messages = self._made(Counter, "messages_total", "result")
         self._sign_ins = self._made(Counter, "sign_ins_refused_total")
 
-    def cycle(self, report: CycleReport, now: datetime) -> None:
+    def cycle(self, report: CycleReport) -> None:
         """A poll has ended."""
         result = "error" if report.error else "complete" if report.complete else "incomplete"
         self._cycles.labels(report.partner, result).inc()
         self._cycle.labels(report.partner).observe(report.took_ms / 1000)
-        if report.complete:
-            self._complete.labels(report.partner).set(now.timestamp())
         for (rule, truth), count in report.judged.items():
             self._evaluations.labels(rule, truth.value).inc(count)
 
@@ -184,6 +182,8 @@ class _Stored(Collector):
         status = self._ledger.status()
         body: Mapping[str, Json] = {} if status is None else status.body
         yield _gauge("rules_refused", [((), int(bool(part_of(body, "rules").get("error"))))])
+        complete = () if status is None else _complete(status)
+        yield _gauge("last_complete_cycle_timestamp_seconds", complete, "partner")
         yield _gauge("budget_requests_per_minute", _said_of_partners(body, "budget"), "partner")
         yield _gauge("used_requests_per_minute", _said_of_partners(body, "requests_per_minute"), "partner")
         replicas = self._ledger.replicas()
@@ -195,6 +195,15 @@ class _Stored(Collector):
     def _age(self, state: State) -> float:
         since = self._ledger.oldest(state)
         return 0.0 if since is None else max(0.0, (self._now - since).total_seconds())
+
+
+def _complete(status: DaemonStatus) -> Iterator[tuple[tuple[str, ...], float]]:
+    """When each partner was last seen whole, by what outlives a poll that fails and the process: who was never seen has
+    a time as well, or nobody would be told of it."""
+    partners = part_of(status.body, "partners") or {"": {}}
+    for partner in partners:
+        last = part_of(partners, partner).get("last_ok_at")
+        yield (partner,), (datetime.fromisoformat(last) if isinstance(last, str) else status.since).timestamp()
 
 
 def _said_of_partners(body: Mapping[str, Json], name: str) -> Iterator[tuple[tuple[str, ...], float]]:
