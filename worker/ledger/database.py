@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, Executable, Row, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
-from worker.ledger.places import LedgerPlace, identity, torn
+from worker.ledger.places import LedgerPlace, identity, left_to_its_owner, torn
 from worker.ledger.tables import DAMAGED_HINT, damaged
 from worker.model.commits import Record
 from worker.model.errors import LedgerUnwritable, NotSafe
@@ -283,6 +283,7 @@ def create_file(place: LedgerPlace) -> None:
     """Makes the empty file in WAL mode, and closes it again."""
     try:
         _writable(place, mode="rwc").close()
+        left_to_its_owner(place.file)
     except sqlite3.Error as error:
         raise unwritable(f"the ledger {place.file}", error) from error
 

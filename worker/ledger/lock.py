@@ -19,6 +19,7 @@ from worker.ledger.places import (
     FOLDER_HINT,
     LedgerPlace,
     identity,
+    left_to_its_owner,
     linked,
     no_folder,
     pid_in_the_kernel,
@@ -52,6 +53,7 @@ class SenderLock:
     def acquire(cls, place: LedgerPlace, *, now: datetime) -> Self:
         """Takes the lock, or raises `NotSafe` that names the holder's pid."""
         try:
+            new = not place.lock.exists()
             handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             missing = no_folder(place)
@@ -60,6 +62,8 @@ class SenderLock:
             hint = "make it, and the ledger's folder, writable for this user"
             raise NotSafe(f"the lock {place.lock} cannot be opened: {error.strerror}", hint=hint) from error
         with on_failure(lambda: os.close(handle)):
+            if new:
+                left_to_its_owner(place.lock)
             if not _exclusive(handle):
                 why = f"the ledger {place.file} is held by process {written_pid(place) or '(just starting)'}"
                 raise NotSafe(why, hint=STOP_HINT)

@@ -23,7 +23,6 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from sqlalchemy import Connection, bindparam, select, text, tuple_, update
 
 from worker.ledger.database import Store
 from worker.ledger.log import GENESIS, Head
-from worker.ledger.places import LedgerPlace, sync
+from worker.ledger.places import LedgerPlace, left_to_its_owner, sync
 from worker.ledger.rows import living
 from worker.ledger.tables import REVISION, action_log, attempts, damaged, meta, revision_table, rule_memory, writes
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, NotSafe
@@ -155,12 +154,10 @@ def _written_in_place(place: LedgerPlace, mark: Mark) -> bool:
 
 
 def _write_anew(file: Path, body: bytes) -> None:
-    """A new file in the place of whatever is there. It is its folder's owner's: what a command of root's has written is
-    for the worker to read."""
-    fresh, owner = file.with_name(file.name + ".new"), file.parent.stat()
+    """A new file in the place of whatever is there."""
+    fresh = file.with_name(file.name + ".new")
     with fresh.open("wb") as handle:
-        with suppress(OSError):
-            os.fchown(handle.fileno(), owner.st_uid, owner.st_gid)
+        left_to_its_owner(fresh)
         handle.write(body)
         handle.flush()
         os.fsync(handle.fileno())

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -143,6 +144,13 @@ def network_disk(place: LedgerPlace) -> str:
 
 
 FOLDER_HINT = "create the folder, or correct `ledger:` in the config"
+
+
+def left_to_its_owner(file: Path) -> None:
+    """Gives a new file to whose its folder is: what a command of root's has made is for the worker to open."""
+    owner = file.parent.stat()
+    with suppress(OSError):
+        os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def sync(path: Path) -> None:

@@ -2,14 +2,17 @@
 
 import os
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 
+from tests.builders import NOW
 from tests.unit.ledger.examples import older_mark, open_ledger, place_in, planned, sent
 from worker.ledger import mark as marks
+from worker.ledger.lock import SenderLock
 from worker.ledger.mark import SLOT_BYTES, SLOTS, Mark, read_mark, write_mark
 from worker.ledger.places import LedgerPlace
+from worker.ledger.sql import create
 from worker.model.errors import LedgerUnwritable, NotSafe
 
 OLD, NEW = (Mark(ledger_id="a" * 32, seq=seq, hash=f"{seq:064x}") for seq in (7, 8))
@@ -131,18 +134,22 @@ def test_a_mark_that_another_user_made_is_replaced_where_its_folder_allows_that(
     assert read_mark(place) == NEW
 
 
-def test_a_mark_that_a_command_of_roots_has_written_is_the_workers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A halt by root, while no worker ran, left a mark that the worker could not read: it did not start any more."""
-    owner, given = tmp_path.stat(), Mock()
-    monkeypatch.setattr(os, "fchown", given)
-    write_mark(place_in(tmp_path), OLD)
-    assert given.call_args.args[1:] == (owner.st_uid, owner.st_gid)
+def test_what_a_command_of_roots_has_made_is_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A halt by root, while no worker ran, left a mark that the worker could not read: it did not start any more. So it
+    was with the file and the lock that root's `ledger accept-restore` made."""
+    owner, given, place = tmp_path.stat(), Mock(), place_in(tmp_path)
+    monkeypatch.setattr(os, "chown", given)
+    SenderLock.acquire(place, now=NOW).release()
+    create(place, NOW)
+    write_mark(place, OLD)
+    made = place.mark.with_name(f"{place.mark.name}.new")
+    assert given.call_args_list == [call(file, owner.st_uid, owner.st_gid) for file in (place.lock, place.file, made)]
 
+    SenderLock.acquire(place, now=NOW).release()
+    assert given.call_count == 3, "what was there keeps its owner"
     given.side_effect = PermissionError(1, "Operation not permitted")
-    write_mark(place_in(tmp_path), NEW, anew=True)
-    assert read_mark(place_in(tmp_path)) == NEW, "nothing depends on it"
+    write_mark(place, NEW, anew=True)
+    assert read_mark(place) == NEW, "nothing depends on it"
 
 
 def test_a_mark_that_this_user_may_not_read_is_not_taken_for_damaged(
