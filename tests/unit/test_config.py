@@ -258,8 +258,9 @@ def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
         "cannot be read: it is not UTF-8": SecretPlace.model_construct(file=str(tmp_path / "bad")),
     }
     for message, secret in wrong.items():
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=message) as found:
             resolve(secret, {"A": "", "B": "s3cret\udcff"})
+        assert found.value.hint, "every error says what to do"
 
 
 def test_a_secret_file_counts_from_the_folder_of_the_config() -> None:

@@ -289,7 +289,8 @@ def _write(file: Path, report: ET.Element) -> None:
     try:
         ET.ElementTree(report).write(file, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise UsageError(f"--junit {file}: cannot be written: {error.strerror}") from None
+        hint = "name a file in a folder that exists, with room, where this user may write"
+        raise UsageError(f"--junit {file}: cannot be written: {error.strerror}", hint=hint) from None
 
 
 def _xml(text: str) -> str:

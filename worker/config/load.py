@@ -277,11 +277,12 @@ def resolve(secret: SecretPlace, environment: Mapping[str, str]) -> SecretValue:
 
 
 def _read(key: str, file: Path) -> str:
+    hint = "it must be there, hold the secret alone, and be readable for this user"
     try:
         text = file.read_bytes()[:SECRET_BYTES_MAX].decode("utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"{key}: the file {file} cannot be read: {words}") from None
+        raise UsageError(f"{key}: the file {file} cannot be read: {words}", hint=hint) from None
     if not text:
-        raise UsageError(f"{key}: the file {file} is empty")
+        raise UsageError(f"{key}: the file {file} is empty", hint=hint)
     return text
