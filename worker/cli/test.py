@@ -43,6 +43,8 @@ FIRE, HOLD_BACK = "fire", "hold back"
 """What no test may have seen a rule do."""
 LARGE = 100_000
 """Files of tests that are longer together than this are read and run by several processes side by side."""
+SIDE_BY_SIDE_MAX = 4
+"""So many at the most: each takes 40 MB, and the page runs them beside the worker, within its container's bounds."""
 
 
 _Group = tuple[RuleSet, Mapping[str, str]]
@@ -123,7 +125,7 @@ def _run(rules: RuleSet, texts: Mapping[str, str], config: Config) -> list[Ran]:
                 done.append(replace(ran, took_s=clock.monotonic() - began))
         return done
 
-    names, side_by_side = list(texts), len(os.sched_getaffinity(0))
+    names, side_by_side = list(texts), min(len(os.sched_getaffinity(0)), SIDE_BY_SIDE_MAX)
     if sum(map(len, texts.values())) < LARGE or side_by_side < 2:
         return share(names)
     done = _forked(share, [part for start in range(side_by_side) if (part := names[start::side_by_side])])
