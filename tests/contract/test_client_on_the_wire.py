@@ -353,6 +353,7 @@ async def test_a_bundle_of_certificates_that_is_replaced_changes_nothing_under_w
     assert read.ok
     assert isinstance(sent, Accepted)
     assert isinstance(not_sent, NotSent), "what fails before the hand-over is known not to have been sent"
+    assert "the certificates that SSL_CERT_FILE names cannot be read: " in not_sent.why
     assert [heads[0].split()[1] for heads in server.connections if heads] == [
         "/api/v3/events/e1",
         "/api/v3/a?q=a%20b%26c",

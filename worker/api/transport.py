@@ -119,7 +119,10 @@ def ready_the_kernel() -> None:
 def trust() -> ssl.SSLContext:
     """Whose certificates are believed, read once: a bundle that is exchanged beneath a running process changes nothing
     until the next start."""
-    context = httpx.create_ssl_context()
+    try:
+        context = httpx.create_ssl_context()
+    except OSError as error:
+        raise OSError(f"the certificates that SSL_CERT_FILE names cannot be read: {error}") from error
     context.set_alpn_protocols(["http/1.1"])
     return context
 
