@@ -39,6 +39,18 @@ def test_each_worker_has_a_volume_of_its_own() -> None:
     assert {"name": claim["metadata"]["name"], "mountPath": "/data"} in container["volumeMounts"]
 
 
+def test_a_machine_that_starts_anew_starts_what_ran_on_it() -> None:
+    """A shutdown ends a worker with 0, and what has ended so is not started again by `on-failure`."""
+    alone = yaml.safe_load((FLEET.parent / "compose.yaml").read_text("utf-8"))["services"]["worker"]
+    assert {one["restart"] for one in (alone, *COMPOSE["services"].values())} == {"unless-stopped"}
+
+
+def test_the_database_counts_as_ready_once_workers_reach_it() -> None:
+    """While the image makes the database, its server listens on a socket only, and a check by that says yes."""
+    asked = COMPOSE["services"]["db"]["healthcheck"]["test"]
+    assert asked[asked.index("-h") + 1] == "127.0.0.1"
+
+
 def test_a_worker_has_the_time_to_await_what_is_in_flight() -> None:
     stop_within = read_config(Path("config.yaml"), (FLEET / "config.yaml").read_text("utf-8")).stop_within
     patient = [int(worker["stop_grace_period"].removesuffix("s")) for worker in WORKERS.values()]
