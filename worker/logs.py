@@ -126,17 +126,13 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
     if not telling and not stream.isatty() and isinstance(stream, Unhurried):
         sys.stderr = cast("TextIO", Worded(stream))
     level = logging.DEBUG if verbose else logging.INFO
-    shared: list[Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
     if stream.isatty():
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         tail: list[Processor] = [_printable, structlog.dev.ConsoleRenderer(colors=not plain)]
     else:
         tail = [structlog.processors.JSONRenderer(ensure_ascii=False)]
     structlog.configure(
-        processors=[*shared, *tail],
+        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), *tail],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,

@@ -28,7 +28,7 @@ from worker.engine.explaining import wanted_of
 from worker.ledger.log import Head
 from worker.ledger.reading import LedgerReader
 from worker.model.commits import ALARMS, HANDED_OVER, KINDS, MESSAGE, REASONS, TOPICS, WORKER, LogFilter
-from worker.model.errors import UsageError, WorkerError
+from worker.model.errors import UsageError, WorkerError, shortened
 from worker.model.facts import Json, WriteId
 from worker.writes.intents import Wanted
 
@@ -106,8 +106,7 @@ def alarm_note(name: str, keys: Mapping[str, object]) -> Note:
 
 def cut(text: str) -> str:
     """One line of bounded length, whatever a service's answer had in it."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= TEXT_MAX else line[: TEXT_MAX - 1] + "…"
+    return shortened(" ".join("".join(each if each.isprintable() else " " for each in text).split()), TEXT_MAX)
 
 
 GATHER_S = 15.0
@@ -380,12 +379,10 @@ class Outbox:
         text, fresh = json.dumps(said) + "\n", self._file.with_name(self._file.name + ".new")
         if text == self._saved:
             return
-        try:
+        with suppress(OSError):
             fresh.write_text(text, "utf-8")
             fresh.replace(self._file)
-        except OSError:
-            return
-        self._saved = text
+            self._saved = text
 
 
 NOT_INSTALLED = "notify: messages are not installed here"

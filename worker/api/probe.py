@@ -21,7 +21,7 @@ from worker.api.client import ApiService
 from worker.api.exchanges import REFUSALS, ReadResponse, codes_in
 from worker.api.facts import FACT_SOURCES, SHARES, SURELY_PERCENT
 from worker.api.requests import AuthAnswer, path_of
-from worker.model.errors import NotFound, NotSafe
+from worker.model.errors import NotFound, NotSafe, shortened
 from worker.model.exchange import Clock, SecretValue, Urgency
 from worker.model.facts import GOALS, NO_GAPS, EventId, Fact, FactKey, Json, Known, PartnerId, Scalar, Trace, record_of
 
@@ -372,8 +372,7 @@ def _spelled(name: str) -> str:
 
 
 def _short(value: Json) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
+    return shortened(json.dumps(value, ensure_ascii=False), _SHOWN_MAX)
 
 
 JUDGES: Mapping[str, Callable[[AssumptionFinding, Sights, Assumptions], AssumptionFinding]] = {

@@ -103,8 +103,6 @@ def engine_settings(config: Config) -> EngineSettings:
     assumptions = assumptions_of(config)
     confirmed = assumptions.confirmed | config.confirmed
     by_action = {name: row.assumptions for name, row in ACTIONS.items()}
-    unconfirmed = {} if config.local else _left(by_action, confirmed)
-    unconfirmed_facts = {} if config.local else _left(_by_fact(assumptions), confirmed)
     return EngineSettings(
         deciding=DecidingSettings(
             mode=config.mode,
@@ -128,8 +126,8 @@ def engine_settings(config: Config) -> EngineSettings:
         ask=safety.on_unknown == "ask",
         ask_spending=not config.local and "safety.settle" not in confirmed,
         toggles=frozenset(name for name, row in ACTIONS.items() if row.semantics and assumptions.flips(row.semantics)),
-        unconfirmed=unconfirmed,
-        unconfirmed_facts=unconfirmed_facts,
+        unconfirmed={} if config.local else _left(by_action, confirmed),
+        unconfirmed_facts={} if config.local else _left(_by_fact(assumptions), confirmed),
         requests_per_minute=config.requests.per_minute,
         page_size=config.poll.page_size,
         only_partners=frozenset(config.partners) if config.partners is not None else None,

@@ -31,7 +31,7 @@ from worker.engine.explaining import (
     explain,
 )
 from worker.ledger.reading import LedgerReader
-from worker.model.errors import InputErrors, NotFound, printable
+from worker.model.errors import InputErrors, NotFound, printable, shortened
 from worker.model.facts import EventId, Json, PartnerId, RuleId
 from worker.model.rules import RuleSet
 from worker.rules.load import load_rules, read_rules
@@ -107,8 +107,7 @@ def _lines_of_memory(found: RuleExplained, now: datetime) -> Iterator[str]:
 
 def shown(value: Json) -> str:
     """A value on one line, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= VALUE_SHOWN_MAX else text[: VALUE_SHOWN_MAX - 1] + "…"
+    return shortened(json.dumps(value, ensure_ascii=False), VALUE_SHOWN_MAX)
 
 
 def _one_line(text: str) -> str:

@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -252,7 +252,7 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
         say(f"--follow prints records as they come: {output} has an end, so jsonl is printed")
         output = "jsonl"
     after: dict[str, int] = {}
-    try:
+    with suppress(KeyboardInterrupt):
         while True:
             heads = {chain: head.seq for chain, head in ledger.heads().items()}
             for record in ledger.log_after(after, wanted):
@@ -266,8 +266,6 @@ def _follow(ledger: LedgerReader, wanted: LogFilter, output: LogFormat) -> None:
                 sys.stdout.flush()
             after = heads
             pause(FOLLOW_EVERY_S)
-    except KeyboardInterrupt:
-        return
 
 
 # ``--verify``: the ledger's own chain, or an export's on a machine that has nothing but the file.

@@ -231,9 +231,6 @@ def tell_supervisor(words: str, environment: Mapping[str, str] = os.environ) -> 
     address = environment.get(SOCKET_ENV, "")
     if not address:
         return
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
-            place = "\0" + address[1:] if address.startswith("@") else address
-            line.sendto(words.encode(), socket.MSG_DONTWAIT, place)
-    except OSError:
-        return
+    place = "\0" + address[1:] if address.startswith("@") else address
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+        line.sendto(words.encode(), socket.MSG_DONTWAIT, place)

@@ -256,11 +256,9 @@ def _partner(said: Mapping[str, Json], now: datetime) -> list[Json]:
 
 def _none_yet(said: Mapping[str, Json]) -> str:
     """How far the first list is."""
-    match said.get("first_list"):
-        case [int(pages), int(of_pages)]:
-            return f"none yet: {pages} of {of_pages} pages of the first list are read"
-        case _:
-            return "none yet"
+    first = said.get("first_list")
+    pages = f": {first[0]} of {first[1]} pages of the first list are read" if isinstance(first, list) else ""
+    return f"none yet{pages}"
 
 
 def _halt(halt: Mapping[str, Json]) -> list[Json]:

@@ -61,15 +61,12 @@ async def try_out(path: Path, texts: Mapping[str, str], registry: Registry, boun
             with suppress(ProcessLookupError):
                 child.kill()
             await child.wait()
-    match child.returncode:
-        case 0:
-            return
-        case code if code == OUT_OF_MEMORY:
-            raise _refused(path, f"reading them takes more than {bounds.memory_mb} MB of memory")
-        case code if code == -signal.SIGXCPU:
-            raise _refused(path, f"reading them takes more than {bounds.cpu_s} s of processor time")
-        case code:
-            raise _refused(path, f"reading them ended the process that tried them ({code})")
+    ends = {
+        OUT_OF_MEMORY: f"takes more than {bounds.memory_mb} MB of memory",
+        -signal.SIGXCPU: f"takes more than {bounds.cpu_s} s of processor time",
+    }
+    if code := child.returncode:
+        raise _refused(path, f"reading them {ends.get(code, f'ended the process that tried them ({code})')}")
 
 
 def _refused(path: Path, why: str) -> InputErrors:

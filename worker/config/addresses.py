@@ -4,12 +4,12 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from worker.ledger.places import on_a_server
 from worker.rules.binding import WHAT, Slip
 from worker.rules.spelling import meant
 
 SANDBOX = "sandbox"
 LEDGER_PREFIX = "sqlite:///"
-SERVER_PREFIX = "postgresql://"
 PORT_MAX = 65_535
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}")
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -81,11 +81,6 @@ def ledger_address(text: str) -> str:
         hint = "write sqlite:///worker.db for a file beside the config, sqlite:////var/lib/worker.db for one elsewhere"
         raise Slip(f"{WHAT} must be sqlite:///FILE or postgresql://USER@HOST/DATABASE", hint)
     return text
-
-
-def on_a_server(ledger: str) -> bool:
-    """Whether it is a database of PostgreSQL's, which several workers share."""
-    return ledger.startswith(SERVER_PREFIX)
 
 
 def host_and_port(listen: str) -> tuple[str, int]:

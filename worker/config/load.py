@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import get_args
 
 from worker.api.assumptions import ASSUMPTIONS, Objection, assumptions_from
-from worker.config.addresses import embedded, is_local, listen_slip, on_a_server
+from worker.config.addresses import embedded, is_local, listen_slip
 from worker.config.models import Config, FactText, SecretPlace
+from worker.ledger.places import on_a_server
 from worker.model.endpoints import ENDPOINTS, row_of
 from worker.model.errors import InputErrors, Problem, UsageError
 from worker.model.exchange import SecretValue

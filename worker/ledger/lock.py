@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Self
 
@@ -135,8 +136,6 @@ def _exclusive(handle: int) -> bool:
 
 def _write(handle: int, said: Mapping[str, Json]) -> None:
     """A full disk must not keep the lock from being taken: the text is for people only."""
-    try:
+    with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(said).encode(), 0)
-    except OSError:
-        return

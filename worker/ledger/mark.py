@@ -393,10 +393,8 @@ def _missing(connection: Connection, ends: Iterable[Head]) -> str | None:
     columns = (action_log.c.chain, action_log.c.seq, action_log.c.hash)
     wanted = [(end.chain, end.seq, end.hash) for end in ends]
     there = {tuple(row) for row in connection.execute(select(*columns).where(tuple_(*columns).in_(wanted)))}
-    for chain, seq, digest in wanted:
-        if (chain, seq, digest) not in there:
-            return f"record {seq} of {chain or 'the fleet'}, which a replica has seen, is not in it"
-    return None
+    said = "record {1} of {0}, which a replica has seen, is not in it"
+    return next((said.format(one[0] or "the fleet", one[1]) for one in wanted if one not in there), None)
 
 
 def _read(file: Path) -> Kept | None:

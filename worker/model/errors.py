@@ -197,6 +197,11 @@ def _blank(char: str) -> str:
     return "" if combining(char) else "  " if east_asian_width(char) in "WF" else " "
 
 
+def shortened(text: str, most: int) -> str:
+    """The text, cut where it is longer than that many letters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def printable(text: str, keep: str = "\n") -> str:
     """The text without what a terminal would obey, what turns the direction of reading and what cannot be seen; some of
     it was written by the service, or by its users."""
