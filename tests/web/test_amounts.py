@@ -130,10 +130,14 @@ def filled_in(found: Scene, of: str) -> dict[str, list[str]]:
     return filled
 
 
-def test_all_of_a_rule_together_are_those_that_stood_on_the_page(waits: Scene) -> None:
+@pytest.mark.parametrize("meanwhile", ["came to wait", "waits again with other values"])
+def test_all_of_a_rule_together_are_those_that_stood_on_the_page(waits: Scene, meanwhile: str) -> None:
     """One with a smaller number may have been planned before, and have come to wait while the page lay open."""
     filled = filled_in(waits, "rule")
-    filled["id"].remove("1")
+    if meanwhile == "came to wait":
+        filled["id"].remove("1")
+    else:
+        filled["stood"][0] = "1:2026-03-01T12:00:00.001Z"
     approved(waits, **filled)
     assert [str(one.state) for one in waits.ledger.writes()] == ["waiting", "planned", "waiting", "waiting"]
 

@@ -5,9 +5,10 @@ import base64
 import re
 import select
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -155,6 +156,18 @@ def test_a_decision_that_cannot_be_made_changes_nothing(
     body = {**form(client, what="applied"), **fields}
     answer = client.post("/act", data=body)
     assert (answer.status_code, "Nothing was changed" in answer.text) == (status, True), reason
+    assert own.state_of() == "needs_human"
+
+
+@pytest.mark.parametrize("what", ["applied", "not_applied", "reject"])
+def test_what_is_said_of_one_attempt_does_not_count_for_the_next(client: httpx.Client, own: Scene, what: str) -> None:
+    """Ann looks at the service while her form is open; meanwhile somebody grants an attempt, and it needs one again."""
+    filled = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', client.get("/write?id=2").text))
+    body = {**filled, "what": what, "because": "seen"}
+    with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
+        ledger.execute("UPDATE writes SET attempt = 2, changed_at = '2026-03-01T12:00:59.000000Z' WHERE id = 2")
+    answer = client.post("/act", data=body)
+    assert (answer.status_code, "write 2 has changed since it was shown" in answer.text) == (409, True)
     assert own.state_of() == "needs_human"
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from ipaddress import ip_network
@@ -27,12 +27,13 @@ from worker.ledger.browsing import open_browser
 from worker.ledger.places import files_of, unread
 from worker.logs import logger
 from worker.model.errors import NotFound, UsageError
+from worker.model.facts import WriteId
 from worker.system import secret_text
 from worker.web.app import PageServer, application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Visitor, digest
 from worker.web.metrics import Meter
 from worker.web.pages import Act, PageParts
-from worker.web.views import SeenByTests
+from worker.web.views import SeenByTests, iso
 
 TESTS_WITHIN_S = 120.0
 
@@ -140,9 +141,7 @@ def changed_at(file: Path) -> int | None:
 def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
     """What a form asks for, as the commands do it. Raises `WorkerError` with nothing changed."""
     word = Word(because=act.because, by=f"{visitor.name} (page)", at=clock_of(config).now())
-    ids = _still_waiting(config, act.rule, act.ids) if act.rule and act.what in ("approve", "reject") else act.ids
-    if not ids and act.what not in ("halt", "resume"):
-        raise UsageError("no write was named", hint="go back and reload")
+    ids = _as_shown(config, act) if act.what not in ("halt", "resume") else ()
     match act.what:
         case "approve":
             return approve_writes(config, ids, word, up_to=visitor.up_to, shown=act.shown)
@@ -160,13 +159,23 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
             raise UsageError(f"there is no decision {other!r}")
 
 
-def _still_waiting(config: Config, rule: str, seen: Collection[int]) -> list[int]:
-    """Of the writes that the person has seen of a rule, those that wait still."""
+def _as_shown(config: Config, act: Act) -> Sequence[int]:
+    """The writes that are meant; of a whole rule those that wait still. What has changed since it was shown is another
+    question: somebody looked before an attempt that has left since. Raises `NotFound` where nothing else is meant."""
+    if not act.ids:
+        raise UsageError("no write was named", hint="go back and reload")
     with operators_ledger(config) as ledger:
-        waiting = [one for one in ledger.open_writes() if one.state == "waiting" and one.key.rule == rule]
-    found = [int(one.id) for one in waiting if one.id in seen]
+        writes = [one for number in act.ids if (one := ledger.write(WriteId(number))) is not None]
+    stand = {int(one.id): iso(one.changed_at) for one in writes}
+    moved = {number for number, at in stand.items() if act.stood.get(number, at) != at}
+    if not act.rule and moved:
+        raise NotFound(f"write {min(moved)} has changed since it was shown; nothing was changed", hint="look again")
+    if not act.rule:
+        return act.ids
+    waiting = [int(one.id) for one in writes if one.state == "waiting" and one.key.rule == act.rule]
+    found = [number for number in waiting if number not in moved]
     if not found:
-        raise NotFound(f"rule {rule} has no write that waits any more", hint="look again")
+        raise NotFound(f"rule {act.rule} has no write that waits any more", hint="look again")
     return found
 
 

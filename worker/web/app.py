@@ -11,7 +11,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
@@ -570,9 +570,14 @@ class FilledForm(dict[str, list[str]]):
         """The last value of a field; empty without one."""
         return storable(self.get(name, [""])[-1].strip())
 
+    def of_writes(self, name: str) -> Iterator[tuple[int, str]]:
+        """A field that says something of each write, as ``NUMBER:WORD``. Raises `UsageError`."""
+        for number, _, said in (text.partition(":") for text in self.get(name, [])):
+            yield _number(number), said
+
     def act(self) -> Act:
         """What it asks for. Raises `UsageError` for what cannot be decided."""
-        because, lasting, shown = self.one("because")[:BECAUSE_MAX], self.one("lasting"), self.get("shown", [])
+        because, lasting = self.one("because")[:BECAUSE_MAX], self.one("lasting")
         if not because and self.one("what") in ("approve", "reject"):
             because = NO_REASON
         if not because:
@@ -587,7 +592,8 @@ class FilledForm(dict[str, list[str]]):
             ids=tuple(dict.fromkeys(_number(text) for text in self.get("id", []))),
             rule=self.one("rule"),
             partner=self.one("partner"),
-            shown={_number(one): _number(cents) / 100 for one, _, cents in (text.partition(":") for text in shown)},
+            shown={number: _number(cents) / 100 for number, cents in self.of_writes("shown")},
+            stood=dict(self.of_writes("stood")),
             lasting=length,
             because=because,
         )

@@ -52,13 +52,15 @@ from worker.web.views import (
 class Act:
     """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes; of a whole
     ``rule`` those that stood on the page, of which some may not wait any more. ``shown`` says what each was shown to
-    spend. A halt without a partner or rule is of every one, and without ``lasting`` until it is resumed."""
+    spend, ``stood`` since when it stood as it was shown. A halt without a partner or rule is of every one, and without
+    ``lasting`` until it is resumed."""
 
     what: str
     ids: tuple[int, ...] = ()
     rule: str = ""
     partner: str = ""
     shown: Mapping[int, float] = field(default_factory=dict)
+    stood: Mapping[int, str] = field(default_factory=dict)
     lasting: timedelta | None = None
     because: str = ""
 
@@ -66,12 +68,12 @@ class Act:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageParts:
     """``decide`` does what a form asks for and says what was done, or raises `WorkerError` with nothing changed.
-    ``in_force``: the rules, ``rules_at``: the folder or file that they came from, ``mode``: that of a rule which has
-    none of its own. ``entropy`` draws a secret text. ``silence`` tells for how long, in seconds, the daemon's loop has
-    not moved. ``interval`` is the time between two polls. ``measured`` answers Prometheus. ``amiss`` says, as `status`
-    does, what is wrong with the ledger as it lies there; None where nothing is. ``deciding``: what of the config
-    deciding needs. ``tested``: what the rule tests say of the rules with that hash. ``keys`` are those of now;
-    ``refused`` is told of each wrong sign-in: from where, as whom, how manieth."""
+    ``in_force``: the rules, ``rules_at``: the folder or file that they came from. ``entropy`` draws a secret text.
+    ``silence`` tells for how long, in seconds, the daemon's loop has not moved. ``interval`` is the time between two
+    polls. ``measured`` answers Prometheus. ``amiss`` says, as `status` does, what is wrong with the ledger as it lies
+    there; None where nothing is. ``deciding``: what of the config deciding needs. ``tested``: what the rule tests say
+    of the rules with that hash. ``keys`` are those of now; ``refused`` is told of each wrong sign-in: from where, as
+    whom, how manieth."""
 
     ledger: LedgerBrowser
     decide: Callable[[Act, Visitor], Sequence[str]]
