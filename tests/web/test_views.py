@@ -243,6 +243,12 @@ def test_a_rules_text_is_cut_out_of_its_file() -> None:
     assert cut(FILE, 99) == ""
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0c", "\x1e"])
+def test_another_end_of_a_line_than_the_loaders_moves_no_rules_text(end: str) -> None:
+    """Pasted from a mail into a description, it made each later rule be shown with the text of one before it."""
+    assert cut(FILE.replace("a word", f"a{end}word"), 10) == cut(FILE, 10)
+
+
 def test_a_rules_text_goes_on_behind_a_comment_at_the_edge_and_says_where_it_is_cut_off() -> None:
     text = "rules:\n  - id: first\n# for now\n    when: 'true'\n    do: [pause]\n\n# of the next\n  - id: second\n"
     assert cut(text, 2) == "- id: first\n# for now\n  when: 'true'\n  do: [pause]"

@@ -35,7 +35,7 @@ LINES_MAX = 400
 
 def cut(text: str, line: int) -> str:
     """The lines of the list entry that contains ``line`` (counted from 1), without its indentation."""
-    lines = text.splitlines()
+    lines = text.split("\n")  # as the loader counts them; a text may hold other ends of lines
     if not 1 <= line <= len(lines):
         return ""
     start = line - 1
