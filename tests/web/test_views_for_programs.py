@@ -11,11 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.builders import NOW
 from tests.calling import call
+from tests.unit.ledger.examples import open_ledger
 from tests.virtual import EPOCH
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, FixedClock, Scene, copied, scene
+from tests.worlds import PARTNER
 from worker.cli.page import RuleTestRun
+from worker.model.commits import Commit, Record
 from worker.model.errors import NotSafe
+from worker.model.facts import EventId
 from worker.web.app import ASK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers, json_path
 from worker.web.pages import PAGES, link
 from worker.web.views import SeenByTests
@@ -72,6 +77,17 @@ def test_events_are_narrowed_by_what_they_are(shown: Scene) -> None:
     assert names(shown, text="NIGHT") == ["summer-night"]
     assert names(shown, partner="nobody") == []
     assert names(shown, after="over-1", after_partner="partner-id-one") == ["over-2", "summer-night", "winter-gala"]
+
+
+def test_an_event_that_a_filter_leaves_out_is_not_said_to_be_in_no_list(own: Scene) -> None:
+    with open_ledger(own.folder) as ledger:
+        record = Record(at=NOW, kind="observed", partner=PARTNER, event=EventId("long-ago"))
+        ledger.apply(Commit(at=NOW, records=(record,)))
+    found = [
+        data(own, link("/events.json", text=text, **more))["elsewhere"]
+        for text, more in (("long-ago", {}), ("summer-night", {"status": "active"}), ("summer-night", {"partner": "x"}))
+    ]
+    assert found == [[PARTNER], [], []]
 
 
 def test_events_are_leafed_through(shown: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

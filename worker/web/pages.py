@@ -264,7 +264,7 @@ def events_page(asking: PageRequest) -> Shown:
     true, states = ledger.open_pairs(names), ledger.open_states(names)
     gone = {one: getattr(ledger.partner_memory(one), "gone", {}) for one in {one.partner for one in found}}
     text = asked.wanted.text
-    number = number_in(text)
+    number, owners = number_in(text), ledger.partners_of(text) if not found else ()
     values = {
         "asked": asked,
         "events": [
@@ -279,7 +279,7 @@ def events_page(asking: PageRequest) -> Shown:
         "older": asked.query(after_partner=after[0], after=after[1]) if after else "",
         "partners": ledger.partners(),
         "write": number if number and ledger.write(WriteId(number)) is not None else 0,
-        "elsewhere": ledger.partners_of(text) if text and not found else (),
+        "elsewhere": [one for one in owners if all(seen.event != text for seen in ledger.observed(one, EventId(text)))],
     }
     return Shown(template="events.html", title="Events", values=values)
 
