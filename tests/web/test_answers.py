@@ -35,6 +35,7 @@ from worker.model.rules import Truth
 from worker.rules.load import read_rules
 from worker.web.app import WAITING_MAX, PageServer, TooBusy, Turns, listening
 from worker.web.metrics import METRICS, PREFIX, Meter
+from worker.web.pages import EVENT_RECORDS, FOUND
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -217,6 +218,24 @@ def test_an_event_shows_its_title_and_why_each_rule_did_or_did_not_fire(shown: S
     found = shown.get("/events?text=mer+Nig").text
     assert "summer-night" in found
     assert "Summer Night" in found, "a title is found as well, and shown"
+
+
+def test_of_a_long_life_it_is_said_that_there_is_more_and_why_it_began(own: Scene) -> None:
+    """A write that was held on and off, and a rule that has fired often since: the page showed neither how the write
+    was sent nor which firing it is of, and said of the event that no field of it had changed."""
+    (write,) = [one for one in own.ledger.writes() if one.key.event == "summer-night"]
+    key, at = write.key, own.clock.now()
+    held = Record(at=at, kind="held", partner=key.partner, event=key.event, rule=key.rule, write=write.id)
+    later = [Record(at=at, kind="fired", partner=key.partner, event=key.event, rule=key.rule, episode=2)] * FOUND
+    with open_ledger(own.folder) as ledger:
+        ledger.apply(Commit(at=at, records=(*[held] * EVENT_RECORDS, *later)))
+    life = own.get(f"/write?id={write.id}").text
+    assert 'datetime="2026-03-01T12:00:16' in life[life.index("Its life") :].partition("</details>")[0]
+    older = own.get(re.findall(r'href="([^"]*)">Older<', life)[0].replace("&amp;", "&")).text
+    assert ">sending</span>" in older
+    about = own.get("/event?event=summer-night").text
+    assert "No field that a rule looks at has changed" not in about
+    assert ">every change of a field</a>" in about
 
 
 def figures(text: str) -> dict[str, float]:

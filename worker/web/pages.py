@@ -212,14 +212,15 @@ def write_page(asking: PageRequest) -> Shown:
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")
-    records = asking.ledger.newest(LogFilter(write=number), LIFE_RECORDS)[::-1]
-    firing = asking.ledger.newest(
-        LogFilter(partner=write.key.partner, event=write.key.event, rule=write.key.rule, kind="fired"), FOUND
-    )
+    newest = asking.ledger.newest(LogFilter(write=number), LIFE_RECORDS + 1)
+    until, key = write.planned_at + timedelta(seconds=1), write.key
+    fired = LogFilter(partner=key.partner, event=key.event, rule=key.rule, kind="fired", until=until)
+    firings = (one for one in asking.ledger.newest(fired, FOUND) if one.get("episode") == key.episode)
     values = {
         "one": _shown_writes([write], asking)[0],
-        "records": records,
-        "fired": next((one for one in firing if one.get("episode") == write.key.episode), None),
+        "records": newest[:LIFE_RECORDS][::-1],
+        "more": len(newest) > LIFE_RECORDS,
+        "fired": next(firings, None),
     }
     return Shown(template="write.html", title=f"Write {number}", values=values)
 
@@ -251,6 +252,7 @@ def event_page(asking: PageRequest) -> Shown:
         "writes": _shown_writes(writes, asking),
         "records": newest[:RECORDS],
         "more": len(newest) > RECORDS,
+        "left_out": len(newest) > EVENT_RECORDS,
     }
     drawn = {"timeline": timeline(records, asking.now)}
     return Shown(template="event.html", title=f"Event {event}", values=values, drawn=drawn)
