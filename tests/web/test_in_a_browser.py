@@ -251,6 +251,22 @@ def test_a_page_renews_itself_when_there_is_news_and_never_under_the_hand(browse
         assert page.get_by_text("There is something new.").is_hidden()
 
 
+def test_news_take_neither_the_keyboards_place_nor_close_what_was_opened(browser: Browser, own: Scene) -> None:
+    config = own.folder / "config.yaml"
+    with looking(browser, own, "/write?id=3") as page:
+        page.locator(".life details:not([open]) summary").first.click()
+        opened = page.locator(".life details[open]").count()
+        page.evaluate("document.querySelector('main h1').dataset.before = ''")
+        assert call("halt", "--because", "looking into it", config=config).code == 0
+        expect(page.locator("h1[data-before]")).to_have_count(0)
+        assert page.locator(".life details[open]").count() == opened
+        page.locator(".life summary").first.focus()
+        page.keyboard.press("Tab")
+        assert call("resume", "--because", "understood", config=config).code == 0
+        page.get_by_text("There is something new.").wait_for()
+        assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
 def test_times_are_the_readers_own(browser: Browser, shown: Scene) -> None:
     at = "/log?event=summer-night&kind=fired"
     with looking(browser, shown, at, timezone_id="Asia/Kolkata") as page:

@@ -70,13 +70,14 @@ let shown = main.dataset.seen;
 let newest = shown;
 let source = null;
 
+// A keyboard's focus counts too: what is taken away beneath it sends its reader back to the top of the page.
 function busy() {
   const focused = document.activeElement;
   const chosen = document.getSelection();
   return (
     document.hidden ||
     main.querySelector("details.decide[open]") !== null ||
-    (focused !== null && focused !== main && main.contains(focused) && focused.matches("input, select, button")) ||
+    (focused !== null && focused !== main && main.contains(focused) && focused.matches("input, select, button, :focus-visible")) ||
     (chosen !== null && !chosen.isCollapsed)
   );
 }
@@ -98,7 +99,7 @@ async function renew() {
   if (busy()) {
     return;
   }
-  const answer = await fetch(location.href, { headers: { "X-Renew": "1" } });
+  const answer = await fetch(location.href);
   if (!answer.ok) {
     return;
   }
