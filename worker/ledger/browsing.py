@@ -8,6 +8,7 @@ often keeps no writer waiting and no WAL from being moved into the file. Nothing
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
+from unicodedata import normalize
 
 from sqlalchemy import Float, Text, case, func, literal_column, or_, select, text, tuple_, type_coerce, union
 from sqlalchemy.ext.compiler import compiles
@@ -87,8 +88,9 @@ class LedgerBrowser(LedgerReader):
         )
         if wanted.partner:
             query = query.where(o.partner == wanted.partner)
-        if part := wanted.text:  # of letters beyond ASCII SQLite knows no case
-            parts = {part} if part.isascii() else {part, part.lower(), part.upper(), part.title()}
+        if part := wanted.text:  # of letters beyond ASCII SQLite knows no case, and an accent may be one of its own
+            cases = (part,) if part.isascii() else (part, part.lower(), part.upper(), part.title())
+            parts = {normalize(form, one) for form in ("NFC", "NFD") for one in cases}
             query = query.where(
                 or_(*(at.icontains(one, autoescape=True) for at in (o.event, o.title) for one in parts))
             )
