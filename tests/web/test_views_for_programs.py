@@ -18,9 +18,9 @@ from tests.virtual import EPOCH
 from tests.web.scene import ANN, HOSTILE_ID, HOSTILE_TITLE, PASSWORD, FixedClock, Scene, copied, scene
 from tests.worlds import PARTNER
 from worker.cli.page import RuleTestRun
-from worker.model.commits import Commit, Record
+from worker.model.commits import Change, Changes, Commit, Observed, Record
 from worker.model.errors import NotSafe
-from worker.model.facts import EventId
+from worker.model.facts import EventId, FactKey, Known
 from worker.web.app import ASK_EVERY_S, STREAM_FOR_S, STREAMS_MAX, Watchers, json_path
 from worker.web.pages import PAGES, link
 from worker.web.views import SeenByTests
@@ -101,6 +101,20 @@ def test_events_are_leafed_through(shown: Scene, monkeypatch: pytest.MonkeyPatch
             break
     assert found == sorted(found)
     assert len(found) == 7
+
+
+def test_where_a_filter_leaves_out_all_that_were_looked_at_it_is_said_that_there_are_more(
+    own: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fact = Known(value={"id": "a", "adplatform": {"status": "cancelled"}}, read_at=NOW)
+    first = Observed(event=EventId("a"), key=FactKey(name="event"), fact=fact, at=NOW)
+    with open_ledger(own.folder) as ledger:
+        changes = Changes(partner=PARTNER, changes=(Change(now=first, before=None),))
+        ledger.apply(Commit(at=NOW, changes=changes))
+    monkeypatch.setattr("worker.web.pages.EVENTS", 1)
+    assert names(own, status="cancelled") == []
+    text = own.get("/events?status=cancelled").text
+    assert ("No event is like that" in text, "there are more" in text, ">More</a>" in text) == (False, True, True)
 
 
 def test_an_event_shows_its_facts(shown: Scene) -> None:
