@@ -167,7 +167,8 @@ def test_what_is_said_of_one_attempt_does_not_count_for_the_next(client: httpx.C
     with closing(sqlite3.connect(own.folder / "worker.db")) as ledger, ledger:
         ledger.execute("UPDATE writes SET attempt = 2, changed_at = '2026-03-01T12:00:59.000000Z' WHERE id = 2")
     answer = client.post("/act", data=body)
-    assert (answer.status_code, "write 2 has changed since it was shown" in answer.text) == (409, True)
+    assert answer.status_code == 409
+    assert "write 2 has changed since it was shown, and is needs_human now" in answer.text
     assert own.state_of() == "needs_human"
 
 

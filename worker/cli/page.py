@@ -166,17 +166,16 @@ def _as_shown(config: Config, act: Act) -> Sequence[int]:
         raise UsageError("no write was named", hint="go back and reload")
     with operators_ledger(config) as ledger:
         writes = [one for number in act.ids if (one := ledger.write(WriteId(number))) is not None]
-    stand = {int(one.id): iso(one.changed_at) for one in writes}
-    moved = {number for number, at in stand.items() if act.stood.get(number, at) != at}
-    if not act.rule and moved:
-        raise NotFound(f"write {min(moved)} has changed since it was shown; nothing was changed", hint="look again")
+    moved = [one for one in writes if act.stood.get(int(one.id)) not in (None, iso(one.changed_at))]
     if not act.rule:
+        for one in moved:
+            why = f"write {one.id} has changed since it was shown, and is {one.state} now; nothing was changed"
+            raise NotFound(why, hint="look at it again")
         return act.ids
-    waiting = [int(one.id) for one in writes if one.state == "waiting" and one.key.rule == act.rule]
-    found = [number for number in waiting if number not in moved]
-    if not found:
+    waiting = [one for one in writes if one.state == "waiting" and one.key.rule == act.rule and one not in moved]
+    if not waiting:
         raise NotFound(f"rule {act.rule} has no write that waits any more", hint="look again")
-    return found
+    return [int(one.id) for one in waiting]
 
 
 def key_of(sign_in: SignIn) -> Key:
