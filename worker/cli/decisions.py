@@ -170,7 +170,7 @@ def _writes_in(ledger: LedgerReader, config: Config, chosen: Sequence[int] | str
     `NotFound` for an unknown number, a wrong state, or where there is none."""
     named = " or ".join(states)
     if not isinstance(chosen, str):
-        writes = _by_number(ledger, chosen)
+        writes = numbered(ledger, chosen)
         for write in writes:
             if write.state not in states:
                 hint = f"campaign-worker log --write {write.id} shows its life"
@@ -201,7 +201,8 @@ def _decided(ledger: Ledger, moves: Sequence[Move]) -> list[str]:
     return lines
 
 
-def _by_number(ledger: Ledger | LedgerReader, ids: Iterable[int]) -> list[Write]:
+def numbered(ledger: Ledger | LedgerReader, ids: Iterable[int]) -> list[Write]:
+    """The writes of these numbers. Raises `NotFound` for one that there is not."""
     found = [(number, ledger.write(WriteId(number))) for number in dict.fromkeys(ids)]
     for number, write in found:
         if write is None:
@@ -240,7 +241,7 @@ def again(
         raise UsageError(why, hint=LOOK)
     with operators_ledger(config) as ledger:
         if not rule:
-            writes = [_without_effect(write) for write in _by_number(ledger, ids or ())]
+            writes = [_without_effect(write) for write in numbered(ledger, ids or ())]
         else:
             writes = [one for one in ledger.writes(rule=rule, event=event) if ended_without_effect(one)]
         memories = _memories(ledger, writes)
@@ -320,7 +321,7 @@ def undo(
         if rule and sent_since is not None:
             writes = _sent_by(ledger, config, rule, sent_since)
         else:
-            writes = [_undoable(write) for write in _by_number(ledger, ids or ())]
+            writes = [_undoable(write) for write in numbered(ledger, ids or ())]
         found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
         made = () if dry_run else ledger.apply(found.commit(word.by, word.at))
     rows = list(_undo_rows(found, made, dry_run=dry_run))
@@ -367,7 +368,7 @@ def _sent_by(ledger: LedgerReader, config: Config, rule: str, since: datetime) -
 def undo_writes(config: Config, ids: Sequence[int], word: Word) -> list[str]:
     """Puts back what these writes changed. Raises `NotFound` where nothing is left to put back."""
     with operators_ledger(config) as ledger:
-        writes = [_undoable(write) for write in _by_number(ledger, ids)]
+        writes = [_undoable(write) for write in numbered(ledger, ids)]
         found = undo_of(ledger, writes, word, shadow=config.mode == "shadow")
         if not found.plans:
             raise NotFound("; ".join(f"write {one.write.id}: {one.why}" for one in found.kept))

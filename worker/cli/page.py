@@ -16,8 +16,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from threading import Thread
 
+from worker.cli import decisions
 from worker.cli.common import amiss_with, clock_of, engine_settings, ledger_url
-from worker.cli.decisions import approve_writes, halt_writes, reject_writes, resolve_writes, resume_writes, undo_writes
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
 from worker.config.addresses import host_and_port
@@ -27,7 +27,6 @@ from worker.ledger.browsing import open_browser
 from worker.ledger.places import files_of, unread
 from worker.logs import logger
 from worker.model.errors import NotFound, UsageError
-from worker.model.facts import WriteId
 from worker.system import secret_text
 from worker.web.app import PageServer, application
 from worker.web.door import NOBODY, SECRET_LENGTH_MIN, WRONG_MAX, Key, Keys, Visitor, digest
@@ -144,17 +143,17 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
     ids = _as_shown(config, act) if act.what not in ("halt", "resume") else ()
     match act.what:
         case "approve":
-            return approve_writes(config, ids, word, up_to=visitor.up_to, shown=act.shown)
+            return decisions.approve_writes(config, ids, word, up_to=visitor.up_to, shown=act.shown)
         case "reject":
-            return reject_writes(config, ids, word)
+            return decisions.reject_writes(config, ids, word)
         case "applied" | "not_applied":
-            return resolve_writes(config, ids, word, applied=act.what == "applied")
+            return decisions.resolve_writes(config, ids, word, applied=act.what == "applied")
         case "undo":
-            return undo_writes(config, ids, word)
+            return decisions.undo_writes(config, ids, word)
         case "halt":
-            return halt_writes(config, word, act.partner or None, act.rule or None, act.lasting)
+            return decisions.halt_writes(config, word, act.partner or None, act.rule or None, act.lasting)
         case "resume":
-            return resume_writes(config, word, act.partner or None, act.rule or None)
+            return decisions.resume_writes(config, word, act.partner or None, act.rule or None)
         case other:
             raise UsageError(f"there is no decision {other!r}")
 
@@ -162,20 +161,17 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
 def _as_shown(config: Config, act: Act) -> Sequence[int]:
     """The writes that are meant; of a whole rule those that wait still. What has changed since it was shown is another
     question: somebody looked before an attempt that has left since. Raises `NotFound` where nothing else is meant."""
-    if not act.ids:
-        raise UsageError("no write was named", hint="go back and reload")
     with operators_ledger(config) as ledger:
-        writes = [one for number in act.ids if (one := ledger.write(WriteId(number))) is not None]
+        writes = decisions.numbered(ledger, act.ids)
     moved = [one for one in writes if act.stood.get(int(one.id)) not in (None, iso(one.changed_at))]
-    if not act.rule:
-        for one in moved:
-            why = f"write {one.id} has changed since it was shown, and is {one.state} now; nothing was changed"
-            raise NotFound(why, hint="look at it again")
-        return act.ids
-    waiting = [one for one in writes if one.state == "waiting" and one.key.rule == act.rule and one not in moved]
-    if not waiting:
-        raise NotFound(f"rule {act.rule} has no write that waits any more", hint="look again")
-    return [int(one.id) for one in waiting]
+    for one in moved if not act.rule else ():
+        why = f"write {one.id} has changed since it was shown, and is {one.state} now; nothing was changed"
+        raise NotFound(why, hint="look at it again")
+    of_rule = [one for one in writes if one.state == "waiting" and one.key.rule == act.rule and one not in moved]
+    meant = [int(one.id) for one in of_rule] if act.rule else act.ids
+    if not meant:
+        raise NotFound("no write was named that waits still", hint="go back and reload")
+    return meant
 
 
 def key_of(sign_in: SignIn) -> Key:

@@ -16,7 +16,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from worker.ledger.log import ALL_RECORDS, narrowed, printed
-from worker.ledger.reading import LedgerReader, store_of
+from worker.ledger.reading import LedgerReader, narrowed_to, store_of
 from worker.ledger.rows import ALL_WRITES, EVENT_FACT, fact_of, rule_memory_of, rules_that_looked
 from worker.ledger.tables import STANDS, action_log, json_text, none_of, observed, rule_memory, time_of, writes
 from worker.model.commits import EventFilter, EventSeen, LogFilter, RuleMemory, RuleNow
@@ -60,11 +60,8 @@ class LedgerBrowser(LedgerReader):
 
     def newest_writes(self, wanted: WriteFilter, limit: int) -> tuple[Write, ...]:
         """Writes, newest first, at most ``limit``."""
-        query = _NEWEST_WRITES
-        for name in ("state", "partner", "event", "rule"):
-            value = getattr(wanted, name)
-            if value is not None:
-                query = query.where(writes.c[name] == value)
+        of = {name: getattr(wanted, name) for name in ("state", "partner", "event", "rule")}
+        query = narrowed_to(_NEWEST_WRITES, **of)
         if wanted.before_id is not None:
             query = query.where(writes.c.id < wanted.before_id)
         return self._writes(query.limit(limit))
@@ -99,10 +96,8 @@ class LedgerBrowser(LedgerReader):
             query = query.where(type_coerce(o.body, Text).contains(stored, autoescape=True))
         rows = self._store.rows(query.order_by(o.partner, o.event).limit(limit))
         found = [
-            EventSeen(
-                partner=PartnerId(row.partner), event=EventId(row.event), fact=fact_of(row.body, row.at), since=row.at
-            )
-            for row in rows
+            EventSeen(partner=PartnerId(owner), event=EventId(event), fact=fact_of(body, at), since=at)
+            for owner, event, at, body in rows
         ]
         meant = tuple(one for one in found if all(one.field(name) == value for name, value in wanted.fields.items()))
         return meant, (rows[-1].partner, rows[-1].event) if len(rows) == limit else None
@@ -149,11 +144,8 @@ class LedgerBrowser(LedgerReader):
     def titles(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """The titles of events as they were seen last, where they are kept."""
         o = observed.c
-        query = select(o.partner, o.event, o.title).where(
-            o.fact == EVENT_FACT, o.event.in_([event for _, event in pairs]), o.partner.in_([one for one, _ in pairs])
-        )
-        query = query.where(o.title.is_not(None))
-        found = self._store.rows(query)
+        known = tuple_(o.partner, o.event).in_(pairs), o.fact == EVENT_FACT, o.title.is_not(None)
+        found = self._store.rows(select(o.partner, o.event, o.title).where(*known))
         return {(partner, event): title for partner, event, title in found}
 
     def memories_of(self, rule: str, limit: int) -> tuple[RuleMemory, ...]:

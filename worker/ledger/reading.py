@@ -226,6 +226,11 @@ def newest_generation(connection: Connection) -> int:
     return int(connection.execute(_GENERATION).scalar_one())
 
 
+def narrowed_to(query: Select[Any], **wanted: str | None) -> Select[Any]:
+    """The writes of a query that are in this state, or of this event, partner or rule; what is None counts for all."""
+    return query.where(*(writes.c[column] == value for column, value in wanted.items() if value is not None))
+
+
 PAGE_RECORDS = 500
 PAGE_MEMORIES = 2_000
 BACKUP_HINT = "choose a folder that exists, with room, where this user may write; the ledger itself is as it was"
@@ -333,11 +338,7 @@ class LedgerReader:
         rule: str | None = None,
     ) -> list[Write]:
         """Every write, oldest first, narrowed by what is given."""
-        query = ALL_WRITES
-        for column, wanted in (("state", state), ("event", event), ("partner", partner), ("rule", rule)):
-            if wanted is not None:
-                query = query.where(writes.c[column] == wanted)
-        return list(self._writes(query))
+        return list(self._writes(narrowed_to(ALL_WRITES, state=state, event=event, partner=partner, rule=rule)))
 
     def attempts(self, partner: PartnerId, until: datetime) -> Sequence[Mapping[str, Json]]:
         """What was sent for a partner by then, as it is stored."""

@@ -305,7 +305,7 @@ class Site:
         self._turns = Turns(parts.clock)
         self._news = Watchers(self._newest, parts.clock)
         self._templates = templates()
-        self._unready = Asked(self._why_unready, parts.clock, READY_FOR_S)
+        self._ready = Asked(self._is_ready, parts.clock, READY_FOR_S)
 
     async def page(self, make: Callable[[PageRequest], Shown], request: Request) -> Response:
         """One of the pages."""
@@ -417,18 +417,17 @@ class Site:
         """Whether it does its work: a complete poll of every partner, younger than three intervals. Asked of the ledger
         once a second at most, outside of the line that pages wait in: no password is needed for it, and neither do
         probes keep people out, nor people them."""
-        unready = await self._unready.now()
-        return PlainTextResponse("ready\n" if unready is None else "not ready\n", 200 if unready is None else 503)
+        ready = await self._ready.now()
+        return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
-    def _why_unready(self) -> str | None:
+    def _is_ready(self) -> bool:
         parts = self._parts
         try:
             status, amiss = parts.ledger.status(), parts.amiss()
-        except WorkerError as error:
-            return str(error)
-        if amiss is not None or status is None:
-            return amiss or "it has not started yet"
-        return unhealthy(status.body, parts.clock.now(), parts.interval)
+        except WorkerError:
+            return False
+        now, every = parts.clock.now(), parts.interval
+        return amiss is None and status is not None and unhealthy(status.body, now, every) is None
 
     async def missing(self, request: Request, error: Exception) -> Response:
         """An address that is none, or at which there is nothing."""

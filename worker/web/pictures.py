@@ -257,12 +257,11 @@ class Chart:
 
 
 def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
-    """A bar for each day, cut by where the writes that last changed on it stand now."""
+    """A bar for each of these days, cut by where the writes that last changed on it stand now."""
     table = {day: dict.fromkeys(GROUPS, 0) for day in _days(today, days)}
     group_of = {state: group for group, states in GROUPS.items() for state in states}
     for one in counts:
-        if one.state in group_of and one.day in table:
-            table[one.day][group_of[one.state]] += one.count
+        table[one.day][group_of[one.state]] += one.count
     highest = _round_up(max(sum(parts.values()) for parts in table.values()))
     step = (WIDTH - WEST - EAST) / days
     bars: list[Bar] = []
@@ -287,13 +286,13 @@ def writes_a_day(counts: Iterable[Outcomes], today: date, days: int) -> Chart:
 
 
 def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Chart:
-    """For each day the middle and the slow end of the time from the poll that fired to the proof."""
+    """For each of these days, oldest first, the middle and the slow end of the time from the poll that fired to the
+    proof."""
     names = _days(today, days)
-    found = sorted((one for one in settled if one.day in names), key=lambda one: one.day)
-    highest = _round_up(max((one.slow_s for one in found), default=0))
+    highest = _round_up(max((one.slow_s for one in settled), default=0))
     step = (WIDTH - WEST - EAST) / days
     bars: list[Bar] = []
-    for one in found:
+    for one in settled:
         x = WEST + names.index(one.day) * step
         for tone, seconds, at, share, which in (
             ("quiet", one.slow_s, x, 1.0, "95 of 100 within"),
@@ -311,7 +310,9 @@ def time_to_confirmed(settled: Sequence[Settled], today: date, days: int) -> Cha
         up=_up(highest),
         legend=(("good", "half within"), ("quiet", "95 of 100 within")),
         head=("day", "writes", "half within", "95 of 100 within"),
-        rows=tuple((one.day, str(one.count), _lasting(one.middle_s), _lasting(one.slow_s)) for one in reversed(found)),
+        rows=tuple(
+            (one.day, str(one.count), _lasting(one.middle_s), _lasting(one.slow_s)) for one in reversed(settled)
+        ),
     )
 
 

@@ -327,12 +327,12 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         "before": worded(before),
         "at": _text(record.get("at")),
         "ours": maker is not None,
-        "write": _count(cause.get("write")),
+        "write": cause.get("write") or 0,
         "rule": _text(cause.get("rule")),
         "because": _text(asked.get("why") or fired.get("why") or cause.get("why")),
         "asked_by": _text(asked.get("by")),
         "let_go": f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
-        "seq": _count(record.get("seq")),
+        "seq": record.get("seq") or 0,
     }
 
 
@@ -407,7 +407,3 @@ def worded(value: Json) -> str:
 
 def _text(value: Json) -> str:
     return "" if value is None else str(value)
-
-
-def _count(value: Json) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
