@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message
 
+from tests.calling import call
 from tests.virtual import EPOCH
 from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, Scene, key, scene, token_of
 from worker.cli.page import KeyRing
@@ -170,6 +171,17 @@ def test_what_is_said_of_one_attempt_does_not_count_for_the_next(client: httpx.C
     assert answer.status_code == 409
     assert "write 2 has changed since it was shown, and is needs_human now" in answer.text
     assert own.state_of() == "needs_human"
+
+
+def test_a_resume_ends_what_was_shown_and_not_what_was_halted_since(client: httpx.Client, own: Scene) -> None:
+    config = own.folder / "config.yaml"
+    assert call("halt", "--because", "looking into it", config=config).code == 0
+    resume = next(one for one in client.get("/").text.split("</form>") if 'value="resume"' in one)
+    filled = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', resume.rpartition("<form")[2])
+    assert call("halt", "--because", "it spends twice: leave it halted", config=config).code == 0
+    answer = client.post("/act", data={**dict(filled), "what": "resume", "because": "understood"})
+    assert answer.status_code == 303
+    assert [one.because for one in own.ledger.halts(own.clock.now())] == ["it spends twice: leave it halted"]
 
 
 @pytest.mark.parametrize(("given", "kept"), [("", "no reason given"), ("settled by hand", "settled by hand")])

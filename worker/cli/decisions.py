@@ -5,7 +5,7 @@ were meant are decided, or none: an unknown number or a write in another state c
 the same functions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -464,16 +464,14 @@ def halt_writes(config: Config, word: Word, partner: str | None, rule: str | Non
     ]
 
 
-def resume_writes(config: Config, word: Word, partner: str | None, rule: str | None) -> list[str]:
-    """Ends halts. Raises `NotFound` where there is none like that, with those that are in force."""
+def resume_writes(
+    config: Config, word: Word, partner: str | None, rule: str | None, shown: Collection[int] = ()
+) -> list[str]:
+    """Ends halts; where only some were shown, of these. Raises `NotFound` where there is none like that, with those
+    that are in force."""
     with operators_ledger(config) as ledger:
-        ended = ledger.resume_halts(
-            partner=None if partner is None else PartnerId(partner),
-            rule=None if rule is None else RuleId(rule),
-            because=word.because,
-            by=word.by,
-            at=word.at,
-        )
+        said = {"because": word.because, "by": word.by}
+        ended = ledger.resume_halts(partner=partner, rule=rule, shown=shown, at=word.at, **said)
         left = ledger.halts(word.at)
     if not ended:
         others = "; ".join(f"{_scope(one)} ({one.because})" for one in left)

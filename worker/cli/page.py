@@ -153,7 +153,7 @@ def decide(config: Config, act: Act, visitor: Visitor) -> list[str]:
         case "halt":
             return decisions.halt_writes(config, word, act.partner or None, act.rule or None, act.lasting)
         case "resume":
-            return decisions.resume_writes(config, word, act.partner or None, act.rule or None)
+            return decisions.resume_writes(config, word, act.partner or None, act.rule or None, act.ids)
         case other:
             raise UsageError(f"there is no decision {other!r}")
 

@@ -345,12 +345,20 @@ class SqlLedger(LedgerReader):
         return Halt(id=number, **row)
 
     def resume_halts(
-        self, *, partner: PartnerId | None = None, rule: RuleId | None = None, because: str, by: str, at: datetime
+        self,
+        *,
+        partner: str | None = None,
+        rule: str | None = None,
+        shown: Collection[int] = (),
+        because: str,
+        by: str,
+        at: datetime,
     ) -> tuple[Halt, ...]:
-        """Ends the halts in force that name this partner and this rule; without either, all. Returns those ended."""
+        """Ends the halts in force that name this partner and this rule; without either, all; of these only those with
+        the numbers that were shown, where some were. Returns those ended."""
 
         def meant(connection: Connection) -> tuple[Halt, ...]:
-            found = active_halts(connection, at)
+            found = [one for one in active_halts(connection, at) if not shown or one.id in shown]
             return tuple(one for one in found if partner in (None, one.partner) and rule in (None, one.rule))
 
         with self._store.reading() as connection:

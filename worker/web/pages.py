@@ -50,10 +50,10 @@ from worker.web.views import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes; of a whole
-    ``rule`` those that stood on the page, of which some may not wait any more. ``shown`` says what each was shown to
-    spend, ``stood`` since when it stood as it was shown. A halt without a partner or rule is of every one, and without
-    ``lasting`` until it is resumed."""
+    """What a form asks for: approve, reject, applied, not_applied, undo, halt or resume. ``ids`` are writes, or halts
+    to be resumed; of a whole ``rule`` those that stood on the page, of which some may not wait any more. ``shown`` says
+    what each was shown to spend, ``stood`` since when it stood as it was shown. A halt without a partner or rule is of
+    every one, and without ``lasting`` until it is resumed."""
 
     what: str
     ids: tuple[int, ...] = ()
