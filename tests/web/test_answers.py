@@ -35,7 +35,7 @@ from worker.model.rules import Truth
 from worker.rules.load import read_rules
 from worker.web.app import WAITING_MAX, PageServer, TooBusy, Turns, listening
 from worker.web.metrics import METRICS, PREFIX, Meter
-from worker.web.pages import EVENT_RECORDS, FOUND
+from worker.web.pages import FOUND, LOOKED_AT
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -228,7 +228,7 @@ def test_of_a_long_life_it_is_said_that_there_is_more_and_why_it_began(own: Scen
     held = Record(at=at, kind="held", partner=key.partner, event=key.event, rule=key.rule, write=write.id)
     later = [Record(at=at, kind="fired", partner=key.partner, event=key.event, rule=key.rule, episode=2)] * FOUND
     with open_ledger(own.folder) as ledger:
-        ledger.apply(Commit(at=at, records=(*[held] * EVENT_RECORDS, *later)))
+        ledger.apply(Commit(at=at, records=(*[held] * LOOKED_AT, *later)))
     life = own.get(f"/write?id={write.id}").text
     assert 'datetime="2026-03-01T12:00:16' in life[life.index("Its life") :].partition("</details>")[0]
     older = own.get(re.findall(r'href="([^"]*)">Older<', life)[0].replace("&amp;", "&")).text

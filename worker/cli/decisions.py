@@ -49,7 +49,7 @@ from worker.ledger.reading import LedgerReader
 from worker.model.actions import money_text
 from worker.model.commits import Commit, Halt, Move
 from worker.model.errors import InputErrors, NotAllowed, NotFound, UsageError
-from worker.model.facts import Json, PartnerId, RuleId, WriteId
+from worker.model.facts import Json, WriteId
 from worker.model.writes import UNSENT, UNSETTLED, State, Write
 from worker.writes.intents import in_all
 from worker.writes.undo import Undo, may_have_effect
@@ -444,14 +444,7 @@ def halt_writes(config: Config, word: Word, partner: str | None, rule: str | Non
         if strange := strangers(ledger, config, {"partner": partner, "rule": rule}):  # it would hold nothing back
             hint = "without --partner and --rule everything is halted"
             raise NotFound(f"{'; '.join(strange)}; nothing was changed", hint=hint)
-        made = ledger.append_halt(
-            partner=None if partner is None else PartnerId(partner),
-            rule=None if rule is None else RuleId(rule),
-            until=until,
-            because=word.because,
-            by=word.by,
-            at=word.at,
-        )
+        made = ledger.append_halt(partner=partner, rule=rule, until=until, because=word.because, by=word.by, at=word.at)
         flying = [one for one in ledger.open_writes(made.partner) if one.state in UNSETTLED]
     mark_unattended(config, word.at)
     return [
@@ -470,8 +463,9 @@ def resume_writes(
     """Ends halts; where only some were shown, of these. Raises `NotFound` where there is none like that, with those
     that are in force."""
     with operators_ledger(config) as ledger:
-        said = {"because": word.because, "by": word.by}
-        ended = ledger.resume_halts(partner=partner, rule=rule, shown=shown, at=word.at, **said)
+        ended = ledger.resume_halts(
+            partner=partner, rule=rule, shown=shown, because=word.because, by=word.by, at=word.at
+        )
         left = ledger.halts(word.at)
     if not ended:
         others = "; ".join(f"{_scope(one)} ({one.because})" for one in left)

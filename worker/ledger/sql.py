@@ -329,8 +329,8 @@ class SqlLedger(LedgerReader):
     def append_halt(
         self,
         *,
-        partner: PartnerId | None = None,
-        rule: RuleId | None = None,
+        partner: str | None = None,
+        rule: str | None = None,
         until: datetime | None = None,
         because: str,
         by: str,
@@ -341,7 +341,9 @@ class SqlLedger(LedgerReader):
         why = because if until is None else f"until {until:%Y-%m-%d %H:%M:%S} UTC: {because}"
         with self._recording([partner], self._store.begin_halt) as (connection, journal):
             number = connection.execute(insert(halts).returning(halts.c.id), row).scalar_one()
-            journal.add([Record(at=at, kind="halted", reason="halt", why=why, partner=partner, rule=rule, by=by)])
+            journal.add(
+                [Record(at=at, kind="halted", reason="halt", why=why, partner=row["partner"], rule=row["rule"], by=by)]
+            )
         return Halt(id=number, **row)
 
     def resume_halts(

@@ -92,12 +92,10 @@ class PageParts:
 
 
 RECORDS = 100
-EVENT_RECORDS = 400
-"""Looked at for an event's picture; of these, the newest `RECORDS` stand below it in words."""
-LIFE_RECORDS = 400
+LOOKED_AT = 400
+"""Records of which an event's picture is made, or a write's life, or of which the last of each event stand on Now."""
 WRITES = 100
 RECENT = 12
-RECENT_LOOKED_AT = 400
 DECISIONS = 500
 FIRINGS = 20
 MEMORIES = 200
@@ -212,14 +210,14 @@ def write_page(asking: PageRequest) -> Shown:
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")
-    newest = asking.ledger.newest(LogFilter(write=number), LIFE_RECORDS + 1)
+    newest = asking.ledger.newest(LogFilter(write=number), LOOKED_AT + 1)
     until, key = write.planned_at + timedelta(seconds=1), write.key
     fired = LogFilter(partner=key.partner, event=key.event, rule=key.rule, kind="fired", until=until)
     firings = (one for one in asking.ledger.newest(fired, FOUND) if one.get("episode") == key.episode)
     values = {
         "one": _shown_writes([write], asking)[0],
-        "records": newest[:LIFE_RECORDS][::-1],
-        "more": len(newest) > LIFE_RECORDS,
+        "records": newest[:LOOKED_AT][::-1],
+        "more": len(newest) > LOOKED_AT,
         "fired": next(firings, None),
     }
     return Shown(template="write.html", title=f"Write {number}", values=values)
@@ -234,8 +232,8 @@ def event_page(asking: PageRequest) -> Shown:
     if len(owners) > 1:
         return Shown(template="owners.html", title=f"Event {event}", values={"event": event, "partners": owners})
     partner = owners[0]
-    newest = list(told(asking.ledger, asking.ledger.newest(LogFilter(event=event, partner=partner), EVENT_RECORDS + 1)))
-    records = newest[:EVENT_RECORDS][::-1]
+    newest = list(told(asking.ledger, asking.ledger.newest(LogFilter(event=event, partner=partner), LOOKED_AT + 1)))
+    records = newest[:LOOKED_AT][::-1]
     writes = asking.ledger.newest_writes(WriteFilter(event=event, partner=partner), WRITES)
     parts, eid = asking.parts, EventId(event)
     rules, settings = parts.in_force(), parts.deciding
@@ -252,7 +250,7 @@ def event_page(asking: PageRequest) -> Shown:
         "writes": _shown_writes(writes, asking),
         "records": newest[:RECORDS],
         "more": len(newest) > RECORDS,
-        "left_out": len(newest) > EVENT_RECORDS,
+        "left_out": len(newest) > LOOKED_AT,
     }
     drawn = {"timeline": timeline(records, asking.now)}
     return Shown(template="event.html", title=f"Event {event}", values=values, drawn=drawn)
@@ -397,7 +395,7 @@ def _shown_writes(writes: Iterable[Write], asking: PageRequest) -> list[WriteSho
 def _recent(ledger: LedgerBrowser) -> list[dict[str, object]]:
     """The last things that happened to events: a line each, the newest first, one for each event."""
     seen: dict[tuple[str, str], Record] = {}
-    for record in ledger.newest(LogFilter(), RECENT_LOOKED_AT):
+    for record in ledger.newest(LogFilter(), LOOKED_AT):
         if record.get("event") is not None:
             seen.setdefault((str(record["partner"]), str(record["event"])), record)
     newest = list(seen.items())[:RECENT]
