@@ -53,6 +53,13 @@ def test_what_is_not_there_is_said_in_json(shown: Scene) -> None:
     assert data(shown, "/write.json?id=99") == {"error": "There is no write 99."}
 
 
+def test_a_program_whose_filter_is_not_understood_is_told_so_and_given_nothing(shown: Scene) -> None:
+    for path, why in (("/writes.json?state=wating", "no state"), ("/log.json?since=noon&kind=held", "is no time")):
+        assert shown.get(path).status_code == 400
+        assert [*data(shown, path)] == ["error"]
+        assert why in data(shown, path)["error"]
+
+
 def names(page: Scene, **asked: object) -> list[str]:
     return [one["seen"]["event"] for one in data(page, link("/events.json", **asked))["events"]]
 

@@ -324,9 +324,11 @@ class Site:
         return answer
 
     async def as_json(self, make: Callable[[PageRequest], Shown], request: Request) -> Response:
-        """The same page for programs."""
+        """The same page for programs, which do not see that more is shown than they asked for."""
         asking = self._asking(request)
-        return _json(await self._turns.run(lambda: {"at": asking.now, **make(asking).values}))
+        values = (await self._turns.run(lambda: make(asking))).values
+        problems = getattr(values.get("asked"), "problems", ())
+        return _json({"error": "; ".join(problems)}, 400) if problems else _json({"at": asking.now, **values})
 
     def _asking(self, request: Request) -> PageRequest:
         query = {name: storable(text) for name, text in request.query_params.items()}
