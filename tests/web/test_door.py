@@ -49,7 +49,8 @@ def client(own: Scene) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def guarded(story: Path) -> Iterator[Scene]:
-    keys = Keys(users={"ann": key(), "jürgen": key()}, tokens={"monitor": key(TOKEN)}, hosts=frozenset({"worker.test"}))
+    tokens = {"monitor": key(TOKEN), "grün": key("ein längerer Schlüssel")}
+    keys = Keys(users={"ann": key(), "jürgen": key()}, tokens=tokens, hosts=frozenset({"worker.test"}))
     with scene(story, keys=keys) as found:
         yield found
 
@@ -74,6 +75,7 @@ def test_a_locked_page_shows_a_stranger_nothing(locked: httpx.Client, path: str)
         (basic("ann"), 200, "a user with the right password"),
         (basic("jürgen"), 200, "a name is any text"),
         ({"Authorization": f"Bearer {TOKEN}"}, 200, "the token"),
+        ({b"Authorization": "Bearer ein längerer Schlüssel".encode()}, 200, "a token is any text"),
         (basic("ann", "wrong"), 401, "a wrong password"),
         (basic("bob"), 401, "nobody of that name, with a password that somebody has"),
         (basic("ann", TOKEN), 401, "the token is no password"),

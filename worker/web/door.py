@@ -196,7 +196,7 @@ def visitor_of(keys: Keys, headers: Headers) -> Visitor | None:
         return Visitor(name="", how="local")
     kind, _, given = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
-        secret = digest(given.strip())
+        secret = digest(_text(given.strip()))
         same = [(name, key) for name, key in keys.tokens.items() if hmac.compare_digest(secret, key.secret)]
         return Visitor(name=same[0][0], how="token", may=same[0][1].may, up_to=same[0][1].up_to) if same else None
     if kind.lower() == "basic":
@@ -213,7 +213,12 @@ def name_from_proxy(keys: Keys, headers: Headers, peer: str) -> str | None:
     address, named = _address(peer), headers.getlist(keys.named_in) if keys.named_in else []
     if not named or address is None or not any(address in one for one in keys.proxies):
         return None
-    return named[0].encode("latin-1").decode("utf-8", "replace") if len(named) == 1 else ""
+    return _text(named[0]) if len(named) == 1 else ""
+
+
+def _text(header: str) -> str:
+    """What a header says, each of whose bytes was taken for a letter."""
+    return header.encode("latin-1").decode("utf-8", "replace")
 
 
 def place_of(peer: str) -> str:
