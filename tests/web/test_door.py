@@ -212,7 +212,7 @@ def test_after_a_decision_the_browser_stays_here(client: httpx.Client, back: str
 
 def test_what_was_decided_is_said_however_long_it_is(client: httpx.Client) -> None:
     assert client.post("/act", data=form(client, what="halt", because="夏 " * 450)).status_code == 303
-    answer = client.post("/act", data=form(client, what="resume"))
+    answer = client.post("/act", data=form(client, what="resume", id="1"))
     assert len(answer.headers["set-cookie"]) < 2_500, "a browser drops what is longer, and a proxy the whole answer"
     assert "Done: resumed: halt of every partner, every rule (夏 夏" in client.get("/").text
 

@@ -203,8 +203,7 @@ class LedgerBrowser(LedgerReader):
         """Since when the write that has been longest in a state is in it; None where there is none."""
         w = writes.c
         since = func.coalesce(w.unknown_since, w.changed_at) if state == "unknown" else w.changed_at
-        query = select(func.min(since)).where(w.state == state)
-        found: datetime | None = self._store.rows(query)[0][0]
+        found: datetime | None = self._store.rows(select(func.min(since)).where(w.state == state))[0][0]
         return found
 
 

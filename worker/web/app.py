@@ -265,7 +265,7 @@ READY_FOR_S = 1.0
 ALIVE_EVERY_S = 10
 STUCK_S = 30.0
 """A loop that has not moved for so long does not decide and does not settle: only a new start helps."""
-EXPORTS: Mapping[str, str] = {"jsonl": "application/jsonl", "csv": "text/csv"}
+EXPORTS: Mapping[str, str] = {"jsonl": "application/jsonl; charset=utf-8", "csv": "text/csv; charset=utf-8"}
 PIECE = 500
 """Records of an export that are read in one turn."""
 HEADS_MAX = 2_000
@@ -351,9 +351,8 @@ class Site:
             "Content-Disposition": f'attachment; filename="campaign-worker-log-{head.seq}-{head.hash[:12]}.{form}"',
             "X-Chain-Head": ", ".join(ends if sum(map(len, ends)) <= HEADS_MAX else ends[:1]),
         }
-        media_type = f"{EXPORTS[form]}; charset=utf-8"
         wanted = replace(asked.wanted, before_id=None)  # the whole of what is asked for, and not one page of it
-        return StreamingResponse(self._exported(wanted, form, heads), headers=headers, media_type=media_type)
+        return StreamingResponse(self._exported(wanted, form, heads), headers=headers, media_type=EXPORTS[form])
 
     async def _exported(self, wanted: LogFilter, form: str, heads: Mapping[str, Head]) -> AsyncIterator[str]:
         """In pieces, each in its own turn, so that an export of months holds up neither the page nor the daemon."""
@@ -380,23 +379,18 @@ class Site:
     async def act(self, request: Request) -> Response:
         """An operator's decision. Afterwards the browser is sent back, so that a reload does not decide again."""
         visitor: Visitor = request.state.visitor
-        try:
-            form = form_of(await _body(request))
-            needed = NEEDED[form.one("what")]
-            if needed not in visitor.may:
-                hint = "web.users in the config says who may: {password: …, may: [view, approve, operate]}"
-                raise NotAllowed(f"{visitor.name or 'whoever reaches this page'} may not {needed}", hint=hint)
-            if visitor.how != "token" and not self._forms.own(request.headers, form.one("token"), visitor):
-                why = "This form is from before the page was started anew. Go back"
-                if not cookie_of(request.headers, FORM_COOKIE):
-                    why = "Your browser sent no cookie with this form. Allow cookies for this page"
-                words = f"{why}, reload, and decide again."
-                return self._words(request, 403, "Nothing was changed", words)
-            act = form.act()
-            said = await self._turns.run(lambda: self._parts.decide(act, visitor))
-        except WorkerError as error:
-            status = 403 if isinstance(error, NotAllowed) else 400 if isinstance(error, UsageError) else 409
-            return self._words(request, status, "Nothing was changed", f"{error}. {error.hint}".rstrip(" ."))
+        form = form_of(await _body(request))
+        needed = NEEDED[form.one("what")]
+        if needed not in visitor.may:
+            hint = "web.users in the config says who may: {password: …, may: [view, approve, operate]}"
+            raise NotAllowed(f"{visitor.name or 'whoever reaches this page'} may not {needed}", hint=hint)
+        if visitor.how != "token" and not self._forms.own(request.headers, form.one("token"), visitor):
+            why = "This form is from before the page was started anew. Go back"
+            if not cookie_of(request.headers, FORM_COOKIE):
+                why = "Your browser sent no cookie with this form. Allow cookies for this page"
+            return self._words(request, 403, "Nothing was changed", f"{why}, reload, and decide again.")
+        act = form.act()
+        said = await self._turns.run(lambda: self._parts.decide(act, visitor))
         answer = RedirectResponse(_back(form.one("back")), status_code=303)
         words = quote("; ".join(said).replace(" -> ", " → "))
         words = words if len(words) <= SAID_MAX else f"{words[:SAID_MAX].rpartition('%20')[0]}{quote(' …')}"
@@ -423,13 +417,12 @@ class Site:
         return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
     def _is_ready(self) -> bool:
-        parts = self._parts
+        of = self._parts
         try:
-            status, amiss = parts.ledger.status(), parts.amiss()
+            status, amiss = of.ledger.status(), of.amiss()
         except WorkerError:
             return False
-        now, every = parts.clock.now(), parts.interval
-        return amiss is None and status is not None and unhealthy(status.body, now, every) is None
+        return amiss is None and status is not None and unhealthy(status.body, of.clock.now(), of.interval) is None
 
     async def missing(self, request: Request, error: Exception) -> Response:
         """An address that is none, or at which there is nothing."""
@@ -442,9 +435,12 @@ class Site:
         return PlainTextResponse(words, 503, {"Retry-After": "5"})
 
     async def trouble(self, request: Request, error: Exception) -> Response:
-        """The ledger cannot be read."""
-        hint = error.hint if isinstance(error, WorkerError) else ""
-        return self._words(request, 503, "This cannot be shown now", f"{error}. {hint}".rstrip(" ."))
+        """The ledger cannot be read, or what was to be decided cannot be."""
+        words = f"{error}. {getattr(error, 'hint', '')}".rstrip(" .")
+        if request.method != "POST":
+            return self._words(request, 503, "This cannot be shown now", words)
+        status = 403 if isinstance(error, NotAllowed) else 400 if isinstance(error, UsageError) else 409
+        return self._words(request, status, "Nothing was changed", words)
 
     def _words(self, request: Request, status: int, title: str, words: str) -> Response:
         """A page that asks nothing of the ledger."""

@@ -22,7 +22,7 @@ import ipaddress
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -63,9 +63,6 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One way in: the digest of its secret, what it opens, and the most that one approved write may spend."""
@@ -83,7 +80,7 @@ class Keys:
     users: Mapping[str, Key] = field(default_factory=dict)
     tokens: Mapping[str, Key] = field(default_factory=dict)
     hosts: frozenset[str] = frozenset()
-    proxies: tuple[Network, ...] = ()
+    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     named_in: str = ""
 
     @property

@@ -248,9 +248,6 @@ class SeenByTests:
         return cls(state="done", passed=counts[True], failed=counts[False])
 
 
-BADLY: tuple[State, ...] = ("rejected", "refused", "unconfirmed")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleShown:
     """A rule that is in force: what it is for, how it stands over all events, and what in that is amiss."""
@@ -266,7 +263,7 @@ class RuleShown:
 
 def troubles_of(now: RuleNow, *, enabled: bool, halted: bool) -> tuple[tuple[str, str], ...]:
     """What of a rule somebody should look at, each with its colour; nothing where all is well."""
-    badly = sum(now.writes.get(state, 0) for state in BADLY)
+    badly = sum(now.writes.get(state, 0) for state in ("rejected", "refused", "unconfirmed"))
     found = (
         ("quiet", "disabled", not enabled),
         ("warn", "halted", halted),
@@ -307,7 +304,7 @@ def answers(records: Sequence[Record]) -> list[Record]:
         change = changed_field(record)
         if change is not None:
             last[change[0]] = _answer(records[:place], record, change)
-    return sorted(last.values(), key=lambda one: _text(one["at"]), reverse=True)
+    return sorted(last.values(), key=lambda one: str(one["at"]), reverse=True)
 
 
 def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, Json, Json]) -> Record:
@@ -325,13 +322,13 @@ def _answer(earlier: Sequence[Record], record: Record, change: tuple[str, Json, 
         "field": field,
         "value": worded(value),
         "before": worded(before),
-        "at": _text(record.get("at")),
+        "at": str(record["at"]),
         "ours": maker is not None,
         "write": cause.get("write") or 0,
-        "rule": _text(cause.get("rule")),
-        "because": _text(asked.get("why") or fired.get("why") or cause.get("why")),
-        "asked_by": _text(asked.get("by")),
-        "let_go": f"approved by {approved['by']}: {_text(approved['why']).removeprefix(LET_GO)}" if approved else "",
+        "rule": cause.get("rule") or "",
+        "because": asked.get("why") or fired.get("why") or cause.get("why") or "",
+        "asked_by": asked.get("by") or "",
+        "let_go": f"approved by {approved['by']}: {str(approved['why']).removeprefix(LET_GO)}" if approved else "",
         "seq": record.get("seq") or 0,
     }
 
@@ -396,14 +393,10 @@ def request_id(record: Record) -> str:
     for name in ("response", "evidence"):
         part = record.get(name)
         if isinstance(part, Mapping) and part.get("x_request_id"):
-            return _text(part["x_request_id"])
+            return str(part["x_request_id"])
     return ""
 
 
 def worded(value: Json) -> str:
     """A text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _text(value: Json) -> str:
-    return "" if value is None else str(value)
