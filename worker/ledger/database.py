@@ -328,7 +328,7 @@ def memory_store() -> SqliteStore:
     """One that lives as long as the object, for tests and for what does not exist yet."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     store = SqliteStore(create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool), None)
-    finalize(store, connection.close)
+    finalize(store.engine.pool, connection.close)  # the last to go: what is given back to it is looked at
     return store
 
 

@@ -1,5 +1,6 @@
 """Who has which connection: never two threads one, never one that failed, and nothing half done stays."""
 
+import gc
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +91,18 @@ def test_threads_take_turns_on_a_database_in_memory() -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(work) for work in (first, second)]
     assert order == [one.result() for one in asked]
+
+
+def test_a_database_in_memory_is_let_go_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    """`test` without any tests ended with a traceback of SQLAlchemy's on stderr."""
+    raw = raw_of(memory_store().taken())
+    gc.collect()
+    assert (closed(raw), caplog.records) == (True, [])
+    store = memory_store()
+    store.give_back(store.taken())
+    del store
+    gc.collect()
+    assert caplog.records == []
 
 
 def test_a_connection_that_failed_is_not_used_again_and_nothing_of_it_stays(tmp_path: Path) -> None:
