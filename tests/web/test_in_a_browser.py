@@ -251,6 +251,18 @@ def test_a_page_renews_itself_when_there_is_news_and_never_under_the_hand(browse
         assert page.get_by_text("There is something new.").is_hidden()
 
 
+def test_a_link_from_elsewhere_spoils_no_form_that_is_open(browser: Browser, own: Scene) -> None:
+    with looking(browser, own, "/write?id=2") as page:
+        page.get_by_text("Decide", exact=False).first.click()
+        other = page.context.new_page()
+        other.set_content(f'<a href="{own.address}/log">from a message</a>')
+        other.get_by_role("link").click()
+        other.wait_for_url("**/log")
+        page.get_by_label("Why").fill("the event page shows it published")
+        page.get_by_role("button", name="It took effect").click()
+        assert "confirmed" in page.get_by_role("heading", level=1).inner_text()
+
+
 def test_news_take_neither_the_keyboards_place_nor_close_what_was_opened(browser: Browser, own: Scene) -> None:
     config = own.folder / "config.yaml"
     with looking(browser, own, "/write?id=3") as page:

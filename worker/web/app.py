@@ -634,6 +634,7 @@ async def _body(request: Request) -> str:
 
 
 def _keep(request: Request, answer: Response, name: str, value: str) -> None:
-    """A cookie that no script can read and no other site can send."""
+    """A cookie that no script can read, and no other site send with a form. With a link from there it comes: who was
+    given another one then would have no form taken any more that lies open beside it."""
     secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-    answer.set_cookie(name, value, httponly=True, samesite="strict", secure=secure)
+    answer.set_cookie(name, value, httponly=True, samesite="lax", secure=secure)
