@@ -115,6 +115,7 @@ def test_new_writes_are_halted_and_resumed(browser: Browser, own: Scene) -> None
         assert "looking into it" in page.locator(".card.warn").first.inner_text()
         page.goto("/log")
         expect(page.get_by_text("New writes are halted")).to_be_visible()
+        assert found_by_axe(page) == []
         page.goto("/")
         page.get_by_text("Resume").first.click()
         form = page.locator("form").filter(has=page.get_by_role("button", name="Resume"))
@@ -240,6 +241,7 @@ def test_a_page_renews_itself_when_there_is_news_and_never_under_the_hand(browse
     with looking(browser, own, "/log") as page:
         assert call("halt", "--because", "looking into it", config=config).code == 0
         page.get_by_text("looking into it").wait_for()
+        expect(page.get_by_text("New writes are halted")).to_be_visible()
         page.goto("/")
         page.get_by_text("Decide all 3 together").click()
         assert call("resume", "--because", "understood", config=config).code == 0
