@@ -281,6 +281,15 @@ def test_news_take_neither_the_keyboards_place_nor_close_what_was_opened(browser
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
 
 
+def test_a_time_is_the_readers_own_also_on_a_page_that_has_renewed_itself(browser: Browser, own: Scene) -> None:
+    with looking(browser, own, "/log", timezone_id="Asia/Kolkata") as page:
+        assert call("halt", "--because", "looking into it", config=own.folder / "config.yaml").code == 0
+        page.get_by_text("looking into it").wait_for()
+        page.get_by_role("textbox", name="Since").fill("2026-03-01 17:30")
+        page.get_by_role("button", name="Show").click()
+        assert "since=2026-03-01T12%3A00%3A00Z" in page.url
+
+
 def test_times_are_the_readers_own(browser: Browser, shown: Scene) -> None:
     at = "/log?event=summer-night&kind=fired"
     with looking(browser, shown, at, timezone_id="Asia/Kolkata") as page:

@@ -54,15 +54,15 @@ function tellAges() {
 }
 
 // What is typed as a time is the reader's own time, too; the address has it in UTC, for whoever it is sent to.
-for (const one of document.querySelectorAll("input[data-moment]")) {
-  one.form.addEventListener("submit", () => {
+document.addEventListener("submit", (submitted) => {
+  for (const one of submitted.target.querySelectorAll("input[data-moment]")) {
     const typed = one.value.trim();
     const at = new Date(typed.length === 10 ? `${typed}T00:00` : typed.replace(" ", "T"));
     if (/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?$/.test(typed) && !Number.isNaN(at.getTime())) {
       one.value = `${at.toISOString().slice(0, 19)}Z`;
     }
-  });
-}
+  }
+});
 
 // news
 
