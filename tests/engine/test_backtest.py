@@ -10,7 +10,7 @@ import pytest
 
 from tests.calling import Called, call, call_beside, settle_in
 from tests.engine.test_again import again
-from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, several, town, world
+from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, rules_of, several, town, world
 from worker.engine.operators import approved, rejected
 from worker.model.facts import CustomFact
 from worker.sandbox.world import campaign_record
@@ -158,6 +158,18 @@ async def test_what_had_fired_before_the_replay_does_not_fire_again_and_is_judge
     found = backtest(tmp_path, SLOW_DOWN, "--format", "json", "--since", "2026-03-03T11:30:00Z").json
     assert [(one["kind"], one["event"], one["action"]) for one in found["writes"]] == [("same", "e1", "pause")]
     assert found["partners"][PARTNER]["before"] == 0, "it is a party still"
+
+
+UNTOLD = rules_of("{id: untold, when: \"event.city == 'Ulm' && !known(statistics.tickets)\", do: [pause]}")
+
+
+@in_town(world(happening("e1", city="Ulm")), UNTOLD, watched=12)
+async def test_what_nobody_had_read_is_not_taken_for_something_unknown(here: Town, tmp_path: Path) -> None:
+    """It paused: as it had been forgotten, so it stood in the record."""
+    here.fault("slow", "GET", "/statistics$", times=None, delay_s=1)
+    await here.becomes("e1", 12, city="Bonn")
+    await here.becomes("e1", 12, city="Ulm")
+    assert rows(tmp_path, UNTOLD) == here.writes() == []
 
 
 LONG_AGO = """

@@ -453,7 +453,7 @@ def amount_shown(state: PartnerState, write: Write) -> float | None:
     return wanted(write.intent, write.key.item, shown_value(write.intent, fact)[1]).amount
 
 
-NOT_GIVEN = replace(UNREAD, why="the test does not give it")
+NOT_GIVEN = Unknown(code="unreadable", why="the test does not give it")
 NO_LIMIT = 1e12
 
 

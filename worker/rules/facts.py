@@ -328,7 +328,7 @@ def values_of(scope: Scope, names: Iterable[str]) -> dict[str, Any]:
         fact = None if key is None else scope.observation.facts.get(key)
         if isinstance(fact, Known):
             values[name] = fact.value
-        elif fact is None and name not in LOCAL:
+        elif name not in LOCAL and (fact is None or (fact.code == "unread" and THEN not in name)):
             values[NOT_READ + name] = True
     return values
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import a_fact, a_scope, unreadable
-from worker.model.facts import Fact, FactKey, Json
+from worker.model.facts import UNREAD, Fact, FactKey, Json
 from worker.model.rules import Scope, Truth
 from worker.rules.evaluate import expression, leaves
 
@@ -65,6 +65,20 @@ def test_an_unreadable_fact_is_named_with_its_reason() -> None:
     judgement = expression("event.status == 'x'").judge(scope(unreadable("the service answered 503")))
     assert judgement.why == "event is unknown: the service answered 503"
     assert judgement.unknown == ("event.status",)
+
+
+@pytest.mark.parametrize(
+    ("source", "fact", "truth"),
+    [
+        ("known(event.status)", unreadable("the service answered 503"), Truth.FALSE),
+        ("known(event.status)", UNREAD, Truth.UNKNOWN),
+        ("!known(event.status)", replace(UNREAD, why="the daemon has not read it"), Truth.UNKNOWN),
+    ],
+)
+def test_whether_a_field_is_known_cannot_be_said_while_nobody_has_read_it(
+    source: str, fact: Fact, truth: Truth
+) -> None:
+    assert expression(source).judge(scope(fact)).truth is truth
 
 
 def test_what_is_missing_in_an_item_of_a_list_is_named() -> None:
