@@ -276,7 +276,8 @@ MODES = [
     ("mode: live", PAUSE + "    mode: approve\n", ("waiting", "mode"), "the rule asks, which is stricter"),
     ("mode: approve", PAUSE + "    mode: live\n", ("waiting", "mode"), "a rule cannot be laxer"),
     ("mode: shadow", PAUSE, ("shadowed", "mode"), "shadow decides and logs only"),
-    ("mode: live", PAUSE + "    mode: shadow\n", ("shadowed", "mode"), "one rule in shadow"),
+    ("mode: approve", PAUSE + "    mode: shadow\n", ("shadowed", "mode"), "one rule in shadow"),
+    ("mode: shadow", PAUSE + "    mode: live\n", ("shadowed", "mode"), "nothing is laxer than shadow"),
 ]
 
 

@@ -208,15 +208,6 @@ def test_a_rule_that_comes_back_before_it_has_acted_acts_as_after_a_gap(restarti
     assert story.look().planned == ["r: pause waiting gap"], "its firing came to nothing, and is not lost"
 
 
-def test_a_rule_that_comes_back_after_it_has_acted_keeps_its_episode() -> None:
-    story = a_story(a_rule("r", X)).event(city="x")
-    assert story.fires() == ["r"]
-    story.reload().look()
-    assert story.reload(a_rule("r", X)).fires() == [], "one episode fires once"
-    story.event(city="").look()
-    assert story.event(city="x").look().planned == ["r: pause"]
-
-
 def test_a_change_that_was_cancelled_with_its_rule_is_pending_when_the_rule_is_back() -> None:
     story = changing()
     assert story.look().planned == ["r: boost"]

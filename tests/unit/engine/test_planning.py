@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from tests.polls import BUDGET_500, MINUTE, TCS, Story, a_rule, a_story, course, tcs
-from worker.engine.views import DecidingSettings, mode_of
+from worker.engine.views import DecidingSettings
 from worker.model.facts import EventId, PartnerId
 from worker.model.rules import Rule, RuleStep, Surge
-from worker.model.writes import Mode
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
 
@@ -26,20 +25,6 @@ def on_tcs(rule_id: str, *do: str, **keys: Any) -> Rule:  # noqa: ANN401 - field
 # Mode and partners.
 
 
-@pytest.mark.parametrize(
-    ("config", "rule", "mode", "reason"),
-    [
-        ("live", None, "live", "a rule without a mode has the config's"),
-        ("live", "approve", "approve", "a rule can be stricter"),
-        ("approve", "live", "approve", "and only stricter"),
-        ("approve", "shadow", "shadow", "shadow is the strictest"),
-        ("shadow", "live", "shadow", "and nothing is stricter than it"),
-    ],
-)
-def test_a_rules_mode_can_only_be_stricter(config: Mode, rule: Mode | None, mode: Mode, reason: str) -> None:
-    assert mode_of(a_rule("r", X, mode=rule), DecidingSettings(mode=config)) == mode, reason
-
-
 def test_a_rule_looks_only_where_it_is_for() -> None:
     here, there = PartnerId("partner-id-acme"), PartnerId("partner-id-other")
     story = a_story(
@@ -50,10 +35,11 @@ def test_a_rule_looks_only_where_it_is_for() -> None:
     assert story.event(city="x").fires() == ["here"]
 
 
-def test_a_rule_that_is_disabled_keeps_its_memory_and_its_return_is_as_after_a_gap() -> None:
+@pytest.mark.parametrize("away", [(a_rule("r", X, enabled=False),), ()], ids=["disabled", "removed"])
+def test_a_rule_that_has_acted_keeps_its_memory_while_it_is_away(away: tuple[Rule, ...]) -> None:
     story = a_story(a_rule("r", X)).event(city="x")
     story.look()
-    story.reload(a_rule("r", X, enabled=False))
+    story.reload(*away)
     story.event(city="")
     for _ in range(2):
         story.look()
@@ -156,17 +142,6 @@ def test_a_firing_that_cannot_be_computed_is_none_for_others_in_a_surge() -> Non
 # Equal wishes.
 
 
-@pytest.mark.parametrize(
-    ("priorities", "fires", "owner"),
-    [((0, 0), ["a", "b=a"], "a"), ((0, 1), ["a=b", "b"], "b"), ((1, 0), ["a", "b=a"], "a")],
-    ids=["the smallest id of equal priority", "the highest priority", "both"],
-)
-def test_equal_wishes_share_one_write(priorities: tuple[int, int], fires: list[str], owner: str) -> None:
-    story = a_story(*(a_rule(name, X, priority=priority) for name, priority in zip("ab", priorities, strict=True)))
-    assert story.event(city="x").fires() == fires
-    assert [(write.key.rule, set(write.rules)) for write in story.writes.values()] == [(owner, {"a", "b"})]
-
-
 @pytest.mark.parametrize("first", ["each", "plain"])
 def test_an_action_for_each_of_a_list_and_a_plain_one_share_an_equal_wish(first: str) -> None:
     each = on_tcs("each")
@@ -252,15 +227,6 @@ def test_joining_and_a_surge_are_one_move_of_a_write() -> None:
 
 
 # What a newer firing replaces.
-
-
-def test_a_newer_firing_leaves_older_writes_alone_once_they_were_sent() -> None:
-    story = a_story(on_tcs("r"), confirming=False)
-    for names in ("a", "b"):
-        story.put(TCS, tcs(names)).look()
-    story.send(story.write("r"), "unknown", effect=False)
-    assert story.put(TCS, tcs("c")).look().moved == []
-    assert story.states("r") == ["unknown", "planned"]
 
 
 def test_a_newer_firing_with_another_value_leaves_the_older_write_to_the_rule_that_wants_it() -> None:
