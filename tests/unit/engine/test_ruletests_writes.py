@@ -1,12 +1,9 @@
 """Rule tests: what becomes of writes that meet the answers of a test."""
 
-from datetime import timedelta
-
 import pytest
 
 from tests.builders import spending
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, passes
-from worker.guards import Limits
 
 CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
 BOOSTS = "{id: r, when: \"event.status == 'x'\", do: [boost]}"
@@ -219,17 +216,6 @@ steps:
     passes(a_bench(BOOSTS), body)
 
 
-def test_a_write_held_for_longer_than_a_gap_asks_a_person() -> None:
-    body = """
-given: {event: {status: x}, setup: {state: DRAFT}}
-steps:
-  - {at: 0s, unknown: [setup]}
-  - {at: 1m6s, states: [{action: boost, state: planned}]}
-  - {at: 1m9s, states: [{action: boost, state: waiting}], held: [{rule: r, reason: gap}]}
-"""
-    passes(a_bench(BOOSTS, limits=Limits(held_longer_than=timedelta(minutes=1))), body)
-
-
 def test_brakes_are_on() -> None:
     make = "{id: r, when: \"event.status == 'x'\", do: [{create_draft: {goal: ROAS, total_budget: 60}}]}"
     body = """
@@ -264,40 +250,3 @@ steps:
   - {at: 2m, set: {partner: {campaign_recommendations: true}}, sent: 1}
 """
     passes(a_bench(rule), body)
-
-
-# Values of the wrong type, quotients by 0, and money under any name, as the daemon takes them.
-
-
-@pytest.mark.parametrize("value", ["='99999'", "=event.title", "=1e308 * 10.0"])
-def test_a_value_of_the_wrong_type_fires_and_is_refused(value: str) -> None:
-    do = f'{{edit_cluster: {{tc: a, tc_run_id: 1, budget: "{value}"}}}}'
-    body = """
-given: {event: {id: e1, status: cancelled, title: x, client_campaign_status: RUNNING}, setup: {state: PUBLISHED}}
-steps:
-  - at: 0s
-    expect: [{rule: r, action: edit_cluster}, {rule: r, action: pause}]
-    states: [{action: edit_cluster, state: refused}, {action: pause, state: skipped}]
-    sent: 0
-  - {at: 1d, expect: [], sent: 0}
-"""
-    passes(a_bench(f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}, pause]}}"), body)
-
-
-def test_money_under_extra_is_held_by_the_limit_and_can_be_expected_as_it_is_written() -> None:
-    do = "{edit_cluster: {tc: a, tc_run_id: 1, extra: {daily_budget: 99999}}}"
-    body = """
-given: {event: {id: e1, status: cancelled}, setup: {state: PUBLISHED}, campaigns: [{tc: a, tc_run_id: 1}]}
-steps:
-  - at: 0s
-    expect: [{rule: r, action: edit_cluster, params: {extra: {daily_budget: 99999}}}]
-    held: [{rule: r, reason: spend}]
-    sent: 0
-"""
-    passes(
-        a_bench(
-            f"{{id: r, when: \"event.status == 'cancelled'\", do: [{do}]}}",
-            limits=spending(per_event=1000.0),
-        ),
-        body,
-    )
