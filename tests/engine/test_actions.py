@@ -373,28 +373,3 @@ async def test_a_message_goes_out_once_after_the_step_before_it_is_confirmed(her
 async def test_rules_with_the_same_message_have_each_their_own_and_no_limit_of_writes_counts_it(here: Town) -> None:
     await here.cancelled(*["confirmed"] * 3)
     assert sorted(one["rule"] for one in here.messages) == ["a", "b", "c"]
-
-
-AT = "rules: [{id: r, when: \"event.status == 'cancelled' && setup.state == 'NONE'\", at: '3 12 * * *', do: [pause]}]"
-
-
-@in_town(world(happening("e1")), AT)
-async def test_a_rule_with_at_acts_at_its_time_and_reads_nothing_before(here: Town) -> None:
-    await here.becomes("e1", 170, status="cancelled")
-    assert here.writes() == []
-    assert not any("/setup_processes/" in one.path for one in here.twin.books.requests)
-    await here.until(lambda: here.states() == ["confirmed"], "at three past twelve")
-    assert here.at < 200
-    await here.run(60)
-    await here.becomes("e1", 400, client_campaign_status="RUNNING")
-    assert here.states() == ["confirmed"], "and not again"
-
-
-@in_town(world(happening("e1")), AT)
-async def test_a_time_that_a_worker_slept_through_is_told_and_left(here: Town) -> None:
-    await here.becomes("e1", 30, status="cancelled")
-    await here.restart(600)
-    await here.run(30)
-    assert here.writes() == []
-    (missed,) = here.log("held")
-    assert (missed["reason"], missed["rule"]) == ("missed", "r")
