@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.worlds import BOOST, CAMPAIGN, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, several, world
+from tests.worlds import BOOST, MINUTE, PARTNER, PAUSE, Town, draft, happening, in_town, several, world
 from worker.api.client import ApiService
 from worker.engine import observe
 from worker.engine.decide import _Pass
@@ -76,20 +76,6 @@ async def test_bad_answers_fire_and_stop_nothing(
     await here.until(lambda: here.states() == ["confirmed"], f"{reason}: the worker goes on")
 
 
-@in_town(world(happening("e1")), watched=6)
-async def test_a_reversal_that_no_read_could_see_is_sent_again_only_after_the_proof_of_absence(here: Town) -> None:
-    here.fault("answer_after", "PUT", CAMPAIGN, status=429)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: len(here.effects()) == 1, "the hidden effect")
-    sent_at = here.at
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.until(lambda: here.states() == ["confirmed"], "it is paused in the end")
-    first, second = here.effects()
-    assert second.at_s - first.at_s >= here.settings.settle.total_seconds(), "not before settle is over"
-    assert here.at > sent_at
-    assert here.only.attempt == 2
-
-
 @in_town(world(happening("e1")), BOOST, watched=15)
 async def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(here: Town) -> None:
     here.suggest("e1", 2)
@@ -105,23 +91,6 @@ async def test_a_setup_that_appears_days_after_a_change_does_not_fire_it(here: T
     await here.until(lambda: here.states() == ["confirmed"], "the next change fires")
 
 
-@in_town(world(happening("e1")))
-async def test_a_fact_that_turns_unknown_within_an_episode_changes_nothing(here: Town) -> None:
-    await here.cancelled("confirmed")
-    here.fault("missing_fields", "GET", "^/events/$", times=10, fields=["items.status", "items.frontend_status"])
-    await here.run(60)
-    await here.becomes("e1", 2 * MINUTE, by="person", client_campaign_status="RUNNING")
-    assert here.states() == ["confirmed"], "the episode neither closed nor opened again"
-    here.set("e1", status="active")
-    await here.cancelled("confirmed", "confirmed")
-
-
-@in_town(world(happening("e1"), happening("e2")), watched=10)
-async def test_an_event_that_drops_out_of_the_list_but_answers_is_still_observed(here: Town) -> None:
-    here.fault("vanish", "GET", "^/events/$", times=1000, eid="e1")
-    await here.cancelled("confirmed")
-
-
 @in_town(world(happening("e1"), happening("e2")), watched=10)
 async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_person(here: Town) -> None:
     here.change("e1", remove=True)
@@ -131,15 +100,6 @@ async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_pe
     await here.run(60)
     assert [(one.state, one.reason) for one in here.writes()] == [("waiting", "gap")]
     assert here.effects() == []
-
-
-@in_town(world(*several(happening, 7)), watched=10)
-async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(here: Town) -> None:
-    for number in range(1, 6):
-        here.set(f"e{number}", status="cancelled")
-    here.fault("storm", None, None, for_s=30)
-    await here.until(lambda: here.states() == ["confirmed"] * 5, "all are paused")
-    assert here.twin.books.summary()["repeated"] == 0
 
 
 BROKEN = "e2"
