@@ -150,20 +150,6 @@ async def test_a_value_that_is_not_known_is_held_until_the_episode_closes(here: 
     assert here.twin.books.writes_sent == 0
 
 
-@in_town(
-    world(draft("e1", revenue=500, spend=0)),
-    rule("[{update_draft: {total_budget: 750}}]", "event['revenue'] / event['spend'] > 4.0"),
-)
-async def test_a_quotient_by_zero_is_unknown_and_starts_and_ends_nothing(here: Town) -> None:
-    await here.run(9)
-    assert here.writes() == [], "0 spent: no return is known"
-    here.set("e1", spend=100)
-    await here.until(lambda: here.states() == ["confirmed"], "5 for each")
-    await here.becomes("e1", 9, spend=0)
-    await here.becomes("e1", 9, spend=100)
-    assert here.states() == ["confirmed"], "unknown has closed no episode"
-
-
 MORE_MONEY = {"eid": "{eid}", "tc": "{tc}", "tc_run_id": "{tc_run_id}", "daily_budget": "5000"}
 
 
