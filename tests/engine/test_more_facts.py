@@ -62,24 +62,11 @@ rules:
       && venues.exists(v, v.city == 'Leipzig')
     do: [pause]
 """
-STOP_LOSS = "adplatform_insights.spend > 200.0 && statistics.tickets < 10.0"
 
 
 @in_town(world(sold("e1", campaign_event_series=["e3"]), sold("e2"), sold("e3", frontend_status="FLAGGED")), MANY)
 async def test_a_rule_can_lean_on_every_read_of_the_service(here: Town) -> None:
     await here.until(lambda: len(here.effects()) == 3, "a pause by each rule", 60)
-
-
-@in_town(world(sold("e1")), rule(STOP_LOSS))
-async def test_a_stop_loss_can_be_rehearsed_by_a_story(here: Town) -> None:
-    def performs(here: Town, **parts: Any) -> None:  # noqa: ANN401 - parts of an event
-        here.change("e1", **parts)
-
-    performs(here, insights={"spend": 240.0}, sales=({"date": "2026-05-01", "tickets": 12, "revenue": 480.0},))
-    await here.run(30)
-    assert not here.effects(), "it spends, and sells"
-    performs(here, statistics={"tickets": 3.0})
-    await here.until(lambda: len(here.effects()) == 1, "paused", 60)
 
 
 @in_town(
