@@ -176,20 +176,6 @@ def test_a_window_never_reads_past_its_record(changes: list[tuple[int, int | Non
 # Rules that ask for it, on the daemon's own cycle.
 
 
-def test_the_clock_alone_brings_a_window_on() -> None:
-    body = """given: {event: {id: e1, status: active}}
-steps:
-  - {at: 1h, set: {event: {status: cancelled}}, expect: []}
-  - {at: 2h, set: {event: {status: active}}, expect: []}
-  - {at: 6h59m, expect: []}
-  - {at: 7h, expect: [{rule: r, action: run}]}
-"""
-    passes(
-        a_bench("{id: r, when: \"ago(event.status, '6h') == 'cancelled' && event.status == 'active'\", do: [run]}"),
-        body,
-    )
-
-
 def test_while_a_fact_is_not_read_nothing_is_known_of_it() -> None:
     when = "event.city == 'Ulm' && delta(statistics.tickets, '1h') == 0.0"
     body = """given: {event: {id: e1, city: Ulm}, statistics: {tickets: 5}}
