@@ -54,14 +54,6 @@ BOTH = "event.title == 'A' && setup.state == 'DRAFT'"
             ),
             "three values, through every junction",
         ),
-        (
-            "event.status == 'x' && setup.state == 'DRAFT'",
-            (
-                "event.status == 'x' && setup.state == 'DRAFT' false",
-                ["event.status == 'x' false", "setup.state == 'DRAFT' unknown"],
-            ),
-            "a definite false beside something unknown",
-        ),
         ("true", "true true", "a constant has no parts"),
     ],
 )
