@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.builders import cases
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.system import utc_now
@@ -22,16 +21,13 @@ TESTS = "tests:\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("command", "status", "rule", "code"),
-    [
-        ("check", "cancelled", RULE, 0),
-        ("check", "cancelled", BROKEN, 2),
-        ("test", "cancelled", RULE, 0),
-        ("test", "active", RULE, 1),
-        ("schema", "active", RULE, 0),
-    ],
-    ids=["right rules", "wrong rules", "tests that pass", "tests that fail", "no answer"],
+@cases(
+    "command, status, rule, code",
+    ("check", "cancelled", RULE, 0, "right rules"),
+    ("check", "cancelled", BROKEN, 2, "wrong rules"),
+    ("test", "cancelled", RULE, 0, "tests that pass"),
+    ("test", "active", RULE, 1, "tests that fail"),
+    ("schema", "active", RULE, 0, "no answer"),
 )
 def test_the_answer_is_the_same_where_nobody_reads_on(
     tmp_path: Path, command: str, status: str, rule: str, code: int

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.worlds import CAMPAIGN, PARTNER, QUICK, Town, draft, happening, in_town, rules_of, world
 from worker.engine.operators import approved
 from worker.guards import Limits
@@ -179,14 +180,11 @@ ANSWERS: dict[Kind, dict[str, Any]] = {"slow": {"delay_s": 1}, "answer_after": {
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-@pytest.mark.parametrize(
-    ("do", "path", "before"),
-    [
-        ("[reset_setup]", "/reset_campaigns_setup$", []),
-        ("[{frontend_status: HIDDEN}]", "/last_updated_on_fe/", ["confirmed"]),
-        (WITHOUT_CONFIRM, "^/events/e1$", []),
-    ],
-    ids=["reset_setup", "frontend_status", "a write without confirm"],
+@cases(
+    "do, path, before",
+    ("[reset_setup]", "/reset_campaigns_setup$", [], "reset_setup"),
+    ("[{frontend_status: HIDDEN}]", "/last_updated_on_fe/", ["confirmed"], "frontend_status"),
+    (WITHOUT_CONFIRM, "^/events/e1$", [], "a write without confirm"),
 )
 @in_town(world(draft("e1")), rule)
 async def test_what_no_read_shows_is_for_its_answer_or_a_person(
@@ -290,14 +288,11 @@ async def test_a_write_with_confirm_takes_effect_once(
     assert here.only.before["when"] is False  # type: ignore[index,call-overload]
 
 
-@pytest.mark.parametrize(
-    ("event", "rules"),
-    [
-        (happening("e1", hall_name="closed"), EDIT),
-        (happening("e1", campaign_event_series=["e2"]), rule("[{series_add: [e2]}]")),
-        (happening("e1", campaign_event_series=["e2"]), rule("[{series_remove: [e3]}]")),
-    ],
-    ids=["a confirm that is true", "an event in the series", "an event that is in no series"],
+@cases(
+    "event, rules",
+    (happening("e1", hall_name="closed"), EDIT, "a confirm that is true"),
+    (happening("e1", campaign_event_series=["e2"]), rule("[{series_add: [e2]}]"), "an event in the series"),
+    (happening("e1", campaign_event_series=["e2"]), rule("[{series_remove: [e3]}]"), "an event that is in no series"),
 )
 @in_town(lambda event: world(event, happening("e2")), lambda rules: rules)
 async def test_what_is_so_already_is_not_sent(here: Town) -> None:

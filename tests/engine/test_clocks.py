@@ -8,6 +8,7 @@ import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from tests.builders import cases
 from tests.engine.test_daemon import Told, daemon_of
 from tests.virtual import EPOCH
 from tests.worlds import CAMPAIGN, HOUR, MINUTE, PAUSE, RUN, Town, happening, in_town, rules_of, world
@@ -260,19 +261,15 @@ async def test_what_came_back_and_was_seen_is_not_back_once_more(here: Town, mon
 # --- the scheduler -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("jump", "brought_back", "woken", "reason"),
-    [
-        (timedelta(0), False, False, "a job that is due in its interval is left alone"),
-        (timedelta(seconds=-5), False, False, "a few seconds are waited for"),
-        (BACK, True, False, "an hour would be an hour without a look"),
-        (YEAR, False, True, "the scheduler runs what is overdue, but it may sleep by a clock that was set back before"),
-    ],
+@cases(
+    "jump, brought_back, woken",
+    (timedelta(0), False, False, "a job that is due in its interval is left alone"),
+    (timedelta(seconds=-5), False, False, "a few seconds are waited for"),
+    (BACK, True, False, "an hour would be an hour without a look"),
+    (YEAR, False, True, "the scheduler runs what is overdue, but it may sleep by a clock that was set back before"),
 )
 @in_town(world(happening("e1")))
-async def test_a_clock_set_back_delays_no_look(
-    here: Town, jump: timedelta, brought_back: bool, woken: bool, reason: str
-) -> None:
+async def test_a_clock_set_back_delays_no_look(here: Town, jump: timedelta, brought_back: bool, woken: bool) -> None:
     said = Told()
     daemon = daemon_of(here, said)
     scheduler = AsyncIOScheduler(timezone="UTC")
@@ -284,9 +281,9 @@ async def test_a_clock_set_back_delays_no_look(
     scheduler.wakeup = lambda: wakes.append(None)
     keeping = asyncio.ensure_future(daemon._keep_time(scheduler))
     await asyncio.sleep(3.5)
-    assert bool(wakes) is woken, reason
+    assert bool(wakes) is woken
     (job,) = scheduler.get_jobs()
-    assert (job.next_run_time != due) is brought_back, reason
+    assert (job.next_run_time != due) is brought_back
     assert job.next_run_time <= max(due, here.clock.now())
     assert said.said == (["clock_set_back"] if brought_back else [])
     keeping.cancel()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.engine.test_each import BUDGETS, budgets, published
 from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, rules_of, world
 from worker.engine.operators import rejected
@@ -19,15 +20,12 @@ STOP = "{id: stop, when: event.status == 'cancelled', do: [pause]%s}"
 GO = "{id: go, when: event.frontend_status == 'FLAGGED', do: [run]%s}"
 
 
-@pytest.mark.parametrize(
-    ("stop", "go", "together", "value"),
-    [
-        ("", "", True, "PAUSED"),
-        ("", "", False, "PAUSED"),
-        ("", ", priority: 1", True, "RUNNING"),
-        ("", ", priority: 1", False, "RUNNING"),
-    ],
-    ids=["a tie in one look", "a tie in later looks", "priority in one look", "priority in later looks"],
+@cases(
+    "stop, go, together, value",
+    ("", "", True, "PAUSED", "a tie in one look"),
+    ("", "", False, "PAUSED", "a tie in later looks"),
+    ("", ", priority: 1", True, "RUNNING", "priority in one look"),
+    ("", ", priority: 1", False, "RUNNING", "priority in later looks"),
 )
 @in_town(
     world(happening("e1", client_campaign_status="IDLE")), lambda stop, go: rules_of(STOP % stop, GO % go), watched=6
@@ -93,10 +91,10 @@ async def test_a_pause_is_never_held_up_by_an_unknown_boost_or_run(
     assert here.event().record[STATUS] == "PAUSED", "and so it stays"
 
 
-@pytest.mark.parametrize(
-    ("do", "field", "value", "by"),
-    [("pause", STATUS, "PAUSED", "person"), ("{optimisation: 'OFF'}", "campaign_optimisation_status", "OFF", "world")],
-    ids=["a person", "the service's own optimisation"],
+@cases(
+    "do, field, value, by",
+    ("pause", STATUS, "PAUSED", "person", "a person"),
+    ("{optimisation: 'OFF'}", "campaign_optimisation_status", "OFF", "world", "the service's own optimisation"),
 )
 @in_town(
     world(happening("e1")), lambda do: rules_of(f"{{id: r, when: event.status == 'cancelled', do: [{do}]}}"), watched=6

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.polls import BUDGET_500, HOUR, TCS, Story, a_rule, a_story, course, tcs
 from worker.model.rules import Rule
 from worker.model.writes import Mode
@@ -22,57 +23,47 @@ def at(story: Story, city: str) -> Story:
     return story.event(city=city.strip("-"))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "fires", "reason"),
-    [
-        (("run", 1), ("pause", 0), ["a"], "the higher priority wins, also where it spends"),
-        (("run", 0), ("pause", 1), ["b"], "the higher priority wins"),
-        (("run", 0), ("pause", 0), ["b"], "on a tie the wish that stops spending wins"),
-        (("optimisation ON", 0), ("optimisation OFF", 0), ["b"], "of any target"),
-        (("frontend_status HIDDEN", 0), ("frontend_status FLAGGED", 0), [], "neither stops spending, so neither acts"),
-        (("create_draft 500", 0), ("create_draft 600", 0), [], "two drafts are opposite"),
-        (("run", 0), ("optimisation OFF", 1), ["a", "b"], "other targets do not meet"),
-        (("create_draft 500", 0), ("boost", 1), ["a", "b"], "creating and publishing are not opposite"),
-        (("create_draft =100.0 * 5.0", 0), ("create_draft 600", 1), ["a", "b"], "a computed value is no standing wish"),
-    ],
+@cases(
+    "first, second, fires",
+    (("run", 1), ("pause", 0), ["a"], "the higher priority wins, also where it spends"),
+    (("run", 0), ("pause", 1), ["b"], "the higher priority wins"),
+    (("run", 0), ("pause", 0), ["b"], "on a tie the wish that stops spending wins"),
+    (("optimisation ON", 0), ("optimisation OFF", 0), ["b"], "of any target"),
+    (("frontend_status HIDDEN", 0), ("frontend_status FLAGGED", 0), [], "neither stops spending, so neither acts"),
+    (("create_draft 500", 0), ("create_draft 600", 0), [], "two drafts are opposite"),
+    (("run", 0), ("optimisation OFF", 1), ["a", "b"], "other targets do not meet"),
+    (("create_draft 500", 0), ("boost", 1), ["a", "b"], "creating and publishing are not opposite"),
+    (("create_draft =100.0 * 5.0", 0), ("create_draft 600", 1), ["a", "b"], "a computed value is no standing wish"),
 )
-def test_of_two_opposite_wishes_in_one_look(
-    first: tuple[str, int], second: tuple[str, int], fires: list[str], reason: str
-) -> None:
+def test_of_two_opposite_wishes_in_one_look(first: tuple[str, int], second: tuple[str, int], fires: list[str]) -> None:
     rules = (a_rule("a", X, first[0], priority=first[1]), a_rule("b", Y, second[0], priority=second[1]))
     story = a_story(*rules)
-    assert at(story, "xy").fires() == fires, reason
+    assert at(story, "xy").fires() == fires
 
 
-@pytest.mark.parametrize(
-    ("rules", "looks", "reason"),
-    [
-        (
-            (RUNS_FIRST, PAUSES),
-            "x a, xy b: conflict, xy, y b",
-            "a higher priority holds, said once, until its wish ends",
-        ),
-        ((RUNS, PAUSES), "x a, xy b", "a lower one holds nobody: a tie, and the other stops spending"),
-        ((replace(RUNS_FIRST, enabled=False), PAUSES), "xy b", "a disabled rule wishes nothing"),
-        (
-            (replace(RUNS_FIRST, mode="shadow"), PAUSES),
-            "xy a & b & a: run shadowed mode",
-            "what a shadow rule wishes moves no live one",
-        ),
-        (
-            (replace(RUNS, mode="shadow"), PAUSES_FIRST),
-            "xy b & a: conflict",
-            "a shadow rule shows what it would do beside the live ones",
-        ),
-        (
-            (replace(RUNS, mode="shadow"), replace(PAUSES, mode="shadow")),
-            "xy b & a: conflict & b: pause shadowed mode",
-            "and beside other shadows",
-        ),
-    ],
+@cases(
+    "rules, looks",
+    ((RUNS_FIRST, PAUSES), "x a, xy b: conflict, xy, y b", "a higher priority holds, said once, until its wish ends"),
+    ((RUNS, PAUSES), "x a, xy b", "a lower one holds nobody: a tie, and the other stops spending"),
+    ((replace(RUNS_FIRST, enabled=False), PAUSES), "xy b", "a disabled rule wishes nothing"),
+    (
+        (replace(RUNS_FIRST, mode="shadow"), PAUSES),
+        "xy a & b & a: run shadowed mode",
+        "what a shadow rule wishes moves no live one",
+    ),
+    (
+        (replace(RUNS, mode="shadow"), PAUSES_FIRST),
+        "xy b & a: conflict",
+        "a shadow rule shows what it would do beside the live ones",
+    ),
+    (
+        (replace(RUNS, mode="shadow"), replace(PAUSES, mode="shadow")),
+        "xy b & a: conflict & b: pause shadowed mode",
+        "and beside other shadows",
+    ),
 )
-def test_a_wish_that_stands(rules: tuple[Rule, ...], looks: str, reason: str) -> None:
-    assert course(a_story(*rules), looks, at) == looks, reason
+def test_a_wish_that_stands(rules: tuple[Rule, ...], looks: str) -> None:
+    assert course(a_story(*rules), looks, at) == looks
 
 
 def test_unknown_keeps_a_wish() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.polls import E1, HOUR, TCS, Story, a_rule, a_set, a_story, tcs
 from worker.engine.planning import edits_of, in_one, reopened, reopened_after, reopened_by
 from worker.engine.views import DecidingSettings
@@ -43,36 +44,32 @@ def none(*_: object) -> tuple[()]:
     return ()
 
 
-@pytest.mark.parametrize(
-    ("city", "before", "after", "reason"),
-    [
-        ("xy", ["r"], [], "true by the old text, it keeps its episode"),
-        ("y", [], ["r: pause"], "true only by the new one, it is a first look"),
-    ],
+@cases(
+    "city, before, after",
+    ("xy", ["r"], [], "true by the old text, it keeps its episode"),
+    ("y", [], ["r: pause"], "true only by the new one, it is a first look"),
 )
-def test_an_edited_condition(city: str, before: list[str], after: list[str], reason: str) -> None:
+def test_an_edited_condition(city: str, before: list[str], after: list[str]) -> None:
     story = a_story(a_rule("r", X)).event(city=city)
     assert story.fires() == before
-    assert story.reload(a_rule("r", Y)).look().planned == after, reason
+    assert story.reload(a_rule("r", Y)).look().planned == after
 
 
-@pytest.mark.parametrize(
-    ("edited", "states", "planned", "reason"),
-    [
-        (a_rule("r", X, "optimisation OFF"), ["cancelled", "planned"], ["r: optimisation"], "its `do` was edited"),
-        (a_rule("r", X, parameters={"budget": 5}), ["cancelled", "planned"], ["r: pause"], "its `with` was edited"),
-        (a_rule("r", X, cooldown=HOUR), ["planned"], [], "other keys leave what was decided alone"),
-        (a_rule("r", X, "optimisation OFF", enabled=False), ["planned"], [], "disabled: frozen"),
-        (a_rule("other", Y), ["cancelled"], [], "the rule is gone"),
-    ],
+@cases(
+    "edited, states, planned",
+    (a_rule("r", X, "optimisation OFF"), ["cancelled", "planned"], ["r: optimisation"], "its `do` was edited"),
+    (a_rule("r", X, parameters={"budget": 5}), ["cancelled", "planned"], ["r: pause"], "its `with` was edited"),
+    (a_rule("r", X, cooldown=HOUR), ["planned"], [], "other keys leave what was decided alone"),
+    (a_rule("r", X, "optimisation OFF", enabled=False), ["planned"], [], "disabled: frozen"),
+    (a_rule("other", Y), ["cancelled"], [], "the rule is gone"),
 )
 @pytest.mark.parametrize("restarting", [False, True])
 def test_unsent_writes_of_edited_rules_are_cancelled_and_planned_anew(
-    edited: Rule, states: list[State], planned: list[str], reason: str, restarting: bool
+    edited: Rule, states: list[State], planned: list[str], restarting: bool
 ) -> None:
     story = fired(a_rule("r", X), restarting=restarting)
-    assert story.reload(edited).look().planned == planned, reason
-    assert story.states("r") == states, reason
+    assert story.reload(edited).look().planned == planned
+    assert story.states("r") == states
     assert [write.key.episode for write in story.writes.values()] == list(range(1, len(states) + 1))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.polls import E1, HOUR, INTERVAL, MINUTE, Story, a_rule, a_story, approved, course
 from worker.engine.views import DecidingSettings
 from worker.model.facts import EventId, RuleId
@@ -28,99 +29,89 @@ def seen(story: Story, look: str) -> Story:
 STATUSES = {"T": "cancelled", "F": "active"}
 
 
-@pytest.mark.parametrize(
-    ("keys", "looks", "reason"),
-    [
-        ({}, "F, T r", "false opens nothing; it opens at a definite true"),
-        ({}, "?, T r", "unknown opens nothing, and before the first true is no stretch of anything"),
-        ({}, "T r, T", "true at the first look opens an episode and fires; one episode fires once"),
-        ({}, "T r, ?, T", "unknown closes nothing, so the true after it is the same episode"),
-        ({}, "T r, F, ?, T r", "unknown resets nothing: the episode is closed before as after"),
-        ({}, "T r, ?, ?, ?, ?, ?, ?, T", "however long it is unknown"),
-        ({}, "T r, F, T r, F, T r", "it closes at a definite false, and each stretch of true is one of its own"),
-        (
-            {"cooldown": timedelta(minutes=30)},
-            "T r, F, T r: cooldown, T/10, T/10, T/10 r, T",
-            "held until the cooldown is over, and not lost",
-        ),
-        (
-            {"cooldown": timedelta(days=3)},
-            "T r, F, T r: cooldown, T/1440, T/1440, T/1440 r",
-            "a cooldown may be longer than a day",
-        ),
-        ({"per_event_per_day": 1}, "T r, F, T r: limit, T/60, T/1320, T/60 r, T", "over 24 rolling hours"),
-        (
-            {"per_event_per_day": 2},
-            "T r, F/60, T/60 r, F/60, T/60 r: limit, T/1140, T/60 r",
-            "until the oldest of the day is a day old",
-        ),
-    ],
+@cases(
+    "keys, looks",
+    ({}, "F, T r", "false opens nothing; it opens at a definite true"),
+    ({}, "?, T r", "unknown opens nothing, and before the first true is no stretch of anything"),
+    ({}, "T r, T", "true at the first look opens an episode and fires; one episode fires once"),
+    ({}, "T r, ?, T", "unknown closes nothing, so the true after it is the same episode"),
+    ({}, "T r, F, ?, T r", "unknown resets nothing: the episode is closed before as after"),
+    ({}, "T r, ?, ?, ?, ?, ?, ?, T", "however long it is unknown"),
+    ({}, "T r, F, T r, F, T r", "it closes at a definite false, and each stretch of true is one of its own"),
+    (
+        {"cooldown": timedelta(minutes=30)},
+        "T r, F, T r: cooldown, T/10, T/10, T/10 r, T",
+        "held until the cooldown is over, and not lost",
+    ),
+    (
+        {"cooldown": timedelta(days=3)},
+        "T r, F, T r: cooldown, T/1440, T/1440, T/1440 r",
+        "a cooldown may be longer than a day",
+    ),
+    ({"per_event_per_day": 1}, "T r, F, T r: limit, T/60, T/1320, T/60 r, T", "over 24 rolling hours"),
+    (
+        {"per_event_per_day": 2},
+        "T r, F/60, T/60 r, F/60, T/60 r: limit, T/1140, T/60 r",
+        "until the oldest of the day is a day old",
+    ),
 )
 @pytest.mark.parametrize("restarting", [False, True])
-def test_an_episode_is_one_stretch_of_true_and_fires_once(
-    keys: dict[str, Any], looks: str, reason: str, restarting: bool
-) -> None:
+def test_an_episode_is_one_stretch_of_true_and_fires_once(keys: dict[str, Any], looks: str, restarting: bool) -> None:
     story = a_story(a_rule("r", CANCELLED, **keys), restarting=restarting)
-    assert course(story, looks, seen, MINUTE) == looks, reason
+    assert course(story, looks, seen, MINUTE) == looks
 
 
-@pytest.mark.parametrize(
-    ("state", "proved", "ends", "reason"),
-    [
-        ("planned", False, True, "a write that is planned is not sent"),
-        ("waiting", False, True, "nor is one that waits"),
-        ("unknown", False, False, "it may have taken effect: only reading settles it"),
-        ("applied", False, False, "it has taken effect"),
-        ("needs_human", False, False, "nobody knows, so nothing ends it"),
-        ("needs_human", True, True, "its last attempt is proved absent"),
-    ],
+@cases(
+    "state, proved, ends",
+    ("planned", False, True, "a write that is planned is not sent"),
+    ("waiting", False, True, "nor is one that waits"),
+    ("unknown", False, False, "it may have taken effect: only reading settles it"),
+    ("applied", False, False, "it has taken effect"),
+    ("needs_human", False, False, "nobody knows, so nothing ends it"),
+    ("needs_human", True, True, "its last attempt is proved absent"),
 )
-def test_what_a_closing_episode_ends(state: State, proved: bool, ends: bool, reason: str) -> None:
+def test_what_a_closing_episode_ends(state: State, proved: bool, ends: bool) -> None:
     story = a_story(a_rule("r", CANCELLED), confirming=False)
     seen(story, "T").look()
     write = story.write("r")
     sent = state not in ("planned", "waiting")
     story.writes[write.id] = replace(write, state=state, absent_proved=proved, attempt=int(sent))
     assert seen(story, "?").look().moved == [], "unknown closes nothing"
-    assert seen(story, "F").look().moved == (["r: skipped no_longer_holds"] if ends else []), reason
+    assert seen(story, "F").look().moved == (["r: skipped no_longer_holds"] if ends else [])
 
 
-@pytest.mark.parametrize(
-    ("looks", "reason"),
-    [
-        ("T r: for, T, T, T r", "it counts from the first definite true look"),
-        ("T r: for, T, ? r: fact_unknown, T r", "unknown resets nothing, and the time goes on"),
-        ("T r: for, T, T, ? r: fact_unknown, T r", "unknown fires nothing, even once the time is over"),
-        ("T r: for, T, F, T r: for, T, T, T r", "a definite false restarts it"),
-        ("?, T r: for, T, T, T r", "unknown starts nothing"),
-    ],
+@cases(
+    "looks",
+    ("T r: for, T, T, T r", "it counts from the first definite true look"),
+    ("T r: for, T, ? r: fact_unknown, T r", "unknown resets nothing, and the time goes on"),
+    ("T r: for, T, T, ? r: fact_unknown, T r", "unknown fires nothing, even once the time is over"),
+    ("T r: for, T, F, T r: for, T, T, T r", "a definite false restarts it"),
+    ("?, T r: for, T, T, T r", "unknown starts nothing"),
 )
 @pytest.mark.parametrize("restarting", [False, True])
-def test_for_counts_from_the_first_definite_true_look(looks: str, reason: str, restarting: bool) -> None:
+def test_for_counts_from_the_first_definite_true_look(looks: str, restarting: bool) -> None:
     story = a_story(a_rule("r", CANCELLED, hold_for=3 * MINUTE), restarting=restarting)
-    assert course(story, looks, seen, MINUTE) == looks, reason
+    assert course(story, looks, seen, MINUTE) == looks
 
 
-@pytest.mark.parametrize(
-    ("keys", "then", "looks", "episode", "reason"),
-    [
-        ({"hold_for": 40 * MINUTE}, "ask", "T r: for, ~T, T/39, T/1 r & r: pause waiting gap", 1, "for begins anew"),
-        ({"hold_for": 40 * MINUTE}, "ask", "T r: for, T/50 r", 1, "no longer than the gap, it restarts nothing"),
-        ({}, "ask", "F, ~?, T r & r: pause waiting gap", 1, "unknown is no look at it, so this one is the first"),
-        ({}, "reobserve", "F, ~T r: gap, T, T", 1, "what is only remembered is said once, and does not fire later"),
-        (
-            {"repeat": "enforce"},
-            "reobserve",
-            "T r, ~drifted r: gap, drifted/60",
-            1,
-            "nor does drift, and no number is used up",
-        ),
-    ],
+@cases(
+    "keys, then, looks, episode",
+    ({"hold_for": 40 * MINUTE}, "ask", "T r: for, ~T, T/39, T/1 r & r: pause waiting gap", 1, "for begins anew"),
+    ({"hold_for": 40 * MINUTE}, "ask", "T r: for, T/50 r", 1, "no longer than the gap, it restarts nothing"),
+    ({}, "ask", "F, ~?, T r & r: pause waiting gap", 1, "unknown is no look at it, so this one is the first"),
+    ({}, "reobserve", "F, ~T r: gap, T, T", 1, "what is only remembered is said once, and does not fire later"),
+    (
+        {"repeat": "enforce"},
+        "reobserve",
+        "T r, ~drifted r: gap, drifted/60",
+        1,
+        "nor does drift, and no number is used up",
+    ),
 )
-def test_the_first_look_after_a_silence(keys: Any, then: Any, looks: str, episode: int, reason: str) -> None:  # noqa: ANN401
+def test_the_first_look_after_a_silence(keys: Any, then: Any, looks: str, episode: int) -> None:  # noqa: ANN401
     story = a_story(a_rule("r", CANCELLED, **keys), settings=DecidingSettings(gap_then=then))
-    assert course(story, looks, seen) == looks, reason
-    assert story.memories[E1, RuleId("r")].episode == episode, reason
+    assert course(story, looks, seen) == looks
+    assert story.memories[E1, RuleId("r")].episode == episode
 
 
 @pytest.mark.parametrize("restarting", [False, True])

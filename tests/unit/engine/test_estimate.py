@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.broken_rules.__main__ import SETTINGS
+from tests.builders import cases
 from worker.engine.checking import Estimate, estimate
 from worker.model.facts import CustomFact
 from worker.rules.load import read_rules
@@ -33,33 +34,25 @@ def reckoned(*rules: str, events: int = 100, **changes: int) -> Estimate:
     return estimate(found.rules.rules, registry, replace(SETTINGS, **changes), events)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("rules", "per_minute", "reason"),
-    [
-        ([FREE], LIST, "the event itself is in the list"),
-        ([FREE, NARROW], LIST + 2000, "a setup of each of 100 events, 20 times"),
-        ([NARROW, WIDE], LIST + 2000, "two rules share a read"),
-        (["{id: a, when: partner.currency == 'EUR', do: [pause]}"], 20 + 20, "named, the record is read at every look"),
-        (["{id: a, when: tax > 5.0, do: [pause]}"], LIST + 20, "a fact of the config, of the whole partner"),
-        (["{id: a, when: fees > 5.0, do: [pause]}"], LIST + 0.5, "one that is asked every other minute"),
-        (["{id: a, when: clicks > 5.0, do: [pause]}"], LIST + 200, "one of each event, asked twice a minute"),
-        (["{id: a, when: spend > 5.0, do: [pause]}"], LIST + 2000, "a fact of the config, of each event"),
-        ([OF_BUDGET % 5], LIST + 2000, "with its parameters given, the list alone"),
-        (["{id: a, on_change: suggested_tcs, do: [boost]}"], LIST + 4000, "without, the defaults are read as well"),
-        ([OF_BUDGET % 5, OF_BUDGET.replace("a,", "b,") % 6], LIST + 4000, "other parameters, another resource"),
-        (
-            ["{id: a, when: event.status == 'x', do: [boost], repeat: enforce}"],
-            LIST + 2000,
-            "enforcing reads its target",
-        ),
-        ([WIDE.replace("do:", "enabled: false, do:")], LIST, "a disabled rule reads nothing"),
-        ([], LIST, "the list is read without any rule"),
-    ],
+@cases(
+    "rules, per_minute",
+    ([FREE], LIST, "the event itself is in the list"),
+    ([FREE, NARROW], LIST + 2000, "a setup of each of 100 events, 20 times"),
+    ([NARROW, WIDE], LIST + 2000, "two rules share a read"),
+    (["{id: a, when: partner.currency == 'EUR', do: [pause]}"], 20 + 20, "named, the record is read at every look"),
+    (["{id: a, when: tax > 5.0, do: [pause]}"], LIST + 20, "a fact of the config, of the whole partner"),
+    (["{id: a, when: fees > 5.0, do: [pause]}"], LIST + 0.5, "one that is asked every other minute"),
+    (["{id: a, when: clicks > 5.0, do: [pause]}"], LIST + 200, "one of each event, asked twice a minute"),
+    (["{id: a, when: spend > 5.0, do: [pause]}"], LIST + 2000, "a fact of the config, of each event"),
+    ([OF_BUDGET % 5], LIST + 2000, "with its parameters given, the list alone"),
+    (["{id: a, on_change: suggested_tcs, do: [boost]}"], LIST + 4000, "without, the defaults are read as well"),
+    ([OF_BUDGET % 5, OF_BUDGET.replace("a,", "b,") % 6], LIST + 4000, "other parameters, another resource"),
+    (["{id: a, when: event.status == 'x', do: [boost], repeat: enforce}"], LIST + 2000, "enforcing reads its target"),
+    ([WIDE.replace("do:", "enabled: false, do:")], LIST, "a disabled rule reads nothing"),
+    ([], LIST, "the list is read without any rule"),
 )
-def test_the_requests_of_a_rule_set_are_counted_as_the_daemon_reads(
-    rules: list[str], per_minute: float, reason: str
-) -> None:
-    assert reckoned(*rules).needed == pytest.approx(per_minute), reason
+def test_the_requests_of_a_rule_set_are_counted_as_the_daemon_reads(rules: list[str], per_minute: float) -> None:
+    assert reckoned(*rules).needed == pytest.approx(per_minute)
 
 
 def test_the_cost_is_one_sentence_that_says_what_comes_later_than_wanted() -> None:

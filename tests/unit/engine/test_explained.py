@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
+from tests.builders import cases
 from worker.engine.explaining import Explained, SeenValue, explained
 from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, PartnerId, Unknown
 from worker.model.rules import Scope, Truth
@@ -37,76 +36,70 @@ Y_AND_BLIND: dict[str, Fact] = {
 BOTH = "event.title == 'A' && setup.state == 'DRAFT'"
 
 
-@pytest.mark.parametrize(
-    ("source", "expected", "reason"),
-    [
+@cases(
+    "source, expected",
+    (
+        f"event.status == 'x' || !({BOTH})",
         (
-            f"event.status == 'x' || !({BOTH})",
-            (
-                f"event.status == 'x' || !({BOTH}) unknown",
-                [
-                    "event.status == 'x' false",
-                    (
-                        f"!({BOTH}) unknown",
-                        [(f"{BOTH} unknown", ["event.title == 'A' true", "setup.state == 'DRAFT' unknown"])],
-                    ),
-                ],
-            ),
-            "three values, through every junction",
+            f"event.status == 'x' || !({BOTH}) unknown",
+            [
+                "event.status == 'x' false",
+                (
+                    f"!({BOTH}) unknown",
+                    [(f"{BOTH} unknown", ["event.title == 'A' true", "setup.state == 'DRAFT' unknown"])],
+                ),
+            ],
         ),
-        ("true", "true true", "a constant has no parts"),
-    ],
+        "three values, through every junction",
+    ),
+    ("true", "true true", "a constant has no parts"),
 )
-def test_every_part_has_its_own_truth(source: str, expected: object, reason: str) -> None:
-    assert spelled(explained(expression(source), a_scope(facts=Y_AND_BLIND))) == expected, reason
+def test_every_part_has_its_own_truth(source: str, expected: object) -> None:
+    assert spelled(explained(expression(source), a_scope(facts=Y_AND_BLIND))) == expected
 
 
-@pytest.mark.parametrize(
-    ("source", "scope", "expected", "reason"),
-    [
-        (
-            "event.status == event.title",
-            a_scope(facts={"event": known({"status": "y"}, title="is missing")}),
-            [
-                SeenValue(path="event.status", value="y", read_at=READ),
-                SeenValue(path="event.title", missing="event.title is unknown: is missing", read_at=READ),
-            ],
-            "a value and a gap",
-        ),
-        (
-            "event['mood'].deep.down == 1.0",
-            a_scope(facts={"event": known({"mood": {"deep": {"down": 1}}})}),
-            [SeenValue(path="event.mood.deep.down", value=1, read_at=READ)],
-            "fields of fields",
-        ),
-        (
-            "size(clusters) > 0",
-            a_scope(facts={"clusters": known([{"tc": "rock"}])}),
-            [SeenValue(path="clusters", value=[{"tc": "rock"}], read_at=READ)],
-            "a list as a whole",
-        ),
-        (
-            "now > timestamp('2026-01-01T00:00:00Z') && size(added) > 0",
-            a_scope(extra={"added": [1]}),
-            [SeenValue(path="now", value="2026-03-01T12:00:00Z"), SeenValue(path="added", value=[1])],
-            "the clock was read by nobody, and what changed is remembered",
-        ),
-        (
-            "size(added) > 0 || expected_value > 1.0",
-            a_scope(),
-            [
-                SeenValue(path="added", missing="added is unknown: no watched value has changed"),
-                SeenValue(path="expected_value", missing="expected_value is unknown: its parameters are not known yet"),
-            ],
-            "what is not remembered, and a fact that nobody could ask for",
-        ),
-    ],
+@cases(
+    "source, scope, expected",
+    (
+        "event.status == event.title",
+        a_scope(facts={"event": known({"status": "y"}, title="is missing")}),
+        [
+            SeenValue(path="event.status", value="y", read_at=READ),
+            SeenValue(path="event.title", missing="event.title is unknown: is missing", read_at=READ),
+        ],
+        "a value and a gap",
+    ),
+    (
+        "event['mood'].deep.down == 1.0",
+        a_scope(facts={"event": known({"mood": {"deep": {"down": 1}}})}),
+        [SeenValue(path="event.mood.deep.down", value=1, read_at=READ)],
+        "fields of fields",
+    ),
+    (
+        "size(clusters) > 0",
+        a_scope(facts={"clusters": known([{"tc": "rock"}])}),
+        [SeenValue(path="clusters", value=[{"tc": "rock"}], read_at=READ)],
+        "a list as a whole",
+    ),
+    (
+        "now > timestamp('2026-01-01T00:00:00Z') && size(added) > 0",
+        a_scope(extra={"added": [1]}),
+        [SeenValue(path="now", value="2026-03-01T12:00:00Z"), SeenValue(path="added", value=[1])],
+        "the clock was read by nobody, and what changed is remembered",
+    ),
+    (
+        "size(added) > 0 || expected_value > 1.0",
+        a_scope(),
+        [
+            SeenValue(path="added", missing="added is unknown: no watched value has changed"),
+            SeenValue(path="expected_value", missing="expected_value is unknown: its parameters are not known yet"),
+        ],
+        "what is not remembered, and a fact that nobody could ask for",
+    ),
 )
-def test_the_values_of_a_part_are_those_at_its_paths(
-    source: str, scope: Scope, expected: list[SeenValue], reason: str
-) -> None:
+def test_the_values_of_a_part_are_those_at_its_paths(source: str, scope: Scope, expected: list[SeenValue]) -> None:
     whole = explained(expression(source), scope)
-    assert [value for part in whole.parts or (whole,) for value in part.values] == expected, reason
+    assert [value for part in whole.parts or (whole,) for value in part.values] == expected
 
 
 def test_a_part_says_where_it_stands_and_what_the_engine_said() -> None:

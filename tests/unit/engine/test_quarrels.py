@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders import cases
 from worker.engine.checking import ping_pongs, quarrels
 from worker.rules.load import read_rules
 from worker.rules.registry import BUILT_IN_REGISTRY
@@ -69,30 +70,28 @@ def test_a_rule_that_enforces_two_values_of_one_target_is_told() -> None:
     assert not told(rule.replace("REPEAT", "once")), "each is done once"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        ("do: [pause]", "do: [pause]", "equal wishes share one write"),
-        ("do: [pause]", "do: [run], priority: 3", "it is said which one wins"),
-        ("do: [pause]", "do: [optimisation: ON]", "two targets"),
-        ("do: [pause], enabled: false", "do: [run]", "a disabled rule wishes nothing"),
-        ("do: [pause], partners: [p]", "do: [run], partners: [q]", "no partner has both"),
-        ("do: [frontend_status: HIDDEN]", "do: [frontend_status: '=event.city']", "what is computed differs by event"),
-        ("when: event.city == 'z', do: [pause]", "do: [run]", "no event is in two cities"),
-        (
-            "when: event.capacity > 500.0 && event.status == 'x', do: [pause]",
-            "when: event.city == 'y' && event.capacity <= 500.0, do: [run]",
-            "no hall is both large and small",
-        ),
-        (
-            "when: expected_value < 3.0, do: [pause], with: {budget: 9}",
-            "when: expected_value > 4.0, do: [run], with: {budget: 9}",
-            "one value is not both low and high",
-        ),
-    ],
+@cases(
+    "first, second",
+    ("do: [pause]", "do: [pause]", "equal wishes share one write"),
+    ("do: [pause]", "do: [run], priority: 3", "it is said which one wins"),
+    ("do: [pause]", "do: [optimisation: ON]", "two targets"),
+    ("do: [pause], enabled: false", "do: [run]", "a disabled rule wishes nothing"),
+    ("do: [pause], partners: [p]", "do: [run], partners: [q]", "no partner has both"),
+    ("do: [frontend_status: HIDDEN]", "do: [frontend_status: '=event.city']", "what is computed differs by event"),
+    ("when: event.city == 'z', do: [pause]", "do: [run]", "no event is in two cities"),
+    (
+        "when: event.capacity > 500.0 && event.status == 'x', do: [pause]",
+        "when: event.city == 'y' && event.capacity <= 500.0, do: [run]",
+        "no hall is both large and small",
+    ),
+    (
+        "when: expected_value < 3.0, do: [pause], with: {budget: 9}",
+        "when: expected_value > 4.0, do: [run], with: {budget: 9}",
+        "one value is not both low and high",
+    ),
 )
-def test_what_cannot_meet_is_not_told(first: str, second: str, reason: str) -> None:
-    assert of_two(first, second) == [], reason
+def test_what_cannot_meet_is_not_told(first: str, second: str) -> None:
+    assert of_two(first, second) == []
 
 
 @pytest.mark.parametrize(("after", "meet"), [("q", True), ("p", False)])
@@ -179,14 +178,12 @@ def test_two_rules_that_watch_what_the_other_writes_are_told(first: str, second:
     assert "(r.yaml:2)" in found, "the other place is named"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        (OPTIMISES, "when: event.campaign_optimisation_status == 'ON', do: [pause]", "only one starts the other"),
-        (f"{HIDDEN}, do: [frontend_status: DEFAULT]", f"{HIDDEN}, do: [frontend_status: DEFAULT]", "both do the same"),
-        (f"{OPTIMISES}, enabled: false", HIDES, "one rests"),
-        (f"{OPTIMISES}, partners: [p]", f"{HIDES}, partners: [q]", "no partner has both"),
-    ],
+@cases(
+    "first, second",
+    (OPTIMISES, "when: event.campaign_optimisation_status == 'ON', do: [pause]", "only one starts the other"),
+    (f"{HIDDEN}, do: [frontend_status: DEFAULT]", f"{HIDDEN}, do: [frontend_status: DEFAULT]", "both do the same"),
+    (f"{OPTIMISES}, enabled: false", HIDES, "one rests"),
+    (f"{OPTIMISES}, partners: [p]", f"{HIDES}, partners: [q]", "no partner has both"),
 )
-def test_rules_that_cannot_start_each_other_for_ever_are_left_alone(first: str, second: str, reason: str) -> None:
-    assert back_and_forth(first, second) == [], reason
+def test_rules_that_cannot_start_each_other_for_ever_are_left_alone(first: str, second: str) -> None:
+    assert back_and_forth(first, second) == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import NOW, a_write
+from tests.builders import NOW, a_write, cases
 from worker.engine.planning import Edited, asked_anew, decided_before, reset_objection
 from worker.model.commits import PartnerMemory
 from worker.model.facts import EventId, PartnerId, RuleId
@@ -22,30 +22,23 @@ def memory(write: Write, *, back: timedelta, reset: timedelta | None) -> Partner
     return PartnerMemory(partner=PartnerId(write.key.partner), returned={event: NOW + back}, reset_at=reset_at)
 
 
-@pytest.mark.parametrize(
-    ("changes", "back", "reset", "before"),
-    [
-        ({}, SECOND, SECOND, True),
-        ({}, 2 * SECOND, SECOND, True),
-        ({}, SECOND, None, False),
-        ({}, SECOND, 2 * SECOND, False),
-        ({}, timedelta(0), timedelta(0), False),
-        ({"due_since": NOW + 2 * SECOND}, SECOND, SECOND, False),
-        ({"due_since": NOW + 2 * SECOND, "last_sent_at": NOW}, SECOND, SECOND, False),
-        ({"due_since": NOW + 2 * SECOND, "last_sent_at": NOW, "reason": "overtaken"}, SECOND, SECOND, True),
-        ({}, 90 * SECOND, SECOND, False),
-    ],
-    ids=[
-        "back with the reset",
-        "back after it",
-        "back without any",
-        "back before it",
-        "decided on at that look",
-        "let go since",
-        "sent before, and let go since",
+@cases(
+    "changes, back, reset, before",
+    ({}, SECOND, SECOND, True, "back with the reset"),
+    ({}, 2 * SECOND, SECOND, True, "back after it"),
+    ({}, SECOND, None, False, "back without any"),
+    ({}, SECOND, 2 * SECOND, False, "back before it"),
+    ({}, timedelta(0), timedelta(0), False, "decided on at that look"),
+    ({"due_since": NOW + 2 * SECOND}, SECOND, SECOND, False, "let go since"),
+    ({"due_since": NOW + 2 * SECOND, "last_sent_at": NOW}, SECOND, SECOND, False, "sent before, and let go since"),
+    (
+        {"due_since": NOW + 2 * SECOND, "last_sent_at": NOW, "reason": "overtaken"},
+        SECOND,
+        SECOND,
+        True,
         "sent before, and overtaken",
-        "back at a time that has not come",
-    ],
+    ),
+    ({}, 90 * SECOND, SECOND, False, "back at a time that has not come"),
 )
 def test_a_write_was_decided_on_before_the_reset_unless_a_person_has_let_it_go_since(
     changes: dict[str, Any], back: timedelta, reset: timedelta | None, before: bool

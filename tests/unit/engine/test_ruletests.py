@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, failing, passes, ran
 from worker.engine.views import DecidingSettings
 from worker.model.errors import UsageError
@@ -44,35 +45,33 @@ steps:
     assert not any("b" in line.split(": ")[0] for line in words)
 
 
-@pytest.mark.parametrize(
-    ("given", "condition", "fires", "reason"),
-    [
-        ("event: {status: null}", "event.status != 'x'", False, "null where the document allows none is unknown"),
-        ("event: {capacity: null}", "event.capacity != 5.0", False, "so one says that an answer got it wrong"),
-        ("event: {special_ad_category: null}", "event.special_ad_category == null", True, "null is allowed here"),
-        ("suggested_tcs: []", "size(suggested_tcs) == 0", False, "an empty list is not computed yet"),
-        ("clusters: [{tc: a, tc_run_id: '12'}]", "clusters[0].tc_run_id == 12", True, "a run is an integer"),
-        ("campaigns: []", "size(campaigns) == 0", True, "no campaigns are a value"),
-        ("setup: {state: null}", "setup.state != 'DRAFT'", False, "a setup whose state was not understood"),
-        ("permissions: [a, b]", "'a' in permissions", True, "partner-wide lists"),
-        ("expected_value: 12.5", "expected_value > 12.0", True, "a number"),
-        ("now: 2026-05-01T23:00:00Z", "now.getHours() == 23", True, "the moment of 0s"),
-        ("event: {id: e1}", "now == timestamp('2026-01-01T12:00:00Z')", True, "else the clock begins here"),
-        ("adplatform: {connected: true}", "adplatform.connected", True, "a record of the partner"),
-        (
-            "event: {start_date_time: '2026-01-04T12:00:00Z'}, budget_range: {lower_limit: 5}",
-            "budget_range.lower_limit == 5.0",
-            True,
-            "a fact is found under the parameters that the rule asks by",
-        ),
-        ("budget_range: {lower_limit: 5}", "budget_range.lower_limit == 5.0", True, "also where nothing gives them"),
-        ("expected_value: 7, defaults: {goal: ROAS}", "expected_value > 1.0", False, "a default without its budget"),
-    ],
+@cases(
+    "given, condition, fires",
+    ("event: {status: null}", "event.status != 'x'", False, "null where the document allows none is unknown"),
+    ("event: {capacity: null}", "event.capacity != 5.0", False, "so one says that an answer got it wrong"),
+    ("event: {special_ad_category: null}", "event.special_ad_category == null", True, "null is allowed here"),
+    ("suggested_tcs: []", "size(suggested_tcs) == 0", False, "an empty list is not computed yet"),
+    ("clusters: [{tc: a, tc_run_id: '12'}]", "clusters[0].tc_run_id == 12", True, "a run is an integer"),
+    ("campaigns: []", "size(campaigns) == 0", True, "no campaigns are a value"),
+    ("setup: {state: null}", "setup.state != 'DRAFT'", False, "a setup whose state was not understood"),
+    ("permissions: [a, b]", "'a' in permissions", True, "partner-wide lists"),
+    ("expected_value: 12.5", "expected_value > 12.0", True, "a number"),
+    ("now: 2026-05-01T23:00:00Z", "now.getHours() == 23", True, "the moment of 0s"),
+    ("event: {id: e1}", "now == timestamp('2026-01-01T12:00:00Z')", True, "else the clock begins here"),
+    ("adplatform: {connected: true}", "adplatform.connected", True, "a record of the partner"),
+    (
+        "event: {start_date_time: '2026-01-04T12:00:00Z'}, budget_range: {lower_limit: 5}",
+        "budget_range.lower_limit == 5.0",
+        True,
+        "a fact is found under the parameters that the rule asks by",
+    ),
+    ("budget_range: {lower_limit: 5}", "budget_range.lower_limit == 5.0", True, "also where nothing gives them"),
+    ("expected_value: 7, defaults: {goal: ROAS}", "expected_value > 1.0", False, "a default without its budget"),
 )
-def test_facts_have_the_shapes_that_the_daemon_reads(given: str, condition: str, fires: bool, reason: str) -> None:
+def test_facts_have_the_shapes_that_the_daemon_reads(given: str, condition: str, fires: bool) -> None:
     bench = a_bench(f'{{id: r, when: "{condition}", do: [pause]}}')
     expected = "[{rule: r, action: pause}]" if fires else "[]"
-    assert ran(bench, f"given: {{{given}}}\nsteps: [{{at: 0s, expect: {expected}}}]").passed, reason
+    assert ran(bench, f"given: {{{given}}}\nsteps: [{{at: 0s, expect: {expected}}}]").passed
 
 
 def test_set_merges_records_replaces_lists_and_makes_the_unknown_known() -> None:
@@ -258,19 +257,17 @@ steps:
     passes(a_bench("{id: r, when: \"setup.state == 'DRAFT'\", do: [boost], mode: approve}"), body)
 
 
-@pytest.mark.parametrize(
-    ("steps", "fired", "held_back", "reason"),
-    [
-        ("{at: 0s, expect: []}", set(), {"pause"}, "its condition was false and the step said so"),
-        ("{at: 0s}", set(), set(), "nothing was claimed"),
-        (f"{{at: 0s, {CANCEL}, expect: [{FIRES}]}}", {"pause"}, set(), "it fired, and nothing else was claimed"),
-        (f"{{at: 0s, {CANCEL}}}, {{at: 9s, expect: []}}", {"pause"}, set(), "that it fires once is no test of it"),
-        ("{at: 0s, unknown: [event], expect: []}", set(), {"pause"}, "what is unknown fires nothing"),
-    ],
+@cases(
+    "steps, fired, held_back",
+    ("{at: 0s, expect: []}", set(), {"pause"}, "its condition was false and the step said so"),
+    ("{at: 0s}", set(), set(), "nothing was claimed"),
+    (f"{{at: 0s, {CANCEL}, expect: [{FIRES}]}}", {"pause"}, set(), "it fired, and nothing else was claimed"),
+    (f"{{at: 0s, {CANCEL}}}, {{at: 9s, expect: []}}", {"pause"}, set(), "that it fires once is no test of it"),
+    ("{at: 0s, unknown: [event], expect: []}", set(), {"pause"}, "what is unknown fires nothing"),
 )
-def test_what_a_test_saw(steps: str, fired: frozenset[RuleId], held_back: frozenset[RuleId], reason: str) -> None:
+def test_what_a_test_saw(steps: str, fired: frozenset[RuleId], held_back: frozenset[RuleId]) -> None:
     done = ran(a_bench(PAUSE), f"{RUNNING}\nsteps: [{steps}]")
-    assert (done.fired, done.held_back) == (fired, held_back), reason
+    assert (done.fired, done.held_back) == (fired, held_back)
 
 
 def test_a_rule_whose_facts_are_not_given_was_not_seen_to_hold_back() -> None:

@@ -1,8 +1,6 @@
 """Rule tests: what becomes of writes that meet the answers of a test."""
 
-import pytest
-
-from tests.builders import spending
+from tests.builders import cases, spending
 from tests.unit.engine.ruletest_bench import BOOST, PAUSE, a_bench, passes
 
 CANCELLED = "given: {event: {id: e1, status: cancelled, client_campaign_status: RUNNING}}"
@@ -44,88 +42,82 @@ FOR_10S, ASKS = PAUSE.replace("do:", "for: 10s, do:"), PAUSE.replace("do:", "mod
 AT_ONE = PAUSE.replace("do:", 'at: "1 12 * * *", do:')
 
 
-@pytest.mark.parametrize(
-    ("rule", "story", "reason"),
-    [
-        (
-            FOR_10S,
-            "0s status active, 4s status cancelled held for, 14s fires nothing, 15s fires pause held nothing",
-            "what is set off the grid for less than an interval is seen all the same",
-        ),
-        (FOR_10S, "2m fires pause held for", "what came to be held since the step before can be asked for"),
-        (FOR_10S, "2m fires pause held nothing", "and so can that nothing is held now"),
-        (ASKS, "0s held mode sent 0, 1h approve pause is confirmed sent 1, 2h fires nothing", "a step approves"),
-        (ASKS, "0s held mode sent 0, 1h reject pause is cancelled sent 0, 2h fires nothing", "or rejects what waits"),
-        (
-            PAUSE,
-            "0s status active fires nothing, 5h unread event, 7h status cancelled fires pause is waiting",
-            "a long time without events is a gap",
-        ),
-        (
-            PAUSE,
-            "0s status active fires nothing, 5h sent 0, 7h status cancelled fires pause is confirmed",
-            "and quiet hours are none",
-        ),
-        (
-            AT_ONE,
-            "30s unread event, 60s fires nothing held nothing, 10m status cancelled fires nothing held missed",
-            "a missed time is seen",
-        ),
-    ],
+@cases(
+    "rule, story",
+    (
+        FOR_10S,
+        "0s status active, 4s status cancelled held for, 14s fires nothing, 15s fires pause held nothing",
+        "what is set off the grid for less than an interval is seen all the same",
+    ),
+    (FOR_10S, "2m fires pause held for", "what came to be held since the step before can be asked for"),
+    (FOR_10S, "2m fires pause held nothing", "and so can that nothing is held now"),
+    (ASKS, "0s held mode sent 0, 1h approve pause is confirmed sent 1, 2h fires nothing", "a step approves"),
+    (ASKS, "0s held mode sent 0, 1h reject pause is cancelled sent 0, 2h fires nothing", "or rejects what waits"),
+    (
+        PAUSE,
+        "0s status active fires nothing, 5h unread event, 7h status cancelled fires pause is waiting",
+        "a long time without events is a gap",
+    ),
+    (
+        PAUSE,
+        "0s status active fires nothing, 5h sent 0, 7h status cancelled fires pause is confirmed",
+        "and quiet hours are none",
+    ),
+    (
+        AT_ONE,
+        "30s unread event, 60s fires nothing held nothing, 10m status cancelled fires nothing held missed",
+        "a missed time is seen",
+    ),
 )
-def test_a_rule_decides_as_in_the_daemon(rule: str, story: str, reason: str) -> None:
-    assert passes(a_bench(rule), f"{CANCELLED}\nsteps: [{steps(story)}]").passed, reason
+def test_a_rule_decides_as_in_the_daemon(rule: str, story: str) -> None:
+    assert passes(a_bench(rule), f"{CANCELLED}\nsteps: [{steps(story)}]").passed
 
 
-@pytest.mark.parametrize(
-    ("answers", "story", "reason"),
-    [
-        (["429, effect: hidden"], "0s is unknown, 3s is confirmed, 1h sent 1", "presence is proof at the next look"),
-        (["429, effect: late 40s"], "39s is unknown, 42s is confirmed, 1h sent 1", "late, and sent no second time"),
-        (["503"], "117s sent 1, 120s sent 2 is confirmed", "sent again once it is proved absent, to no named answer"),
-        (
-            ["503", "timeout", "cut"],
-            "1h sent 3 is needs_human, 2h campaigns PAUSED is confirmed",
-            "each answer is for one attempt; the last one is still watched",
-        ),
-        (["503"] * 3, "10m sent 3, 1d status active is skipped", "proved absent and no longer wanted"),
-        (["503"], "9s status active, 5m is skipped sent 1", "absent, and the condition is false"),
-        (["503"], "9s unread event, 5m is unknown, 1h is needs_human sent 1", "what cannot be read is no evidence"),
-        (["422"], "1h is rejected sent 1", "the service said no"),
-        (["200, effect: none"], "1m is applied, 1h is unconfirmed sent 1", "accepted, and reads never show it"),
-        (["202"], "0s is applied, 3s is confirmed", "accepted by name: read back at the next look"),
-        (
-            ["crash, effect: hidden"],
-            "0s is sending, 3s is unknown, 6s is confirmed sent 1",
-            "a row found in sending is unknown",
-        ),
-        (
-            ["no_connection"],
-            "3s is planned held backoff sent 0, 6s is confirmed sent 1",
-            "nothing left, so it is tried again after the back-off",
-        ),
-        (
-            ["401", "403"],
-            "3s held credentials sent 2, 6m is confirmed sent 3",
-            "the second refusal of our credentials in a row holds the writes",
-        ),
-    ],
+@cases(
+    "answers, story",
+    (["429, effect: hidden"], "0s is unknown, 3s is confirmed, 1h sent 1", "presence is proof at the next look"),
+    (["429, effect: late 40s"], "39s is unknown, 42s is confirmed, 1h sent 1", "late, and sent no second time"),
+    (["503"], "117s sent 1, 120s sent 2 is confirmed", "sent again once it is proved absent, to no named answer"),
+    (
+        ["503", "timeout", "cut"],
+        "1h sent 3 is needs_human, 2h campaigns PAUSED is confirmed",
+        "each answer is for one attempt; the last one is still watched",
+    ),
+    (["503"] * 3, "10m sent 3, 1d status active is skipped", "proved absent and no longer wanted"),
+    (["503"], "9s status active, 5m is skipped sent 1", "absent, and the condition is false"),
+    (["503"], "9s unread event, 5m is unknown, 1h is needs_human sent 1", "what cannot be read is no evidence"),
+    (["422"], "1h is rejected sent 1", "the service said no"),
+    (["200, effect: none"], "1m is applied, 1h is unconfirmed sent 1", "accepted, and reads never show it"),
+    (["202"], "0s is applied, 3s is confirmed", "accepted by name: read back at the next look"),
+    (
+        ["crash, effect: hidden"],
+        "0s is sending, 3s is unknown, 6s is confirmed sent 1",
+        "a row found in sending is unknown",
+    ),
+    (
+        ["no_connection"],
+        "3s is planned held backoff sent 0, 6s is confirmed sent 1",
+        "nothing left, so it is tried again after the back-off",
+    ),
+    (
+        ["401", "403"],
+        "3s held credentials sent 2, 6m is confirmed sent 3",
+        "the second refusal of our credentials in a row holds the writes",
+    ),
 )
-def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str, reason: str) -> None:
+def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str) -> None:
     named = ", ".join(f"{{action: pause, answer: {answer}}}" for answer in answers)
-    assert passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{named}]\nsteps: [{steps(story)}]").passed, reason
+    assert passes(a_bench(PAUSE), f"{CANCELLED}\nanswers: [{named}]\nsteps: [{steps(story)}]").passed
 
 
-@pytest.mark.parametrize(
-    ("answer", "story", "reason"),
-    [
-        ("no_connection", "1m fires pause held backoff, 62s status active, 3m is skipped", "it is not waited for"),
-        ("429, effect: none", "1m fires pause is unknown, 10m is confirmed sent 2", "it is settled between its times"),
-    ],
+@cases(
+    "answer, story",
+    ("no_connection", "1m fires pause held backoff, 62s status active, 3m is skipped", "it is not waited for"),
+    ("429, effect: none", "1m fires pause is unknown, 10m is confirmed sent 2", "it is settled between its times"),
 )
-def test_what_a_time_asked_for_lives_so_too(answer: str, story: str, reason: str) -> None:
+def test_what_a_time_asked_for_lives_so_too(answer: str, story: str) -> None:
     body = f"{CANCELLED}\nanswers: [{{action: pause, answer: {answer}}}]\nsteps: [{steps(story)}]"
-    assert passes(a_bench(AT_ONE), body).passed, reason
+    assert passes(a_bench(AT_ONE), body).passed
 
 
 def test_a_refusal_of_what_no_read_shows_is_for_a_person() -> None:
@@ -183,19 +175,15 @@ steps:
     passes(a_bench(MAKE.replace("event.status == 'x' && ", "").replace(", boost", "")), body)
 
 
-@pytest.mark.parametrize(
-    ("given", "state", "reason"),
-    [
-        ("setup: {state: DRAFT}", "confirmed", "what the test does not give holds nothing back"),
-        ("setup: {state: DRAFT}, budget_range: {lower_limit: 1, upper_limit: 2}", "confirmed", "a budget nobody gave"),
-        ("setup: {state: DRAFT, total_budget: 9}, budget_range: {upper_limit: 10}", "confirmed", "half a range"),
-        ("setup: {state: DRAFT, total_budget: 9}, budget_range: {upper_limit: 8}", "refused", "out of range"),
-        ("setup: {state: DRAFT}, partner: {name: x}", "confirmed", "a partner without its flag"),
-    ],
+@cases(
+    "given, state",
+    ("setup: {state: DRAFT}", "confirmed", "what the test does not give holds nothing back"),
+    ("setup: {state: DRAFT}, budget_range: {lower_limit: 1, upper_limit: 2}", "confirmed", "a budget nobody gave"),
+    ("setup: {state: DRAFT, total_budget: 9}, budget_range: {upper_limit: 10}", "confirmed", "half a range"),
+    ("setup: {state: DRAFT, total_budget: 9}, budget_range: {upper_limit: 8}", "refused", "out of range"),
+    ("setup: {state: DRAFT}, partner: {name: x}", "confirmed", "a partner without its flag"),
 )
-def test_guards_object_to_what_the_test_says_and_not_to_what_it_leaves_open(
-    given: str, state: str, reason: str
-) -> None:
+def test_guards_object_to_what_the_test_says_and_not_to_what_it_leaves_open(given: str, state: str) -> None:
     body = f"""
 given: {{{given}, suggested_tcs: [{{tc: a, tc_run_id: 1}}]}}
 steps:
@@ -203,7 +191,7 @@ steps:
     set: {{suggested_tcs: [{{tc: b, tc_run_id: 1}}]}}
     states: [{{action: boost, state: {state}}}]
 """
-    assert passes(a_bench(BOOST), body).passed, reason
+    assert passes(a_bench(BOOST), body).passed
 
 
 def test_a_fact_that_the_test_makes_unreadable_holds_the_write() -> None:

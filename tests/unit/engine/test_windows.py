@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders import cases
 from tests.polls import E1, HOUR, MINUTE, PARTNER, START, a_rule
 from tests.unit.engine.ruletest_bench import a_bench, passes
 from worker.engine.derived import NAMED_MOST, PastAsked, derived
@@ -204,20 +205,16 @@ def test_a_condition_knows_its_windows() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("window", "now", "steps", "reason"),
-    [
-        ("3d", "2026-10-15T20:00:00Z", {"9d": 6, "12d": 3}, "the clock is set back on the tenth day"),
-        ("36h", "2026-03-10T20:00:00Z", {"2d": 1, "5d": 3}, "what was so in the evening is asked in the morning"),
-    ],
+@cases(
+    "window, now, steps",
+    ("3d", "2026-10-15T20:00:00Z", {"9d": 6, "12d": 3}, "the clock is set back on the tenth day"),
+    ("36h", "2026-03-10T20:00:00Z", {"2d": 1, "5d": 3}, "what was so in the evening is asked in the morning"),
 )
-def test_a_fact_is_read_when_a_time_will_ask_what_it_was(
-    window: str, now: str, steps: Mapping[str, int], reason: str
-) -> None:
+def test_a_fact_is_read_when_a_time_will_ask_what_it_was(window: str, now: str, steps: Mapping[str, int]) -> None:
     when = f"delta(statistics.tickets, '{window}') == 0.0"
     rule = f'{{id: r, at: "0 8 * * *", timezone: Europe/Berlin, when: "{when}", do: [{{notify: none sold}}]}}'
     told = (
         f"{{at: {at}, expect: [{', '.join(['{rule: r, action: notify}'] * count)}]}}" for at, count in steps.items()
     )
     given = f"given: {{now: {now}, event: {{id: e1}}, statistics: {{tickets: 5}}}}"
-    assert passes(a_bench(rule), f"{given}\nsteps: [{', '.join(told)}]").polls < 100, reason
+    assert passes(a_bench(rule), f"{given}\nsteps: [{', '.join(told)}]").polls < 100
