@@ -16,6 +16,7 @@ X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.ci
 
 RUNS, RUNS_FIRST = a_rule("a", X, "run"), a_rule("a", X, "run", priority=1)
 PAUSES, PAUSES_FIRST = a_rule("b", Y, "pause"), a_rule("b", Y, "pause", priority=1)
+DRY_RUNS, DRY_PAUSES = replace(RUNS, mode="shadow"), replace(PAUSES, mode="shadow")
 
 
 def at(story: Story, city: str) -> Story:
@@ -46,21 +47,9 @@ def test_of_two_opposite_wishes_in_one_look(first: tuple[str, int], second: tupl
     ((RUNS_FIRST, PAUSES), "x a, xy b: conflict, xy, y b", "a higher priority holds, said once, until its wish ends"),
     ((RUNS, PAUSES), "x a, xy b", "a lower one holds nobody: a tie, and the other stops spending"),
     ((replace(RUNS_FIRST, enabled=False), PAUSES), "xy b", "a disabled rule wishes nothing"),
-    (
-        (replace(RUNS_FIRST, mode="shadow"), PAUSES),
-        "xy a & b & a: run shadowed mode",
-        "what a shadow rule wishes moves no live one",
-    ),
-    (
-        (replace(RUNS, mode="shadow"), PAUSES_FIRST),
-        "xy b & a: conflict",
-        "a shadow rule shows what it would do beside the live ones",
-    ),
-    (
-        (replace(RUNS, mode="shadow"), replace(PAUSES, mode="shadow")),
-        "xy b & a: conflict & b: pause shadowed mode",
-        "and beside other shadows",
-    ),
+    ((replace(RUNS_FIRST, mode="shadow"), PAUSES), "xy a & b & a: run shadowed mode", "a shadow moves no live rule"),
+    ((DRY_RUNS, PAUSES_FIRST), "xy b & a: conflict", "a shadow rule shows what it would do beside the live ones"),
+    ((DRY_RUNS, DRY_PAUSES), "xy b & a: conflict & b: pause shadowed mode", "and beside other shadows"),
 )
 def test_a_wish_that_stands(rules: tuple[Rule, ...], looks: str) -> None:
     assert course(a_story(*rules), looks, at) == looks

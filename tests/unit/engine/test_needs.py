@@ -26,6 +26,10 @@ OF_DRAFTS = a_rule("r", f"{ACTIVE} && setup.state == 'DRAFT'")
 WATCHING = a_rule("r", ACTIVE, on_change="suggested_tcs")
 IS: Mapping[str, Json] = {"event": {"status": "active"}}
 IS_NOT: Mapping[str, Json] = {"event": {"status": "x"}}
+NO_DRAFT: Mapping[str, Json] = {**IS, "setup": {"state": "NONE"}}
+IN_RANGE = a_rule("r", f"{ACTIVE} && budget_range.lower_limit < 5.0")
+COMPUTING = a_rule("r", ACTIVE, "create_draft =defaults.total_budget * 2.0")
+ENFORCING = a_rule("r", f"{ACTIVE} && now > timestamp('2026-01-01T00:00:00Z')", "boost", repeat="enforce")
 DEFAULTS: Json = {"total_budget": 500, "goal": "ROAS"}
 
 
@@ -33,44 +37,22 @@ def watching(when: str | None) -> Rule:
     return a_rule("r", when, on_change="suggested_tcs", parameters=BUDGET_500)
 
 
+WATCHING_DRAFTS = watching(f"{ACTIVE} && setup.state == 'DRAFT'")
+
+
 @cases(
     "rule, facts, wanted",
     (OF_DRAFTS, IS, {"setup"}, "open"),
     (OF_DRAFTS, IS_NOT, set(), "false without it"),
-    (OF_DRAFTS, {**IS, "setup": {"state": "NONE"}}, {"setup"}, "false because of it: it is what may change"),
-    (
-        watching(f"{ACTIVE} && setup.state == 'DRAFT'"),
-        {**IS, "setup": {"state": "NONE"}},
-        {"setup"},
-        "what is watched is not wanted while the condition is false",
-    ),
+    (OF_DRAFTS, NO_DRAFT, {"setup"}, "false because of it: it is what may change"),
+    (WATCHING_DRAFTS, NO_DRAFT, {"setup"}, "what is watched is not wanted while the condition is false"),
     (watching(None), {}, {TCS.text}, "a rule without a condition is always possible"),
     (WATCHING, IS, {"defaults"}, "its parameters come first"),
     (WATCHING, IS_NOT, set(), "and not while it cannot be true"),
-    (
-        WATCHING,
-        {**IS, "defaults": DEFAULTS},
-        {"defaults", TCS.text},
-        "the defaults are read on, or their change would not be seen",
-    ),
-    (
-        a_rule("r", f"{ACTIVE} && budget_range.lower_limit < 5.0"),
-        IS,
-        set(),
-        "without a start the runtime is not known, and the event is read anyway",
-    ),
-    (
-        a_rule("r", ACTIVE, "create_draft =defaults.total_budget * 2.0"),
-        IS,
-        {"defaults"},
-        "what `do` computes with is wanted while the condition is possible",
-    ),
-    (
-        a_rule("r", f"{ACTIVE} && now > timestamp('2026-01-01T00:00:00Z')", "boost", repeat="enforce"),
-        IS,
-        {"setup"},
-        "enforcing looks at its target; the time costs no read",
-    ),
+    (WATCHING, {**IS, "defaults": DEFAULTS}, {"defaults", TCS.text}, "they are read on, or no change of them is seen"),
+    (IN_RANGE, IS, set(), "without a start the runtime is not known, and the event is read anyway"),
+    (COMPUTING, IS, {"defaults"}, "what `do` computes with is wanted while the condition is possible"),
+    (ENFORCING, IS, {"setup"}, "enforcing looks at its target; the time costs no read"),
     (watching(f"{ACTIVE} && size(added) > 0"), IS, {TCS.text}, "what is made at the look is not read"),
 )
 def test_what_is_wanted(rule: Rule, facts: Mapping[str, Json], wanted: set[str]) -> None:

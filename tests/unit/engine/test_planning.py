@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.polls import BUDGET_500, MINUTE, TCS, Story, a_rule, a_story, course, tcs
 from worker.engine.views import DecidingSettings
 from worker.model.facts import EventId, PartnerId
@@ -168,42 +169,29 @@ def test_equal_wishes_of_computed_values_share_too() -> None:
 A, B, C, D = (a_rule(name, when) for name, when in zip("abcd", (X, Y, Y, Y), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("rules", "looks", "shared", "reason"),
-    [
-        ((A, B, C), "x a, xy b=a & c=a, xy", ["abc"], "two rules may join an open write in one look"),
-        ((A, B), "xy a & b=a, y, - a: skipped no_longer_holds", ["ab"], "it lives on while one rule wants it"),
-        ((A, B), "xy a & b=a, x", ["ab"], "also where that is only its owner"),
-        ((A, B), "x a, y b & a: skipped no_longer_holds", ["a", "b"], "what ends in the same look is not shared"),
-        (
-            (A, B),
-            "xy a & b=a, y, xy a & a: skipped superseded, y",
-            ["ab", "ab"],
-            "a rule that fires again while another keeps its write stands for both, and lives on for the other",
-        ),
-        (
-            (replace(A, mode="approve", priority=1), B),
-            "x a & a: pause waiting mode, xy b=a",
-            ["ab"],
-            "what waits for a stronger rule is shared",
-        ),
-        ((A, a_rule("b", Y, "pause", "optimisation OFF")), "xy a & b", ["a", "b", "b"], "a sequence only as a whole"),
-        (
-            (a_rule("a", X, "optimisation OFF"), a_rule("b", X), a_rule("c", X), D),
-            "x a & b & c=b, xy d=b",
-            ["a", "bcd"],
-            "only the write of the same wish is joined",
-        ),
-    ],
+AS_ASKS = replace(A, mode="approve", priority=1)
+SEVERAL = (a_rule("a", X, "optimisation OFF"), a_rule("b", X), a_rule("c", X), D)
+
+
+@cases(
+    "rules, looks, shared",
+    ((A, B, C), "x a, xy b=a & c=a, xy", ["abc"], "two rules may join an open write in one look"),
+    ((A, B), "xy a & b=a, y, - a: skipped no_longer_holds", ["ab"], "it lives on while one rule wants it"),
+    ((A, B), "xy a & b=a, x", ["ab"], "also where that is only its owner"),
+    ((A, B), "x a, y b & a: skipped no_longer_holds", ["a", "b"], "what ends in the same look is not shared"),
+    ((A, B), "xy a & b=a, y, xy a & a: skipped superseded, y", ["ab", "ab"], "who fires again stands for both as well"),
+    ((AS_ASKS, B), "x a & a: pause waiting mode, xy b=a", ["ab"], "what waits for a stronger rule is shared"),
+    ((A, a_rule("b", Y, "pause", "optimisation OFF")), "xy a & b", ["a", "b", "b"], "a sequence only as a whole"),
+    (SEVERAL, "x a & b & c=b, xy d=b", ["a", "bcd"], "only the write of the same wish is joined"),
 )
-def test_an_open_write_is_shared(rules: tuple[Rule, ...], looks: str, shared: list[str], reason: str) -> None:
+def test_an_open_write_is_shared(rules: tuple[Rule, ...], looks: str, shared: list[str]) -> None:
     def at(story: Story, city: str) -> Story:
         return story.event(city=city.strip("-"))
 
     story = a_story(*rules, confirming=False)
-    assert course(story, looks, at) == looks, reason
-    assert ["".join(write.rules) for write in story.writes.values()] == shared, reason
-    assert story.look().outcome == ([], [], [], []), reason
+    assert course(story, looks, at) == looks
+    assert ["".join(write.rules) for write in story.writes.values()] == shared
+    assert story.look().outcome == ([], [], [], [])
 
 
 def test_a_shadow_stands_for_no_live_rule_and_no_shadow_keeps_a_write_alive() -> None:

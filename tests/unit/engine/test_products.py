@@ -22,6 +22,9 @@ rules:
 ).rules
 
 
+FORECASTS, CAMPAIGNS = "demand_prediction", "campaign_recommendations"
+
+
 def partner(**flags: Json) -> Known:
     return Known(value={"campaign_recommendations": True, "demand_prediction": True, **flags}, read_at=NOW)
 
@@ -43,28 +46,20 @@ def test_only_a_flag_that_says_no_is_off(fact: Fact | None, expected: set[str], 
 
 
 @pytest.mark.parametrize(
-    ("off", "expected"),
+    ("off", "named", "needs"),
     [
-        ((), {}),
+        (set(), "", {}),
+        ({FORECASTS}, FORECASTS, {"forecasts": "tickets", "watches": "lookout_prediction"}),
         (
-            ("demand_prediction",),
-            {
-                "forecasts": "the partner's demand_prediction is off, and the rule needs it: tickets",
-                "watches": "the partner's demand_prediction is off, and the rule needs it: lookout_prediction",
-            },
-        ),
-        (
-            ("demand_prediction", "campaign_recommendations"),
-            {
-                "writes": "the partner's campaign_recommendations is off, and the rule needs it: pause",
-                "forecasts": "the partner's campaign_recommendations is off, and the rule needs it: boost, setup",
-                "watches": "the partner's campaign_recommendations is off, and the rule needs it: pause, optimisation",
-            },
+            {FORECASTS, CAMPAIGNS},
+            CAMPAIGNS,
+            {"writes": "pause", "forecasts": "boost, setup", "watches": "pause, optimisation"},
         ),
     ],
 )
-def test_a_rule_rests_where_an_area_that_it_needs_is_off(off: tuple[str, ...], expected: dict[str, str]) -> None:
-    assert shut(RULES.rules, frozenset(off)) == expected
+def test_a_rule_rests_where_an_area_that_it_needs_is_off(off: set[str], named: str, needs: dict[str, str]) -> None:
+    said = f"the partner's {named} is off, and the rule needs it: "
+    assert shut(RULES.rules, frozenset(off)) == {rule: said + what for rule, what in needs.items()}
 
 
 def test_a_fact_of_an_area_that_is_off_is_unknown() -> None:

@@ -26,6 +26,9 @@ def of_two(first: str, second: str) -> list[str]:
 
 A_STOPS, B_STOPS = (f"'{name}' wins because it stops spending" for name in "ab")
 DRAFT = "do: [create_draft: {goal: ROAS, total_budget: %d}]"
+LOW, HIGH = "when: expected_value < 3.0, do: [pause]", "when: expected_value > 4.0, do: [run], with: {budget: 9}"
+GROWN = "when: size(added) > 0, do: [run], on_change: suggested_tcs"
+SMALL = "when: event.city == 'y' && event.capacity <= 500.0, do: [run]"
 
 
 @pytest.mark.parametrize(
@@ -40,21 +43,9 @@ DRAFT = "do: [create_draft: {goal: ROAS, total_budget: %d}]"
         ("do: [pause]", "when: event.city == 'y', do: [run], on_change: suggested_tcs", A_STOPS),
         ("on_change: suggested_tcs, do: [run]", "do: [pause]", B_STOPS),
         ("do: [pause]", "do: [optimisation: ON, wait: 2h, run]", A_STOPS),
-        (
-            "when: expected_value < 3.0, do: [pause], with: {budget: 500}",
-            "when: expected_value > 4.0, do: [run], with: {budget: 100}",
-            A_STOPS,
-        ),
-        (
-            "when: expected_value < 3.0, do: [pause]",
-            "when: expected_value > 4.0, do: [run], with: {budget: 9}",
-            A_STOPS,
-        ),
-        (
-            "when: size(added) == 0, do: [pause], on_change: clusters",
-            "when: size(added) > 0, do: [run], on_change: suggested_tcs",
-            A_STOPS,
-        ),
+        (f"{LOW}, with: {{budget: 500}}", HIGH, A_STOPS),
+        (LOW, HIGH, A_STOPS),
+        ("when: size(added) == 0, do: [pause], on_change: clusters", GROWN, A_STOPS),
     ],
 )
 def test_rules_that_want_opposite_things_are_told_with_what_comes_of_it(first: str, second: str, outcome: str) -> None:
@@ -79,16 +70,8 @@ def test_a_rule_that_enforces_two_values_of_one_target_is_told() -> None:
     ("do: [pause], partners: [p]", "do: [run], partners: [q]", "no partner has both"),
     ("do: [frontend_status: HIDDEN]", "do: [frontend_status: '=event.city']", "what is computed differs by event"),
     ("when: event.city == 'z', do: [pause]", "do: [run]", "no event is in two cities"),
-    (
-        "when: event.capacity > 500.0 && event.status == 'x', do: [pause]",
-        "when: event.city == 'y' && event.capacity <= 500.0, do: [run]",
-        "no hall is both large and small",
-    ),
-    (
-        "when: expected_value < 3.0, do: [pause], with: {budget: 9}",
-        "when: expected_value > 4.0, do: [run], with: {budget: 9}",
-        "one value is not both low and high",
-    ),
+    ("when: event.capacity > 500.0 && event.status == 'x', do: [pause]", SMALL, "no hall is both large and small"),
+    (f"{LOW}, with: {{budget: 9}}", HIGH, "one value is not both low and high"),
 )
 def test_what_cannot_meet_is_not_told(first: str, second: str) -> None:
     assert of_two(first, second) == []
@@ -145,6 +128,7 @@ def back_and_forth(first: str, second: str) -> list[str]:
 
 HIDDEN = "when: event.frontend_status == 'HIDDEN'"
 PAUSED = "when: event.client_campaign_status == 'PAUSED'"
+CREATES = f"{PAUSED}, do: [create_campaign: {{tc: a, tc_run_id: 1}}]"
 OPTIMISES = f"{HIDDEN}, do: [optimisation: 'ON']"
 HIDES = "when: event.campaign_optimisation_status == 'ON', do: [frontend_status: HIDDEN]"
 BOTH_FIELDS = "'b' writes event.frontend_status, and 'a' event.campaign_optimisation_status"
@@ -155,11 +139,7 @@ BOTH_FIELDS = "'b' writes event.frontend_status, and 'a' event.campaign_optimisa
     [
         (OPTIMISES, HIDES, BOTH_FIELDS),
         ("on_change: {fact: event, by: [frontend_status]}, do: [optimisation: 'ON']", HIDES, BOTH_FIELDS),
-        (
-            "on_change: campaigns, do: [pause]",
-            f"{PAUSED}, do: [create_campaign: {{tc: a, tc_run_id: 1}}]",
-            "'b' writes campaigns, and 'a' event.client_campaign_status",
-        ),
+        ("on_change: campaigns, do: [pause]", CREATES, "'b' writes campaigns, and 'a' event.client_campaign_status"),
         (
             f"{PAUSED}, do: [update_draft: {{total_budget: 5}}]",
             "when: setup.total_budget < 10.0, do: [boost]",

@@ -40,6 +40,7 @@ def steps(story: str) -> str:
 
 FOR_10S, ASKS = PAUSE.replace("do:", "for: 10s, do:"), PAUSE.replace("do:", "mode: approve, do:")
 AT_ONE = PAUSE.replace("do:", 'at: "1 12 * * *", do:')
+SEVEN_HOURS = "0s status active fires nothing, 5h {}, 7h status cancelled fires pause is {}"
 
 
 @cases(
@@ -53,16 +54,8 @@ AT_ONE = PAUSE.replace("do:", 'at: "1 12 * * *", do:')
     (FOR_10S, "2m fires pause held nothing", "and so can that nothing is held now"),
     (ASKS, "0s held mode sent 0, 1h approve pause is confirmed sent 1, 2h fires nothing", "a step approves"),
     (ASKS, "0s held mode sent 0, 1h reject pause is cancelled sent 0, 2h fires nothing", "or rejects what waits"),
-    (
-        PAUSE,
-        "0s status active fires nothing, 5h unread event, 7h status cancelled fires pause is waiting",
-        "a long time without events is a gap",
-    ),
-    (
-        PAUSE,
-        "0s status active fires nothing, 5h sent 0, 7h status cancelled fires pause is confirmed",
-        "and quiet hours are none",
-    ),
+    (PAUSE, SEVEN_HOURS.format("unread event", "waiting"), "a long time without events is a gap"),
+    (PAUSE, SEVEN_HOURS.format("sent 0", "confirmed"), "and quiet hours are none"),
     (
         AT_ONE,
         "30s unread event, 60s fires nothing held nothing, 10m status cancelled fires nothing held missed",
@@ -89,21 +82,9 @@ def test_a_rule_decides_as_in_the_daemon(rule: str, story: str) -> None:
     (["422"], "1h is rejected sent 1", "the service said no"),
     (["200, effect: none"], "1m is applied, 1h is unconfirmed sent 1", "accepted, and reads never show it"),
     (["202"], "0s is applied, 3s is confirmed", "accepted by name: read back at the next look"),
-    (
-        ["crash, effect: hidden"],
-        "0s is sending, 3s is unknown, 6s is confirmed sent 1",
-        "a row found in sending is unknown",
-    ),
-    (
-        ["no_connection"],
-        "3s is planned held backoff sent 0, 6s is confirmed sent 1",
-        "nothing left, so it is tried again after the back-off",
-    ),
-    (
-        ["401", "403"],
-        "3s held credentials sent 2, 6m is confirmed sent 3",
-        "the second refusal of our credentials in a row holds the writes",
-    ),
+    (["crash, effect: hidden"], "0s is sending, 3s is unknown, 6s is confirmed sent 1", "found in sending, unknown"),
+    (["no_connection"], "3s is planned held backoff sent 0, 6s is confirmed sent 1", "tried again after the back-off"),
+    (["401", "403"], "3s held credentials sent 2, 6m is confirmed sent 3", "a second refusal in a row holds them"),
 )
 def test_a_write_lives_as_in_the_daemon(answers: list[str], story: str) -> None:
     named = ", ".join(f"{{action: pause, answer: {answer}}}" for answer in answers)
