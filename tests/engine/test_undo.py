@@ -180,31 +180,6 @@ async def test_an_undo_that_waited_leaves_what_another_rule_has_done_since(here:
     assert values(here) == ["PAUSED", "PAUSED"]
 
 
-@in_town(
-    world(happening("e1", frontend_status="FLAGGED")),
-    HIDE + "  - id: cancel\n    when: event.status == 'cancelled'\n    do: [{frontend_status: CANCELLED}]\n",
-)
-async def test_several_writes_on_one_target_are_put_back_together_as_far_as_they_follow_each_other(here: Town) -> None:
-    await here.sees(*["confirmed"] * 2, status="archived")
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"] * 4, "cancelled")
-    found = undo(here)
-    assert [[int(write.id) for write in put.undoes] for put, _ in found.undone] == [[3, 1]]
-    await here.until(lambda: here.states() == ["confirmed"] * 6, "back where it was before both")
-    shown = [one.after for one in here.effects("set_frontend_status")]
-    assert shown == ["HIDDEN", "CANCELLED", "FLAGGED"], here.story()
-
-
-@in_town(world(happening("e1")), PAUSE + RUN.removeprefix("\nrules:\n"))
-async def test_what_another_rule_has_set_since_is_left_alone(here: Town) -> None:
-    await paused(here)
-    here.set("e1", status="active")
-    await here.sees(*["confirmed"] * 2, frontend_status="FLAGGED")
-    found = undo(here, 1)
-    assert found.plans == []
-    assert [one.why for one in found.kept] == ["write 2 of rule run-flagged has set the target since"]
-
-
 @in_town(world(happening("e1")))
 async def test_an_undo_is_done_once_and_can_itself_be_undone(here: Town) -> None:
     await paused(here)
@@ -215,18 +190,6 @@ async def test_an_undo_is_done_once_and_can_itself_be_undone(here: Town) -> None
     undo(here, 2)
     await here.until(lambda: here.states() == ["confirmed"] * 3, "paused after all")
     assert values(here) == ["PAUSED", "RUNNING", "PAUSED"]
-
-
-@in_town(
-    world(draft("e1")),
-    "rules:\n  - id: boost\n    when: setup.state == 'DRAFT'\n    do: [boost]\n",
-    twin=changed_settings(TwinSettings(), {"numbers_shown": "whole"}),
-)
-async def test_a_boost_cannot_be_undone_and_is_named(here: Town) -> None:
-    await here.until(lambda: here.states() == ["confirmed"], "boosted")
-    found = undo(here)
-    assert [(one.cannot, one.why) for one in found.kept] == [(True, "what is published cannot be unpublished")]
-    assert (found.plans, found.records) == ([], [])
 
 
 @in_town(world(happening("e1")), watched=6)
@@ -377,23 +340,6 @@ async def test_an_undo_in_each_mode(here: Town, mode: Mode, shadow: bool, state:
     await here.run(30)
     assert (undos(here)[0].state, undos(here)[0].held_by) == (state, held_by)
     assert values(here) == (["PAUSED", "RUNNING"] if mode == "approve" else ["PAUSED"])
-
-
-@in_town(
-    world(draft("e1"), happening("e2")),
-    rules_of(
-        "{id: wrong, when: event.title == 'wrong', do: [{update_draft: {total_budget: 750}}, {series_add: [e2]}]}"
-    ),
-)
-async def test_a_draft_and_a_series_are_put_back_too(here: Town) -> None:
-    await here.sees(*["confirmed"] * 2, title="wrong")
-    undo(here)
-    await here.until(lambda: here.states() == ["confirmed"] * 4, "put back")
-    assert [(write.intent.action, write.intent.params) for write in undos(here)] == [
-        ("update_draft", {"total_budget": 500}),
-        ("series_remove", {"value": ["e2"]}),
-    ]
-    assert here.twin.books.summary()["repeated"] == 0
 
 
 @pytest.mark.parametrize("lost", [False, True])
