@@ -137,17 +137,6 @@ async def test_a_sign_in_that_is_told_to_slow_down_stops_nothing_else(here: Town
     assert min(waits) >= 5.0
 
 
-@in_town(world(happening("e1")), twin=TwinSettings(token_lifetime_s=600))
-async def test_a_renewal_without_an_answer_holds_up_no_poll_while_the_old_token_lives(here: Town) -> None:
-    await here.run(470)
-    here.fault("hang_before", "POST", "^/auth$", times=3)
-    await here.run(60)
-    assert [status for _, _, status in auth_calls(here)] == [200, None, None, None], "after eight minutes"
-    await here.run(60)
-    assert max(report.took_ms for report in here.reports) < 4000
-    assert [status for _, _, status in auth_calls(here)][4:] == [200]
-
-
 REFRESHED: dict[str, Any] = {
     "assumptions": {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}},
     "twin": TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh"),
@@ -167,18 +156,6 @@ async def test_a_token_is_refreshed_where_the_operator_says_so_and_a_password_re
     assert len(here.effects()) == 1
 
 
-@in_town(world(happening("e1")), **REFRESHED)
-async def test_a_refresh_that_fails_is_followed_by_a_sign_in(here: Town) -> None:
-    here.fault("answer_before", "POST", "^/auth/refresh$", status=400)
-    await here.run(60)
-    assert [(path, status) for _, path, status in auth_calls(here)] == [
-        ("/auth", 200),
-        ("/auth/refresh", 400),
-        ("/auth", 200),
-    ]
-    assert all(report.complete for report in here.reports)
-
-
 def sent(here: Town) -> int:
     """Writes on the wire."""
     return sum(one.method == "PUT" for one in here.twin.books.requests)
@@ -187,16 +164,6 @@ def sent(here: Town) -> int:
 def cancel(here: Town, *events: str) -> None:
     for event in events:
         here.set(event, status="cancelled")
-
-
-@in_town(world(happening("e1")), watched=10)
-async def test_one_refusal_is_answered_by_signing_in_anew_and_sending_again(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=401)
-    cancel(here, "e1")
-    await here.until(lambda: here.states() == ["confirmed"], "sent again")
-    assert (here.only.attempt, here.only.counted) == (2, 1)
-    assert here.worker.states[PARTNER].memory.denied_at is None
-    assert here.log("held") == []
 
 
 @in_town(world(happening("e1")), watched=10)
