@@ -1,21 +1,15 @@
 """What a rule says to people: held by no brake, again while it holds, once when it ends, and to whom it is for."""
 
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.calling import call, settle_in
-from tests.worlds import QUICK, Town, happening, in_town, rules_of, several, world
+from tests.unit.engine.ruletest_bench import SETTINGS, bench_of, passes
+from tests.worlds import QUICK, Town, happening, in_town, rule_set, rules_of, several, world
 from worker.ledger.reading import open_reading
-from worker.messages import AppriseChannel, Outbox, Subscriber
-from worker.model.writes import FINAL
+from worker.messages import Notice, Outbox, Subscriber
 
 TURN = 60.0
 TELLING = """
@@ -126,125 +120,20 @@ def test_check_knows_the_names_under_notify(tmp_path: Path, name: str, code: int
     assert said in ran.both
 
 
-def test_a_rule_test_sees_what_is_said_again_and_at_the_end(tmp_path: Path) -> None:
-    config = settle_in(tmp_path, "api: {base_url: sandbox}\n", TELLING)
-    (tmp_path / "rules" / "tests").mkdir()
-    (tmp_path / "rules" / "tests" / "a.yaml").write_text("""
-tests:
-  - name: it is told, again, and its end
-    given: {event: {id: e1, title: Night, status: active}}
-    steps:
-      - {at: 1m, set: {event: {status: cancelled}}, expect: [{rule: tell, action: notify}]}
-      - {at: 150s, expect: [{rule: tell, action: notify, params: {text: Night is cancelled}}]}
-      - at: 190s
-        set: {event: {status: active}}
-        expect:
-          - {rule: tell, action: notify, params: {text: Night is cancelled}}
-          - {rule: tell, action: notify, params: {text: Night takes place}}
-      - {at: 10h, expect: []}
-""")
-    ran = call("test", config=config)
-    assert ran.code == 0, ran.both
-
-
-CALL_THE_HALL = """
-rules:
-  - id: tell-the-hall
-    when: event.status == 'cancelled'
-    do:
-      - pause
-      - notify: "= event.title + ' is cancelled: call the hall'"
+def test_a_rule_test_sees_what_is_said_again_and_at_the_end() -> None:
+    body = """
+given: {event: {id: e1, title: Night, status: active}}
+steps:
+  - {at: 1m, set: {event: {status: cancelled}}, expect: [{rule: tell, action: notify}]}
+  - {at: 150s, expect: [{rule: tell, action: notify, params: {text: Night is cancelled}}]}
+  - at: 190s
+    set: {event: {status: active}}
+    expect:
+      - {rule: tell, action: notify, params: {text: Night is cancelled}}
+      - {rule: tell, action: notify, params: {text: Night takes place}}
+  - {at: 10h, expect: []}
 """
-MANY = 12
-
-
-class Target:
-    """Takes what Apprise posts, and answers with ``status``."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.status = 200
-
-
-@contextmanager
-def listening() -> Iterator[tuple[Target, str]]:
-    target = Target()
-
-    class Taking(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            target.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(target.status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), Taking) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield target, f"json://127.0.0.1:{server.server_port}/a-secret-path"
-        server.shutdown()
-        thread.join()
-
-
-def subscriber(address: str, name: str = "", on: str = "notify") -> Subscriber:
-    return Subscriber(key=address, name=name, send=AppriseChannel(address, "url").send, on=frozenset({on}))
-
-
-class Telling:
-    """The daemon's outbox over a town's ledger, in the town's time."""
-
-    def __init__(self, here: Town, *subscribers: Subscriber) -> None:
-        self.taken: list[bool] = []
-        self._outbox = Outbox(
-            subscribers,
-            ledger=open_reading(here.ledger_url),
-            place=here.folder / "worker.db",
-            seconds=here.clock.monotonic,
-            told=lambda _key, _things, taken: self.taken.append(taken),
-        )
-        self._outbox.begin()
-        self._town = here
-
-    async def go_on(self, seconds: float) -> None:
-        """The worker works, and the outbox looks every 3 seconds."""
-        for _ in range(round(seconds / 3)):
-            await self._town.run(3)
-            self._outbox.tell_news()
-
-
-@in_town(world(*(happening(f"e{number}", title=f"Night {number}") for number in range(MANY))), CALL_THE_HALL)
-async def test_what_many_events_have_to_say_is_one_message_and_is_said_once(here: Town) -> None:
-    with listening() as (target, address):
-        telling = Telling(here, subscriber(address))
-        await telling.go_on(9)
-        for number in range(MANY):
-            here.set(f"e{number}", status="cancelled")
-        await telling.go_on(90)
-    assert telling.taken == [True]
-    (body,) = target.bodies
-    assert body["title"] == f"campaign-worker: {MANY} notify"
-    for number in range(MANY):
-        assert f"Night {number} is cancelled: call the hall" in body["message"], "none is only counted"
-    handed = [one for one in here.log("confirmed") if one["action"] == "notify"]
-    assert len({one["event"] for one in handed}) == len(handed) == MANY, "each is in the log, once"
-
-
-@in_town(world(happening("e1")), CALL_THE_HALL)
-async def test_nobody_who_takes_messages_holds_up_a_rule(here: Town) -> None:
-    with listening() as (target, address):
-        target.status = 503
-        telling = Telling(here, subscriber(address))
-        await telling.go_on(9)
-        here.set("e1", status="cancelled")
-        await telling.go_on(60)
-        assert here.states() == ["confirmed", "confirmed"]
-        assert set(telling.taken) == {False}
-        target.status = 200
-        await telling.go_on(150)
-    assert telling.taken[-1:] == [True]
-    assert "a-secret-path" not in json.dumps(here.log())
-    assert set(here.states()) <= FINAL
+    passes(bench_of(rule_set(TELLING), SETTINGS), body)
 
 
 TO_ONE = """
@@ -257,12 +146,24 @@ rules:
 
 @in_town(world(happening("e1")), TO_ONE)
 async def test_a_message_to_one_goes_to_that_one_alone(here: Town) -> None:
-    with listening() as (hall, its), listening() as (ops, theirs):
-        telling = Telling(here, subscriber(its, "hall", on="surge"), subscriber(theirs, "ops"))
-        await telling.go_on(6)
-        here.set("e1", status="cancelled")
-        await telling.go_on(60)
+    hall, ops = list[Notice](), list[Notice]()
+
+    def subscriber(name: str, on: str, told: list[Notice]) -> Subscriber:
+        return Subscriber(key=name, name=name, send=lambda one: told.append(one) is None, on=frozenset({on}))
+
+    outbox = Outbox(
+        [subscriber("hall", "surge", hall), subscriber("ops", "notify", ops)],
+        ledger=open_reading(here.ledger_url),
+        place=here.folder / "worker.db",
+        seconds=here.clock.monotonic,
+        told=lambda *_: None,
+    )
+    outbox.begin()
+    await here.cancelled("confirmed", "confirmed")
+    for _ in range(20):
+        outbox.tell_news()
+        await here.run(3)
     for told, text, other in ((hall, "call the hall", "to all who ask"), (ops, "to all who ask", "call the hall")):
-        (message,) = [body["message"] for body in told.bodies]
+        (message,) = (one.body for one in told)
         assert text in message
         assert other not in message
