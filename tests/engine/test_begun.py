@@ -9,7 +9,6 @@ import pytest
 from tests.engine.test_again import again
 from tests.worlds import Town, draft, happening, in_town, world
 from worker.engine.operators import ended_without_effect, rejected
-from worker.model.commits import Commit
 
 MORE = """
 rules:
@@ -99,9 +98,7 @@ async def test_what_was_given_up_whichever_happened_is_not_made_again(here: Town
     here.fault("answer_after", "PUT", "/reset_campaigns_setup$", status=429)
     here.set("e1", status="cancelled")
     await here.until(lambda: here.states()[:1] == ["needs_human"], "asked", 60)
-    (write, *_) = here.writes()
-    move = rejected(write, because="settled by hand", by="ann", now=here.clock.now())
-    here.ledger.apply(Commit(at=here.clock.now(), moves=(move,)))
+    here.decide(rejected, here.writes()[0])
     assert [ended_without_effect(one) for one in here.writes()[:1]] == [False]
 
 

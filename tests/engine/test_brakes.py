@@ -254,9 +254,8 @@ HALTS: list[tuple[PartnerId | None, RuleId | None, set[tuple[str, str]], str]] =
 async def test_a_halt_holds_what_it_covers_until_its_time_is_over_and_nothing_else(
     here: Town, partner: PartnerId | None, rule: RuleId | None, sent: set[tuple[str, str]], reason: str
 ) -> None:
-    now = here.clock.now()
-    until = now + timedelta(minutes=5)
-    here.ledger.append_halt(partner=partner, rule=rule, until=until, because="looking", by="ann", at=now)
+    until = here.clock.now() + timedelta(minutes=5)
+    here.halt(partner=partner, rule=rule, until=until, because="looking")
     for one in (PARTNER, OTHER):
         here.set("e1", partner=one, status="cancelled")
         here.set("e2", partner=one, status="archived")

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.worlds import PARTNER, Town, draft, happening, in_town, plays, world
+from tests.worlds import Town, draft, happening, in_town, world
 from worker.model.facts import Json
-from worker.sandbox.changes import EventChange
 from worker.sandbox.settings import TwinSettings, changed_settings
 from worker.sandbox.world import Happening
 
@@ -175,17 +173,17 @@ async def test_what_a_list_does_not_show_is_no_proof_and_what_it_shows_is(here: 
     assert case.why in writes[0].why
 
 
-def test_a_condition_on_a_list_that_is_not_whole_is_unknown(tmp_path: Path) -> None:
-    async def script(here: Town) -> None:
-        await here.run(30)
-        assert here.log("fired") == []
-        change = EventChange(event="e1", partner=PARTNER, campaigns=[{"tc": "a", "tc_run_id": 7}])
-        here.twin.change(change, here.loop.time())
-        await here.until(lambda: len(here.log("fired")) == 1, "a list that is whole by its own word")
-
-    rules = rule("[pause]", "size(campaigns) > 0 && !campaigns.exists(c, c.tc == 'jazz')")
-    settings = changed_settings(TwinSettings(), {"campaigns_shape": "limited", "campaigns_limit": 2})
-    plays(script, tmp_path, world(with_campaigns("a", "b", "jazz")), rules, twin=settings, assumptions=ITEMS)
+@in_town(
+    world(HAS_JAZZ),
+    rule("[pause]", "size(campaigns) > 0 && !campaigns.exists(c, c.tc == 'jazz')"),
+    twin=changed_settings(TwinSettings(), LIMITED),
+    assumptions=ITEMS,
+)
+async def test_a_condition_on_a_list_that_is_not_whole_is_unknown(here: Town) -> None:
+    await here.run(30)
+    assert here.log("fired") == []
+    here.change("e1", campaigns=[{"tc": "a", "tc_run_id": 7}])
+    await here.until(lambda: len(here.log("fired")) == 1, "a list that is whole by its own word")
 
 
 @in_town(world(many(0)), create(), watched=6)
@@ -193,8 +191,7 @@ async def test_a_list_that_has_gained_another_campaign_meanwhile_is_for_a_person
     here.fault("answer_before", "POST", PATH, status=429)
     fires(here)
     await here.until(lambda: here.states() == ["unknown"], "sent, and nobody knows")
-    change = EventChange(event="e1", partner=PARTNER, campaigns=[{"tc": "Jazz Club", "tc_run_id": 7}])
-    here.twin.change(change, here.loop.time())
+    here.change("e1", campaigns=[{"tc": "Jazz Club", "tc_run_id": 7}])
     await here.until(lambda: here.states() == ["needs_human"], "a third value", 30)
     assert here.only.reason == "other_value"
     assert here.twin.books.writes_sent == 1

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.engine.test_undo import undo
 from tests.worlds import (
     BOOST,
     CAMPAIGN,
@@ -17,7 +18,6 @@ from tests.worlds import (
     paused_and_not_logged,
     world,
 )
-from worker.engine.operators import Word, undo_of
 
 PARTIES = """
   - id: parties
@@ -288,8 +288,7 @@ async def test_a_write_its_undo_and_the_next_are_all_ours(here: Town) -> None:
     for number in (1, 2, 3):
         await here.until(lambda number=number: here.states() == ["confirmed"] * number, "done", 60)  # type: ignore[misc]
         if number < 3:
-            word = Word(because="that was wrong", by="ann", at=here.clock.now())
-            here.ledger.apply(undo_of(here.ledger, here.writes()[-1:], word, shadow=False).commit(word.by, word.at))
+            undo(here, number)
     await here.run(9)
     assert told(here)[1:] == [
         "campaign RUNNING>PAUSED ours",
