@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.engine.test_each import BUDGETS, budgets, published
-from tests.worlds import CAMPAIGN, Town, happening, in_town, world
-from worker.engine.operators import Word, approved, rejected, undo_of
+from tests.engine.test_undo import undo
+from tests.worlds import Town, happening, in_town, world
+from worker.engine.operators import approved, rejected
 from worker.guards import Limits
 from worker.model.rules import SpendLimits
 
@@ -55,22 +56,6 @@ async def test_what_made_it_worse_is_put_back_once(here: Town) -> None:
     await here.restart(3600)
     await worse(here, 100)
     assert changes(here) == ["PAUSED", "RUNNING"]
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@in_town(world(happening("e1")), REST)
-async def test_a_worker_that_is_killed_before_or_after_the_send_puts_back_once(here: Town, when: str) -> None:
-    await rested(here)
-    here.fault("answer_after", "PUT", CAMPAIGN, status=429)
-    here.set("e1", capacity=300)
-    if when == "before":
-        await here.until(lambda: len(here.writes()) == 2, "planned")
-    else:
-        await here.until(lambda: len(changes(here)) == 2, "sent")
-    await here.restart(5)
-    await here.run(300)
-    assert changes(here) == ["PAUSED", "RUNNING"]
-    assert by(here, "put-back") == [("run", "confirmed", "read")]
 
 
 @in_town(world(happening("e1")), REST)
@@ -197,9 +182,7 @@ async def test_each_of_several_writes_is_put_back_to_its_own_value_and_no_spendi
 @in_town(world(published("e1", BUDGETS)), RAISE, watched=6)
 async def test_of_several_writes_at_least_those_are_put_back_that_nobody_has_changed(here: Town) -> None:
     await here.becomes("e1", 60, category="hot")
-    undone = [one for one in here.writes() if one.key.item == "rock:1"]
-    word = Word(because="too much", by="ann", at=here.clock.now())
-    here.ledger.apply(undo_of(here.ledger, undone, word, shadow=False).commit(word.by, word.at))
+    undo(here, *(one.id for one in here.writes() if one.key.item == "rock:1"))
     await here.run(60)
     assert budgets(here) == {"jazz": 700.0, "opera": 700.0, "rock": 10.0}
     await worse(here)
