@@ -1,19 +1,18 @@
 """Values computed from what their own action writes: sent only against the value that they were computed from."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.engine.test_again import again
 from tests.worlds import Town, draft, in_town, world
 from worker.engine.explaining import wanted_of
 from worker.engine.operators import approved
 from worker.engine.views import DecidingSettings as Deciding
 from worker.logs import tell
 from worker.messages import note_of
-from worker.model.commits import Commit
 from worker.model.writes import Mode
 from worker.sandbox.world import Happening
 
@@ -158,27 +157,6 @@ async def test_a_clusters_budget_is_compared_in_its_own_row(here: Town) -> None:
     assert ends["e2"] == ("skipped", "moved"), here.story()
 
 
-@in_town(
-    world(draft("e1", total_budget=100)),
-    MORE.replace("}}]", '}}, {update_draft: {extra: {bid: "=setup.total_budget * 0.01"}}}]'),
-)
-async def test_a_later_step_reads_what_its_own_sequence_has_written(here: Town) -> None:
-    here.set("e1", frontend_status="FLAGGED")
-    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both steps")
-
-
-@in_town(world(draft("e1", total_budget=100)), MORE, deciding=in_mode("approve"))
-async def test_again_after_moved_computes_anew(here: Town) -> None:
-    await waiting(here)
-    budget(here, 50)
-    await here.run(10)
-    here.decide(approved)
-    await here.until(lambda: here.only.final, "it ends")
-    again(here)
-    await here.until(lambda: len(here.writes()) == 2, "planned anew")
-    assert here.writes()[1].intent.params == {"total_budget": 60.0}
-
-
 BOOST_ASKED = """
 rules:
   - id: boost-drafts
@@ -189,8 +167,7 @@ rules:
 
 
 def yes(here: Town) -> None:
-    now, amount = here.clock.now(), wanted_of(here.ledger, here.only).amount
-    here.ledger.apply(Commit(at=now, moves=(approved(here.only, because="go", by="ann", now=now, amount=amount),)))
+    here.decide(partial(approved, amount=wanted_of(here.ledger, here.only).amount))
 
 
 @in_town(world(draft("e1", total_budget=500)), BOOST_ASKED)
