@@ -124,14 +124,6 @@ async def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(h
     assert [one.rules for one in here.writes()] == [("other",), ("r",)]
 
 
-@in_town(world(draft("e1", wanted="much")), rule(WANTED, head="repeat: enforce\n    cooldown: 1m"))
-async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
-    await fires(here, 300)
-    assert here.states() == ["refused"]
-    await here.becomes("e1", 300, wanted=700)
-    assert here.states() == ["refused"], "until the value was there once, or the condition was false"
-
-
 @pytest.mark.parametrize(
     ("do", "why"),
     [
@@ -207,9 +199,3 @@ async def test_what_stands_under_extra_is_sent_beside_the_others(here: Town) -> 
 async def test_a_budget_is_planned_in_whole_cents(here: Town, sent: float) -> None:
     await here.cancelled("confirmed")
     assert [one.after["total_budget"] for one in here.effects()] == [sent]
-
-
-@in_town(world(draft("e1", total_budget=333.3300000001)), rule('[{update_draft: {total_budget: "=1000.0 / 3.0"}}]'))
-async def test_a_budget_that_differs_by_less_than_a_cent_is_so_already(here: Town) -> None:
-    await here.cancelled("skipped")
-    assert here.only.reason == "already_so"
