@@ -9,7 +9,6 @@ import pytest
 from tests.builders import cases
 from tests.engine.test_each import BUDGETS, budgets, published
 from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, rules_of, world
-from worker.engine.operators import rejected
 from worker.model.facts import RuleId
 from worker.sandbox.changes import By
 from worker.sandbox.faults import Kind
@@ -111,26 +110,6 @@ async def test_what_another_hand_did_between_decision_and_send_is_skipped_and_ob
     assert (here.only.reason, here.twin.books.writes_sent) == ("already_so", 0)
     (seen,) = [one for one in here.log("observed") if field in one["why"]]
     assert seen["why"].endswith("not by the worker")
-
-
-@in_town(
-    world(happening("e1")),
-    rules_of(
-        "{id: asks, when: event.status == 'cancelled', mode: approve, priority: 10, do: [pause]}",
-        "{id: enforces, when: event.status == 'cancelled', repeat: enforce, cooldown: 1m, do: [pause]}",
-    ),
-)
-async def test_a_no_to_a_shared_write_is_a_no_to_every_rule_that_stood_behind_it(here: Town) -> None:
-    await here.cancelled("waiting")
-    assert here.only.rules == ("asks", "enforces")
-    here.decide(rejected)
-    await here.run(200)
-    assert (here.states(), here.effects()) == (["cancelled"], [])
-    assert [(one["rule"], one["reason"]) for one in here.log("held")] == [("enforces", "drift")], "and says so"
-    await here.becomes("e1", 9, by="person", client_campaign_status="PAUSED")
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.until(lambda: here.states() == ["cancelled", "confirmed"], "the wanted value was read once")
-    assert here.writes()[1].key.rule == "enforces"
 
 
 def with_clusters(event: Happening, *tcs: str) -> Happening:
