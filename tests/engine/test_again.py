@@ -8,7 +8,6 @@ from tests.calling import PAUSE
 from tests.worlds import BOOST, CAMPAIGN, PARTNER, Town, draft, happening, in_town, world
 from worker.engine.operators import Word, last_of_its_rule, rejected, reopening, spoken
 from worker.engine.views import DecidingSettings as Deciding
-from worker.model.errors import StateConflict
 from worker.model.writes import Write
 
 
@@ -135,14 +134,3 @@ async def test_what_waits_for_approval_beside_it_waits_in_the_new_firing_too(her
     again(here, here.writes()[0])
     await here.run(30)
     assert [(one.state, one.reason) for one in here.writes()[2:]] == [("waiting", "gap")] * 2, here.story()
-
-
-@in_town(world(happening("e1")))
-async def test_a_word_about_a_memory_that_the_daemon_has_changed_meanwhile_changes_nothing(here: Town) -> None:
-    await said_no(here)
-    word = Word(because="now", by="ann", at=here.clock.now())
-    seen = {(one.partner, one.event, one.rule): one for one in here.ledger.rule_memories(PARTNER)}
-    await here.becomes("e1", 9, status="active")
-    with pytest.raises(StateConflict):
-        here.ledger.reopen(reopening(here.writes(), seen, here.ledger), [spoken(here.only, "again", word)])
-    assert here.log("again") == [], "all or nothing"
