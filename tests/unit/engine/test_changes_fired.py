@@ -10,7 +10,6 @@ from tests.worlds import rule_set
 from worker.model.facts import FactKey, RuleId
 from worker.model.rules import Rule, Watch
 from worker.model.writes import State
-from worker.writes.life import move
 
 ACTIVE = "event.status == 'active'"
 CLUSTERS = FactKey(name="clusters")
@@ -246,15 +245,6 @@ def test_nothing_is_stored_of_a_look_that_says_nothing_new() -> None:
     told(story, "a")
     for look in ("a", "?", "U", "T"):
         assert seen(story, look).look().commit.empty, f"after {look!r}"
-
-
-def test_an_approved_write_is_as_good_as_any_other() -> None:
-    story = a_story(on_tcs(mode="approve"))
-    looks = "a, b r & r: pause waiting mode"
-    assert course(story, looks) == looks
-    write = story.write("r")
-    story.writes[write.id] = move(write, "planned", at=story.now, reason="person", why="fine", approved=True).after
-    assert told(story, "b") == "0"
 
 
 WAIT_FIRST = """

@@ -87,14 +87,6 @@ def test_for_counts_on_when_what_is_done_is_edited() -> None:
     assert story.reload(a_rule("r", X, "run", hold_for=HOUR)).fires() == ["r"], "it has been true for an hour"
 
 
-def test_an_edit_does_not_get_round_a_gap() -> None:
-    story = a_story(a_rule("r", X), confirming=False).event(city="")
-    story.look()
-    story.event(city="x")
-    story.silence(2 * HOUR).look()
-    assert story.reload(a_rule("r", X, "optimisation OFF")).look().planned == ["r: optimisation waiting gap"]
-
-
 def test_a_removed_rule_leaves_a_shared_write_to_the_rules_that_still_want_it() -> None:
     story = fired(a_rule("a", X), a_rule("b", X))
     assert story.reload(a_rule("b", X)).look().moved == []
@@ -112,12 +104,6 @@ def test_an_edited_rule_leaves_a_shared_write_and_plans_its_own(edited: str, oth
     assert story.look().commit.empty
     ends = [("planned", (other,)), ("planned", (edited,))]
     assert [(write.state, write.rules) for write in story.writes.values()] == ends
-
-
-def test_an_edit_of_all_its_rules_cancels_a_shared_write() -> None:
-    story = fired(a_rule("a", X), a_rule("b", X))
-    story.reload(a_rule("a", X, "optimisation OFF"), a_rule("b", X, "optimisation OFF")).look()
-    assert story.states("a")[0] == "cancelled"
 
 
 @pytest.mark.parametrize("gone", [True, False])
