@@ -40,6 +40,7 @@ NO_SETUP = "setup: {state: NONE}"
         (CREATE, "campaigns: []", "campaigns.exists(c, c.tc == 'a')", "confirmed"),
         (CREATE, "campaigns: [{tc: a, tc_run_id: '1'}]", None, "skipped"),
         ("[{series_add: [e2]}]", NO_SETUP, "'e2' in event.campaign_event_series", "confirmed"),
+        ("[{series_remove: [e9]}]", NO_SETUP, "size(event.campaign_event_series) == 0", "confirmed"),
         (PUT, NO_SETUP, None, "confirmed"),
         (CONFIRMED, NO_SETUP, None, "confirmed"),
         ("[{write: {method: DELETE, path: /x}}]", NO_SETUP, None, "waiting"),
@@ -51,7 +52,7 @@ def test_each_action_is_played_with_its_effect_on_the_facts(do: str, given: str,
     seen = [] if then is None else [f'{{id: s, when: "{then}", do: [pause]}}']
     after = "" if then is None else "{rule: s, action: pause}"
     body = f"""
-given: {{event: {{id: e1, status: active, client_campaign_status: RUNNING, campaign_event_series: []}}, {given}}}
+given: {{event: {{id: e1, status: active, client_campaign_status: RUNNING, campaign_event_series: [e9]}}, {given}}}
 steps:
   - {{at: 0s, expect: []}}
   - at: 3s
@@ -61,19 +62,6 @@ steps:
   - {{at: 9s, expect: [{after}]}}
 """
     passes(a_bench(rule(do), *seen), body)
-
-
-def test_events_leave_a_series_too() -> None:
-    body = """
-given: {event: {id: e1, status: active, client_campaign_status: RUNNING, campaign_event_series: [e2, e3]}}
-steps:
-  - {at: 3s, set: {event: {status: cancelled}}, expect: [{rule: r, action: series_remove}]}
-  - {at: 9s, expect: [{rule: s, action: pause}]}
-"""
-    passes(
-        a_bench(rule("[{series_remove: [e2]}]"), "{id: s, when: size(event.campaign_event_series) == 1, do: [pause]}"),
-        body,
-    )
 
 
 CLAIM = "{rule: r, action: edit_cluster}"
