@@ -150,7 +150,7 @@ def left_to_its_owner(file: Path) -> None:
     """Gives a new file to whose its folder is: what a command of root's has made is for the worker to open."""
     owner = file.parent.stat()
     with suppress(OSError):
-        os.chown(file, owner.st_uid, owner.st_gid)
+        os.chown(file, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def sync(path: Path) -> None:
