@@ -142,6 +142,7 @@ def test_events_are_found_by_a_part_of_their_id_or_title(ledger: SqlLedger, brow
     assert [found(one) for one in asked] == [["o1", "o2"]] * 5, "a letter and its dots may be one character or two"
     assert found("e7", 1) == ["e71"]
     assert browser.titles([(ACME, "e77"), (ACME, "e70")]) == {(ACME, "e77"): "Summer % Night"}
+    assert browser.titles([]) == {}
     assert browser.rule_ids() == ("pause-cancelled",)
     assert [one.event for one in browser.memories_of("pause-cancelled", 9)] == ["e70", "x-e7"]
 
