@@ -286,8 +286,10 @@ def test_a_time_is_the_readers_own_also_on_a_page_that_has_renewed_itself(browse
         assert call("halt", "--because", "looking into it", config=own.folder / "config.yaml").code == 0
         page.get_by_text("looking into it").wait_for()
         page.get_by_role("textbox", name="Since").fill("2026-03-01 17:30")
+        page.get_by_role("textbox", name="Until").fill("2026-03-01")
         page.get_by_role("button", name="Show").click()
         assert "since=2026-03-01T12%3A00%3A00Z" in page.url
+        assert "until=2026-03-01T18%3A30%3A00Z" in page.url, "to the end of the day"
 
 
 def test_times_are_the_readers_own(browser: Browser, shown: Scene) -> None:

@@ -200,15 +200,19 @@ def test_what_a_filter_cannot_mean_is_said_and_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("text", "since", "until"),
     [
-        ("2h", NOW - timedelta(hours=2)),
-        ("2026-02-01", datetime(2026, 2, 1, tzinfo=UTC)),
-        ("2026-02-01T01:00+01:00", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("2h", NOW - timedelta(hours=2), NOW - timedelta(hours=2)),
+        ("2026-02-01", datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC)),
+        ("2026-02-01T01:00+01:00", datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)),
+        ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC), None),
     ],
 )
-def test_times_are_how_long_ago_or_when(text: str, moment: datetime) -> None:
-    assert log_asked({"since": text}, NOW).wanted.since == moment
+def test_times_are_how_long_ago_or_when_and_a_day_is_all_of_it(
+    text: str, since: datetime, until: datetime | None
+) -> None:
+    wanted = log_asked({"since": text, "until": text}, NOW).wanted
+    assert (wanted.since, wanted.until) == (since, until)
 
 
 def test_leafing_keeps_the_filters_of_the_address() -> None:

@@ -205,8 +205,7 @@ def writes_page(asking: PageRequest) -> Shown:
 
 def write_page(asking: PageRequest) -> Shown:
     """One write's life."""
-    text = asking.one("id")
-    number = number_in(text)
+    number = number_in(text := asking.one("id"))
     write = asking.ledger.write(WriteId(number))
     if write is None:
         raise NoSuchPage(f"There is no write {text or 'without a number'}.")

@@ -90,7 +90,8 @@ class Filters(Generic[W]):
 
 
 def log_asked(query: Mapping[str, str], now: datetime) -> Filters[LogFilter]:
-    """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``."""
+    """The filters of the log's address. ``since`` and ``until`` are times, or how long ago: ``2h``; until a day is to
+    its end."""
     return _asked(LogFilter, query, LOG_KEYS, now)
 
 
@@ -118,9 +119,10 @@ def _meant(name: str, text: str, now: datetime) -> object:
             raise ValueError(f"{text!r} is no number")
         return number
     if name in ("since", "until"):
+        whole_day = name == "until" and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is not None
         try:
-            return parse_moment(text, now)
-        except ValueError:
+            return parse_moment(text, now) + timedelta(days=int(whole_day))
+        except (ValueError, OverflowError):
             raise ValueError(f"{text!r} is no time; write 2h, 7d or 2026-01-31T12:00") from None
     return text
 

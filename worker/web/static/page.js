@@ -57,7 +57,8 @@ function tellAges() {
 document.addEventListener("submit", (submitted) => {
   for (const one of submitted.target.querySelectorAll("input[data-moment]")) {
     const typed = one.value.trim();
-    const at = new Date(typed.length === 10 ? `${typed}T00:00` : typed.replace(" ", "T"));
+    const edge = one.name === "until" ? "24:00" : "00:00"; // until a day is to its end
+    const at = new Date(typed.length === 10 ? `${typed}T${edge}` : typed.replace(" ", "T"));
     if (/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?$/.test(typed) && !Number.isNaN(at.getTime())) {
       one.value = `${at.toISOString().slice(0, 19)}Z`;
     }
