@@ -60,15 +60,17 @@ class LedgerBrowser(LedgerReader):
 
     def newest_writes(self, wanted: WriteFilter, limit: int) -> tuple[Write, ...]:
         """Writes, newest first, at most ``limit``."""
-        of = {name: getattr(wanted, name) for name in ("state", "partner", "event", "rule")}
-        query = narrowed_to(_NEWEST_WRITES, **of)
+        query = narrowed_to(
+            _NEWEST_WRITES, **{one: getattr(wanted, one) for one in ("state", "partner", "event", "rule")}
+        )
         if wanted.before_id is not None:
             query = query.where(writes.c.id < wanted.before_id)
         return self._writes(query.limit(limit))
 
     def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
-        """The oldest writes that are in one of these states: who has waited longest comes first."""
-        return self._writes(ALL_WRITES.where(writes.c.state.in_(sorted(states))).limit(limit))
+        """Writes that are in one of these states, those of the first before all others, then who has waited longest."""
+        ordered = ALL_WRITES.order_by(None).order_by(writes.c.state != states[0], writes.c.id)
+        return self._writes(ordered.where(writes.c.state.in_(sorted(states))).limit(limit))
 
     def rule_ids(self) -> tuple[RuleId, ...]:
         """Every rule that is remembered or has planned a write, whether it is still in force or not."""

@@ -83,7 +83,10 @@ def test_writes_are_leafed_through_and_narrowed(ledger: SqlLedger, browser: Ledg
     assert [one.id for one in browser.newest_writes(WriteFilter(), 9)] == [2, 1]
     assert [one.id for one in browser.newest_writes(WriteFilter(before_id=2), 9)] == [1]
     assert [one.id for one in browser.newest_writes(WriteFilter(state="waiting", event="e2"), 9)] == [2]
-    assert [one.id for one in browser.writes_in(["waiting", "planned"], 1)] == [first.id]
+    assert [one.id for one in browser.writes_in(["planned", "waiting"], 9)] == [first.id, second.id]
+    assert [one.id for one in browser.writes_in(["waiting", "planned"], 1)] == [second.id], (
+        "the first state comes first"
+    )
 
 
 def test_counts_are_by_day_and_by_rule(ledger: SqlLedger, browser: LedgerBrowser) -> None:
