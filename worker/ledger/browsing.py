@@ -60,12 +60,7 @@ class LedgerBrowser(LedgerReader):
 
     def newest_writes(self, wanted: WriteFilter, limit: int) -> tuple[Write, ...]:
         """Writes, newest first, at most ``limit``."""
-        query = narrowed_to(
-            _NEWEST_WRITES, **{one: getattr(wanted, one) for one in ("state", "partner", "event", "rule")}
-        )
-        if wanted.before_id is not None:
-            query = query.where(writes.c.id < wanted.before_id)
-        return self._writes(query.limit(limit))
+        return self._writes(narrowed_to(_NEWEST_WRITES, wanted).limit(limit))
 
     def writes_in(self, states: Sequence[State], limit: int) -> tuple[Write, ...]:
         """Writes that are in one of these states, those of the first before all others, then who has waited longest."""

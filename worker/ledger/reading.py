@@ -111,7 +111,7 @@ from worker.model.commits import (
 from worker.model.errors import LedgerUnwritable, NotFound, NotSafe, UsageError, WorkerError
 from worker.model.exchange import LEASE
 from worker.model.facts import EventId, Json, PartnerId, RuleId, WriteId, spelled
-from worker.model.writes import UNSETTLED, State, Write
+from worker.model.writes import UNSETTLED, State, Write, WriteFilter
 
 # What a guard may look at before a write is recorded as sending. Everything is read in the caller's transaction, and
 # nothing here allows or forbids a sending.
@@ -226,9 +226,11 @@ def newest_generation(connection: Connection) -> int:
     return int(connection.execute(_GENERATION).scalar_one())
 
 
-def narrowed_to(query: Select[Any], **wanted: str | None) -> Select[Any]:
-    """The writes of a query that are in this state, or of this event, partner or rule; what is None counts for all."""
-    return query.where(*(writes.c[column] == value for column, value in wanted.items() if value is not None))
+def narrowed_to(query: Select[Any], wanted: WriteFilter) -> Select[Any]:
+    """The writes of a query that are wanted of it."""
+    given = ((_W[name], getattr(wanted, name)) for name in ("state", "partner", "event", "rule"))
+    query = query.where(*(column == value for column, value in given if value is not None))
+    return query if wanted.before_id is None else query.where(_W.id < wanted.before_id)
 
 
 PAGE_RECORDS = 500
@@ -338,7 +340,8 @@ class LedgerReader:
         rule: str | None = None,
     ) -> list[Write]:
         """Every write, oldest first, narrowed by what is given."""
-        return list(self._writes(narrowed_to(ALL_WRITES, state=state, event=event, partner=partner, rule=rule)))
+        wanted = WriteFilter(state=state, event=event, partner=partner, rule=rule)
+        return list(self._writes(narrowed_to(ALL_WRITES, wanted)))
 
     def attempts(self, partner: PartnerId, until: datetime) -> Sequence[Mapping[str, Json]]:
         """What was sent for a partner by then, as it is stored."""
