@@ -58,5 +58,7 @@ def test_a_long_history_is_drawn_and_its_newest_records_are_listed(tmp_path: Pat
         text = said(f"{page.address}/event?event=event-0&partner=partner-id-north")
         assert text.count('<tr id="seq-') == RECORDS
         assert 'class="timeline"' in text
+        writes = text.rpartition('">All its writes</a>')[0].rpartition('href="')[2].replace("&amp;", "&")
+        assert said(page.address + writes).count('data-label="Write"') == text.count('data-label="Write"') > 40
         older = text.rpartition('">Older</a>')[0].rpartition('href="')[2].replace("&amp;", "&")
         assert said(page.address + older).count('<tr id="seq-') == RECORDS
