@@ -327,8 +327,10 @@ def _begins_like_one(place: LedgerPlace) -> bool:
 def memory_store() -> SqliteStore:
     """One that lives as long as the object, for tests and for what does not exist yet."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    store = SqliteStore(create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool), None)
-    finalize(store.engine.pool, connection.close)  # the last to go: what is given back to it is looked at
+    # Not reset when it is given back, which may be after its end: each transaction has ended by then.
+    only: dict[str, Any] = {"poolclass": StaticPool, "pool_reset_on_return": None}
+    store = SqliteStore(create_engine("sqlite://", creator=lambda: connection, **only), None)
+    finalize(store, connection.close)
     return store
 
 
