@@ -307,7 +307,11 @@ def test_rule_tests_that_were_ended_are_run_again_when_somebody_looks(own: Scene
         assert run("h").state == "done"
 
 
-def test_what_the_rule_tests_say_stands_beside_each_rule(own: Scene, rule_tests: Path) -> None:
+def test_what_the_rule_tests_say_stands_beside_each_rule(
+    own: Scene, rule_tests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(2)")  # nothing of the folder in which the worker stands is run
+    monkeypatch.chdir(tmp_path)
     with closing(RuleTestRun(own.config)) as run:
         found = settled(run)
         assert found.state == "done"

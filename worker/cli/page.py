@@ -18,6 +18,7 @@ from threading import Thread
 
 from worker.cli import decisions
 from worker.cli.common import amiss_with, clock_of, engine_settings, ledger_url
+from worker.cli.trial import for_a_child
 from worker.cli.wiring import operators_ledger
 from worker.config import Config, SignIn, WebPage, resolve
 from worker.config.addresses import host_and_port
@@ -116,7 +117,8 @@ class RuleTestRun:
 
     def _run(self) -> None:
         of = self._of
-        with subprocess.Popen(self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL) as child:  # noqa: S603 - ourselves
+        command, env = self._command, for_a_child()
+        with subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=env) as child:  # noqa: S603 - ourselves
             self._child = child
             try:
                 said = json.loads(child.communicate(timeout=TESTS_WITHIN_S)[0] or b"null")

@@ -37,17 +37,22 @@ class Bounds:
 USUAL = Bounds()
 
 
+def for_a_child() -> dict[str, str]:
+    """The environment of a child that is ourselves: it imports what this process would, and nothing of the folder in
+    which it begins, which may be that of whoever writes rules."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
+
+
 async def try_out(path: Path, texts: Mapping[str, str], registry: Registry, bounds: Bounds = USUAL) -> None:
     """Reads these texts of a rule folder in a child, which says nothing of the mistakes in them: whoever gets past this
     can find those at leisure. Raises `InputErrors` where the child does not live through it."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", __name__),
             stdin=PIPE,
             stdout=DEVNULL,
             stderr=DEVNULL,
-            env=environment,
+            env=for_a_child(),
             start_new_session=True,  # an interrupt from the terminal is for the worker, which ends the child itself
         )
     except OSError as error:

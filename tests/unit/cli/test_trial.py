@@ -35,6 +35,17 @@ async def test_a_rule_set_that_is_read_within_its_bounds_is_taken(tmp_path: Path
     assert [rule.id for rule in found.rules] == ["pause-cancelled"]
 
 
+async def test_nothing_of_the_folder_in_which_it_begins_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who publishes the rules of a repository stands in it; a file there with the name of a module of Python's was run,
+    with the database's password in its environment, and where it failed no rule came into force."""
+    (tmp_path / "statistics.py").write_text("raise SystemExit(1)")
+    (tmp_path / "pickle.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    found = await FolderSource(load_config(settle_in(tmp_path))).load()
+
+    assert [rule.id for rule in found.rules] == ["pause-cancelled"]
+
+
 @pytest.mark.parametrize(
     ("rules", "bounds", "why"),
     [
