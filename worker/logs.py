@@ -122,7 +122,10 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
     """Sets up logging for this process, once, at the start of a command. All that goes to stderr, a library's warning
     and a traceback too, goes through one door from then on, which keeps nobody waiting. ``telling``: what a command
     prints there is for an operator, whatever it goes to."""
-    stream = sys.stderr = _unhurried(sys.stderr)
+    stream = sys.stderr
+    with suppress(OSError):  # no file is behind it, as in a test
+        if not isinstance(stream, Unhurried):
+            stream = sys.stderr = cast("TextIO", Unhurried(stream, stream.fileno()))
     if not telling and not stream.isatty() and isinstance(stream, Unhurried):
         sys.stderr = cast("TextIO", Worded(stream))
     level = logging.DEBUG if verbose else logging.INFO
@@ -144,15 +147,6 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
 def _printable(_log: object, _level: str, keys: EventDict) -> EventDict:
     """Without what a terminal would obey: an id or a reason may be the service's own text."""
     return {name: printable(one) if isinstance(one, str) else one for name, one in keys.items()}
-
-
-def _unhurried(stream: TextIO) -> TextIO:
-    """The stream itself where no file is behind it, as in a test."""
-    try:
-        file = stream.fileno()
-    except OSError:
-        return stream
-    return stream if isinstance(stream, Unhurried) else cast("TextIO", Unhurried(stream, file))
 
 
 def logger() -> FilteringBoundLogger:
