@@ -9,6 +9,7 @@ from tests.calling import PAUSE
 from tests.worlds import CAMPAIGN, MINUTE, RUN, Disk, Town, draft, happening, in_town, rules_of, takes_testimony, world
 from worker.guards import Limits
 from worker.model.commits import Commit, Hold, Sending
+from worker.model.errors import LedgerUnwritable
 from worker.model.writes import Write
 from worker.writes.life import move
 
@@ -189,10 +190,18 @@ async def test_what_was_seen_while_its_answer_was_awaited_is_not_made_again(here
     assert (here.only.state, here.only.attempt) == ("needs_human", 1)
 
 
+@pytest.mark.parametrize("away", [False, True])
 @in_town(world(happening("e1")), PAUSE, watched=10)
-async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(here: Town) -> None:
-    """A replica that was frozen has its partner back before the answer is there: another one had it meanwhile."""
+async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
+    here: Town, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
+    """A replica that was frozen has its partner back before the answer is there: another one had it meanwhile.
+    ``away``: the ledger cannot say so at first."""
     sent, found = here.ledger.record_sending, list[Write]()
+
+    def no_answer(_number: object) -> None:
+        monkeypatch.undo()
+        raise LedgerUnwritable("it does not answer")
 
     def record_sending(sending: Sending) -> Hold | None:
         brake = sent(sending)
@@ -200,6 +209,8 @@ async def test_an_answer_to_an_attempt_that_somebody_else_has_found_is_evidence(
             lost = move(sending.move.after, "unknown", at=here.clock.now(), reason="takeover", why="found so")
             here.ledger.apply(Commit(at=here.clock.now(), moves=(lost,)))
             found.append(lost.after)
+            if away:
+                monkeypatch.setattr(here.ledger, "write", no_answer)
         return brake
 
     here.ledger.record_sending = record_sending  # type: ignore[method-assign]

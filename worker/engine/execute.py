@@ -9,7 +9,7 @@ is sent.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from worker.engine.changes import to_compute_from
@@ -40,7 +40,7 @@ from worker.guards import (
     too_old,
 )
 from worker.model.actions import ACTIONS, WAIT
-from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, Sending, SendingView, of_write
+from worker.model.commits import HANDED_OVER, Commit, LogFilter, Move, PartnerMemory, Sending, SendingView, of_write
 from worker.model.errors import LedgerUnwritable, SendingUnmarked, StateConflict
 from worker.model.exchange import Accepted, Answered, NotSent, Outcome, WriteRequest
 from worker.model.facts import UNREAD, Json, Known
@@ -312,31 +312,30 @@ class Executor(Stage):
             now = self._clock.now()
             memory = after_outcome(state.memory, sending, outcome, now)
             try:
-                self._ledger.apply(Commit(at=now, moves=(told,), partner=memory if memory != state.memory else None))
+                if not self._stored(told, memory if memory != state.memory else None, outcome, now):
+                    return
                 state.memory = memory
                 break
-            except StateConflict:  # another replica has moved it, whether or not the partner came back since
-                current = self._ledger.write(sending.id)
-                if current is not None and _as_it_was(current, told.after):
-                    state.memory = memory  # it was stored all the same, when nobody answered
-                    break
-                if not await self._testify(sending, outcome):
-                    raise
-                return
             except LedgerUnwritable:
                 await self._clock.sleep(RECORD_AGAIN.total_seconds())
         self._remember(state, told.after, step.settling)
 
-    async def _testify(self, sending: Write, outcome: Outcome) -> bool:
-        """What became of an attempt that another replica has found since, for people to read: the partner's owner goes
-        by what it reads itself. False where there is no other."""
-        why = f"attempt {sending.attempt} of a replica that had lost the partner meanwhile: {outcome.why or 'accepted'}"
-        record = of_write(sending, at=self._clock.now(), kind="evidence", reason="takeover", why=why)
-        while True:
-            try:
-                return self._ledger.testify([replace(record, response=response_of(outcome))])
-            except LedgerUnwritable:
-                await self._clock.sleep(RECORD_AGAIN.total_seconds())
+    def _stored(self, told: Move, memory: PartnerMemory | None, outcome: Outcome, now: datetime) -> bool:
+        """Stores an outcome. False where another replica has found the attempt since, whether or not the partner came
+        back: then what became of it is stored for people to read, and the partner's owner goes by what it reads."""
+        try:
+            self._ledger.apply(Commit(at=now, moves=(told,), partner=memory))
+        except StateConflict:
+            sending, current = told.before, self._ledger.write(told.before.id)
+            if current is not None and _as_it_was(current, told.after):
+                return True  # it was stored all the same, when nobody answered
+            said = f"attempt {sending.attempt} of a replica that had lost the partner meanwhile"
+            why = f"{said}: {outcome.why or 'accepted'}"
+            record = of_write(sending, at=now, kind="evidence", reason="takeover", why=why)
+            if not self._ledger.testify([replace(record, response=response_of(outcome))]):
+                raise
+            return False
+        return True
 
     def _remember(self, state: PartnerState, write: Write, settling: Settling | None) -> None:
         if settling is not None:

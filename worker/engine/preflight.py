@@ -290,8 +290,7 @@ class Preflight(Stage):
     ) -> Fresh:
         """One pre-flight. ``rules`` are those the write stands for; one of them must still hold."""
         keys, event = self.keys(state, write, rules), write.key.event
-        had = {key: self._had(state, event, key) for key in keys}
-        facts, throttled = {key: fact for key, fact in had.items() if fact is not None}, False
+        facts, throttled = {key: fact for key in keys if (fact := self._had(state, event, key)) is not None}, False
 
         def judged() -> Judgement:
             seen = self.seen(state, event, rules, facts)
@@ -393,15 +392,12 @@ class Preflight(Stage):
     async def _read_all(
         self, state: PartnerState, write: Write, keys: list[FactKey], places: Places
     ) -> list[tuple[FactKey, Fact]]:
-        partner_keys = set(state.shared)
         proof = self._proof(write) if write.state == "unknown" else frozenset[str]()
 
-        off = state.products_off
-
         async def one(key: FactKey) -> tuple[FactKey, Fact]:
-            if (shut := off_fact(key.name, off)) is not None:
+            if (shut := off_fact(key.name, state.products_off)) is not None:
                 return key, shut
-            event = None if key in partner_keys else write.key.event
+            event = None if key in state.shared else write.key.event
             young = timedelta(0) if key.name in proof else self._settings.interval / 2
             fact = await self._service.read(
                 write.key.partner, event, key, urgency=Urgency.PREFLIGHT, max_age=young, places=places
