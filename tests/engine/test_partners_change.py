@@ -114,6 +114,23 @@ async def test_a_partner_that_leaves_the_token_rests_and_comes_back_as_after_a_s
     assert len(here.effects()) == 2
 
 
+@in_town(BOTH, page_size=1)
+async def test_the_poll_of_a_partner_that_leaves_ends(here: Town) -> None:
+    """Of a long list it went on to ask for the rest, and fired by it."""
+    daemon, jobs = await watcher(here, Told()), cast("AsyncIOScheduler", Jobs())
+    await daemon._refresh(jobs)
+    here.set("e1", partner=OTHER, status="cancelled")
+    here.fault("slow", "GET", "^/events/$", delay_s=2.0)
+    polling = asyncio.ensure_future(daemon._until_ended(daemon._poll, jobs, OTHER))
+    await asyncio.sleep(1)
+    daemon._renew(jobs, (PARTNER,))
+    before = asked(here, OTHER)
+    await polling
+    await asyncio.sleep(10)
+    assert before
+    assert (asked(here, OTHER), here.log("fired")) == (before, [])
+
+
 @in_town(BOTH, twin=QUICK_TOKENS)
 async def test_in_a_fleet_what_a_partner_had_unsent_says_that_it_is_gone_before_it_is_given_back(here: Town) -> None:
     told, jobs, rows = Told(), Jobs(), Rows()

@@ -123,10 +123,8 @@ class Cycle(Stage):
 
     def _needs_tending(self, state: PartnerState, write: Write) -> bool:
         """What is held, or needs an operator, is tended less and less often; polls of its event still count."""
-        if write.state in ("waiting", "sending"):
-            return False
-        rests = write.state in ("planned", "needs_human")
-        return not (rests and state.resting(write, self._clock.monotonic()))
+        rests = write.state in ("planned", "needs_human") and state.resting(write, self._clock.monotonic())
+        return write.state not in ("waiting", "sending") and not rests
 
     def tend(self, state: PartnerState, write: Write) -> None:
         """Starts the next step of this write's life, beside everything else."""

@@ -251,12 +251,12 @@ class Daemon(Stage):
         began, watched = self._clock.monotonic(), self._own(named)
         for partner in self._partners.leave(watched):
             scheduler.remove_job(f"cycle {partner}")
-            if partner not in named:
-                self._reporter.alarm("partner_lost", partner=partner)
-                continue
-            self._reporter.note("partner_left", partner=partner)
-            if self._fleet is not None and partner in self._polls:
+            if partner in self._polls:
                 self._polls[partner].cancel()  # whoever has it next asks the same
+            if partner in named:
+                self._reporter.note("partner_left", partner=partner)
+            else:
+                self._reporter.alarm("partner_lost", partner=partner)
         for partner in self._partners.take_up(watched):
             self._reporter.note("partner_found", partner=partner)
             scheduler.add_job(
@@ -357,13 +357,11 @@ class Daemon(Stage):
         short = state.expected is not None and state.expected.short
         try:
             report = await self._cycle.run(state)
-        except WorkerError as problem:
-            state.last_error = str(problem)
-            self._reporter.alarm("cycle_failed", partner=partner, error=str(problem), hint=problem.hint)
-            return False
-        except Exception as defect:  # noqa: BLE001 - a defect in one partner's poll stops no other, and is seen
-            state.last_error = self._scrubbed(repr(defect))
-            self._reporter.alarm("cycle_failed", partner=partner, error=state.last_error, hint="this is a defect")
+        except Exception as problem:  # noqa: BLE001 - a defect in one partner's poll stops no other, and is seen
+            defect = WorkerError(self._scrubbed(repr(problem)), hint="this is a defect")
+            told = problem if isinstance(problem, WorkerError) else defect
+            state.last_error = str(told)
+            self._reporter.alarm("cycle_failed", partner=partner, error=str(told), hint=told.hint)
             return False
         self._cycle_ms = report.took_ms
         if report.complete:
