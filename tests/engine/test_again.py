@@ -56,15 +56,6 @@ async def test_what_was_only_shadowed_or_rejected_by_a_person_is_reopened_alike(
 
 
 @in_town(world(happening("e1")))
-async def test_nothing_happens_before_the_condition_is_true_again(here: Town) -> None:
-    await said_no(here)
-    await here.becomes("e1", 9, status="active")
-    again(here)
-    await here.run(15)
-    assert here.states() == ["rejected"]
-
-
-@in_town(world(happening("e1")))
 async def test_an_episode_is_reopened_once(here: Town) -> None:
     await said_no(here)
     again(here)
@@ -110,16 +101,6 @@ async def test_enforcing_that_stopped_after_a_reject_goes_on(here: Town) -> None
     assert here.states() == ["rejected"], "it stops after a bad end"
     again(here)
     await here.until(lambda: here.states() == ["rejected", "confirmed"], "paused after all")
-
-
-@in_town(world(happening("e1")), PAUSE + "    cooldown: 1m\n")
-async def test_a_cooldown_still_holds_it(here: Town) -> None:
-    await said_no(here)
-    again(here)
-    await here.run(30)
-    assert here.states() == ["rejected"]
-    assert here.log("held")[-1]["reason"] == "cooldown"
-    await here.until(lambda: here.states() == ["rejected", "confirmed"], "after it", limit=60)
 
 
 TWO = "rules: [{id: two, when: event.status == 'cancelled', do: [{optimisation: 'OFF'}, pause]}]"

@@ -214,14 +214,6 @@ async def test_a_first_look_after_a_silence_does_as_the_config_says(
         await here.until(lambda: booked(here) == 1, "let go")
 
 
-@in_town(world(happening("e1")), PAUSE, settings=told("safety: {gap: {longer_than: 30m}}"), watched=45)
-async def test_a_silence_that_is_no_longer_asks_nobody(here: Town) -> None:
-    here.set("e1", status="cancelled")
-    await here.restart(29 * MINUTE)
-    await here.run(15)
-    assert (held(here), booked(here)) == (set(), 1)
-
-
 @in_town(world(happening("e1")), PAUSE, settings=told("safety: {gap: {longer_than: 30m}}"))
 async def test_a_write_that_was_held_for_too_long_asks_before_it_goes_off_at_an_odd_hour(here: Town) -> None:
     here.halt()
@@ -291,17 +283,3 @@ async def test_a_mode_sends_nothing_or_asks_a_person(here: Town, expected: tuple
         await here.until(lambda: here.states() == ["confirmed"], "let go")
         (said,) = here.log("approved")
         assert (said["by"], said["write"], said["why"]) == ("ann", 1, "let go: looked")
-
-
-@in_town(world(happening("e1"), happening("e2")), PAUSE, settings=told("mode: approve"), watched=6)
-async def test_an_approval_given_after_the_condition_went_away_sends_nothing(here: Town) -> None:
-    await change(here, "e1", "e2")
-    first, second = here.writes()
-    here.set("e1", status="active")
-    here.decide(approved, first)
-    await here.run(9)
-    assert here.writes()[0].state == "skipped", "approved a moment too late"
-    await here.becomes("e2", 6, status="active")
-    assert here.writes()[1].state == "skipped", "what waits goes away by itself"
-    assert second.state == "waiting"
-    assert booked(here) == 0

@@ -85,14 +85,6 @@ def test_a_single_step_is_judged_on_what_is_there() -> None:
 # Many rules, many events, one commit.
 
 
-def test_an_event_that_is_not_seen_is_not_touched() -> None:
-    story = a_story(a_rule("r", X), confirming=False).event(city="x")
-    story.look()
-    story.facts.clear()
-    assert story.look().commit.empty
-    assert story.states("r") == ["planned"]
-
-
 @pytest.mark.parametrize("restarting", [False, True])
 def test_while_the_partners_product_is_off_nothing_is_known_and_its_return_is_as_after_a_gap(restarting: bool) -> None:
     story = a_story(a_rule("fired", X), a_rule("later", Y), confirming=False, restarting=restarting).event(city="x")

@@ -8,7 +8,7 @@ import pytest
 from tests.builders import cases
 from tests.polls import BUDGET_500, MINUTE, TCS, Story, a_rule, a_story, course, tcs
 from worker.engine.views import DecidingSettings
-from worker.model.facts import EventId, PartnerId
+from worker.model.facts import EventId
 from worker.model.rules import Rule, RuleStep, Surge
 
 X, Y = "event.city == 'x' || event.city == 'xy'", "event.city == 'y' || event.city == 'xy'"
@@ -24,16 +24,6 @@ def on_tcs(rule_id: str, *do: str, **keys: Any) -> Rule:  # noqa: ANN401 - field
 
 
 # Mode and partners.
-
-
-def test_a_rule_looks_only_where_it_is_for() -> None:
-    here, there = PartnerId("partner-id-acme"), PartnerId("partner-id-other")
-    story = a_story(
-        a_rule("here", X, partners=frozenset({here})),
-        a_rule("off", X, enabled=False),
-        a_rule("there", X, partners=frozenset({there})),
-    )
-    assert story.event(city="x").fires() == ["here"]
 
 
 @pytest.mark.parametrize("away", [(a_rule("r", X, enabled=False),), ()], ids=["disabled", "removed"])
@@ -239,10 +229,3 @@ def test_a_firing_says_what_it_was_decided_on() -> None:
         "partner": {"value": {"currency": "EUR"}, "read_at": read_at},
         "setup": {"value": {"state": "NONE"}, "read_at": read_at},
     }, "of a record only what the text names, and nothing of what could not be read"
-
-
-def test_a_list_is_said_as_it_is() -> None:
-    story = a_story(on_tcs("r"))
-    for names in ("a", "b"):
-        story.put(TCS, tcs(names)).look()
-    assert (story.records[0].facts or {})["suggested_tcs"]["value"] == tcs("b")  # type: ignore[call-overload, index]

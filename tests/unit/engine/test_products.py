@@ -1,48 +1,34 @@
 """Which rules a partner's product flags keep from looking, and what is said of them."""
 
-from datetime import UTC, datetime
-
 import pytest
 
-from worker.engine.views import off_fact, products_off, shut
-from worker.model.facts import Fact, Json, Known, Unknown
-from worker.rules.load import read_rules
+from tests.builders import a_fact, cases, partner_fact, unreadable
+from tests.worlds import rule_set
+from worker.engine.views import products_off, shut
+from worker.model.facts import Fact
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-RULES = read_rules(
-    {
-        "r.yaml": """
+RULES = rule_set("""
 rules:
   - {id: writes, when: event.status == 'cancelled', do: [pause]}
   - {id: forecasts, when: size(tickets) > 0 && setup.state == 'DRAFT', do: [boost]}
   - {id: tells, when: event.status == 'cancelled', do: [{notify: off}, {wait: 2h}, {notify: still off}]}
   - {id: watches, on_change: lookout_prediction, do: [pause, {optimisation: "OFF"}]}
-"""
-    }
-).rules
-
-
+""")
 FORECASTS, CAMPAIGNS = "demand_prediction", "campaign_recommendations"
 
 
-def partner(**flags: Json) -> Known:
-    return Known(value={"campaign_recommendations": True, "demand_prediction": True, **flags}, read_at=NOW)
-
-
-@pytest.mark.parametrize(
-    ("fact", "expected", "reason"),
-    [
-        (partner(), set(), "both are on"),
-        (partner(demand_prediction=False), {"demand_prediction"}, "one is off"),
-        (partner(campaign_recommendations=None), set(), "null says nothing"),
-        (partner(campaign_recommendations="off"), set(), "nor does a text"),
-        (Known(value=[], read_at=NOW), set(), "no record says nothing"),
-        (Unknown(code="unreadable", why="x"), set(), "what could not be read says nothing"),
-        (None, set(), "nothing was read yet"),
-    ],
+@cases(
+    "fact, expected",
+    (partner_fact(demand_prediction=True), set(), "both are on"),
+    (partner_fact(demand_prediction=False), {FORECASTS}, "one is off"),
+    (partner_fact(campaign_recommendations=None), set(), "null says nothing"),
+    (partner_fact(campaign_recommendations="off"), set(), "nor does a text"),
+    (a_fact([]), set(), "no record says nothing"),
+    (unreadable(), set(), "what could not be read says nothing"),
+    (None, set(), "nothing was read yet"),
 )
-def test_only_a_flag_that_says_no_is_off(fact: Fact | None, expected: set[str], reason: str) -> None:
-    assert products_off(fact) == expected, reason
+def test_only_a_flag_that_says_no_is_off(fact: Fact | None, expected: set[str]) -> None:
+    assert products_off(fact) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,10 +46,3 @@ def test_only_a_flag_that_says_no_is_off(fact: Fact | None, expected: set[str], 
 def test_a_rule_rests_where_an_area_that_it_needs_is_off(off: set[str], named: str, needs: dict[str, str]) -> None:
     said = f"the partner's {named} is off, and the rule needs it: "
     assert shut(RULES.rules, frozenset(off)) == {rule: said + what for rule, what in needs.items()}
-
-
-def test_a_fact_of_an_area_that_is_off_is_unknown() -> None:
-    off = frozenset({"demand_prediction"})
-
-    assert off_fact("tickets", off) == Unknown(code="product_off", why="the partner's demand_prediction is off")
-    assert [off_fact(name, off) for name in ("setup", "event", "a_fact_of_the_config")] == [None, None, None]

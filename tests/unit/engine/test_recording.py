@@ -12,8 +12,6 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
 EVENT = FactKey(name="event")
 E1 = EventId("e1")
-PLACE = (E1, EVENT)
-RULES = rule_set("rules: [{id: r, when: event.status == 'cancelled', do: [pause]}]")
 
 
 def known(status: str | None = "active", /, at: datetime = NOW, **gaps: str) -> Known:
@@ -24,40 +22,21 @@ def unknown(code: UnknownCode = "unreadable", why: str = "500") -> Unknown:
     return Unknown(code=code, why=why, read_at=LATER)
 
 
-def stored(*seen: Fact) -> Stored:
-    """A ledger that holds the first of these, and what was seen since."""
-    found = Stored(partner=PartnerId("p"))
-    found.under(RULES, ())
-    for number, fact in enumerate(seen):
-        found.saw(PLACE, fact)
-        if number == 0:
-            found.took(found.attempt(NOW, None))
-    return found
-
-
-def told(found: Stored, event: EventId | None = None) -> list[tuple[object, object]]:
-    """What the records of the next commit say that a field was and has become; then it is stored."""
-    trial = found.attempt(LATER, None if event is None else [event])
-    records = [one.facts or {} for one in found.records(trial.changes)]
-    found.took(trial)
-    return [(one["before"], one["event.status"]) for one in records]
-
-
-def test_only_what_was_seen_of_one_event_goes_with_a_commit_about_it() -> None:
-    found = stored(known("a"), known("b"))
-    assert told(found, EventId("e2")) == []
-    assert told(found, E1) == [("a", "b")]
-
-
 @pytest.mark.parametrize("tried", [0, UNSTORED_MOST])
 def test_of_too_many_values_the_newest_stays(tried: int) -> None:
-    found = stored(known("a"), *(known(f"v{number}") for number in range(tried)))
+    found = Stored(partner=PartnerId("p"))
+    found.under(rule_set("rules: [{id: r, when: event.status == 'cancelled', do: [pause]}]"), ())
+    found.saw((E1, EVENT), known("a"))
+    found.took(found.attempt(NOW, None))
+    for number in range(tried):
+        found.saw((E1, EVENT), known(f"v{number}"))
     found.trial = found.attempt(NOW, None)
     for number in range(3 * UNSTORED_MOST):
-        found.saw(PLACE, known(f"w{number}"))
+        found.saw((E1, EVENT), known(f"w{number}"))
     found.took(found.trial)
     assert len(found.seen[E1][EVENT]) == UNSTORED_MOST
-    assert told(found)[-1] == (f"w{UNSTORED_MOST - 2}", f"w{3 * UNSTORED_MOST - 1}")
+    last = [one.facts or {} for one in found.records(found.attempt(LATER, None).changes)][-1]
+    assert (last["before"], last["event.status"]) == (f"w{UNSTORED_MOST - 2}", f"w{3 * UNSTORED_MOST - 1}")
 
 
 @pytest.mark.parametrize(
