@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 
-from tests.builders import cases
-from tests.polls import BUDGET_500, E1, PARTNER, START, TCS, a_rule
+from tests.builders import a_fact, an_observation, cases
+from tests.polls import BUDGET_500, START, TCS, a_rule
 from worker.engine.observe import unread_keys, wanted_keys, weight_of
-from worker.model.facts import Fact, FactKey, Json, Known, Observation
+from worker.model.facts import FactKey, Json, Observation
 from worker.model.rules import Rule
 
 ACTIVE = "event.status == 'active'"
 
 
 def seen(facts: Mapping[str, Json]) -> Observation:
-    known: dict[FactKey, Fact] = {
-        FactKey(name=name): Known(value=value, read_at=START) for name, value in facts.items()
-    }
-    return Observation(partner=PARTNER, event=E1, facts=known)
+    return an_observation({name: a_fact(value) for name, value in facts.items()})
 
 
 def named(keys: frozenset[FactKey]) -> set[str]:
