@@ -22,6 +22,7 @@ from tests.worlds import (
     several,
     world,
 )
+from worker.engine import observe
 from worker.engine.views import DecidingSettings as Deciding
 from worker.guards import Limits
 from worker.sandbox.settings import TwinRequest
@@ -139,7 +140,11 @@ async def test_a_time_of_a_rule_loses_no_event_for_want_of_quota(here: Town) -> 
 
 
 @in_town(world(*several(draft, 30, first=0)), AT_NOON, requests_per_minute=25, interval=timedelta(seconds=12))
-async def test_events_that_are_left_when_the_hour_is_over_are_named_in_one_record(here: Town) -> None:
+async def test_events_that_are_left_when_the_hour_is_over_are_named_in_one_record(
+    here: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they are judged in pieces."""
+    monkeypatch.setattr(observe, "PAIRS_AT_ONCE", 4)
     await here.run(301)
     here.fault("answer_before", "GET", "/setup_processes/", times=100_000, status=500)
     await here.run(62 * 60)

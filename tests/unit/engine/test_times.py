@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.polls import E1, HOUR, INTERVAL, MINUTE, PARTNER, START, Story, a_rule, a_story, on_tcs, seen
-from worker.engine.decide import decide
 from worker.engine.deciding import clocked, next_due
 from worker.engine.episodes import JUST_AFTER, momentary, next_poll
 from worker.engine.observe import wanted_keys
-from worker.engine.views import DecidingSettings, PollView
+from worker.engine.views import DecidingSettings
 from worker.model.commits import RuleMemory
 from worker.model.facts import EventId, FactKey, Observation, RuleId
 from worker.model.rules import Rule
@@ -21,7 +20,6 @@ CANCELLED = "event.status == 'cancelled'"
 DAY = 24 * HOUR
 FIVE_PAST = CronTimes(source="5 12 * * *")
 """Five minutes after a story begins, and every day after."""
-E2 = EventId("e2")
 MEMORY = RuleMemory(partner=PARTNER, event=E1, rule=RuleId("r"))
 
 
@@ -243,19 +241,3 @@ def test_between_its_times_nothing_is_said_of_its_condition() -> None:
     story = started()
     assert story.look().decision.judged == {}
     assert (E1, RuleId("r")) in story.look(to(story, 5)).decision.judged
-
-
-def test_a_time_that_was_missed_is_said_once_for_all_events_also_where_they_come_in_pieces() -> None:
-    daily = a_rule("daily", "event.status == 'active'", at=CronTimes(source="0 13 * * *"))
-    story = a_story(daily)
-    story.look()
-    (facts,), (known,) = story.facts.values(), story.memories.values()
-    memories = {(event, daily.id): replace(known, event=event) for event in (E1, E2)}
-    look = PollView(partner=PARTNER, now=START + 2 * DAY, memory=story.memory, observations={}, memories=memories)
-    one, other = ({event: Observation(partner=PARTNER, event=event, facts=facts)} for event in (E1, E2))
-    first = decide(story.rules, replace(look, observations=one, more=True), story.settings)
-    second = decide(story.rules, replace(look, observations=other, missed=first.missed), story.settings)
-    assert first.commit.records == ()
-    (record,) = second.commit.records
-    assert (record.reason, "2 events (e1, e2)" in record.why) == ("missed", True)
-    assert second.missed == {}
