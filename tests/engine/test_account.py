@@ -1,7 +1,6 @@
 """The life of an account: products off, permissions, tokens that end, refusals, and resets."""
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -137,13 +136,11 @@ async def test_a_sign_in_that_is_told_to_slow_down_stops_nothing_else(here: Town
     assert min(waits) >= 5.0
 
 
-REFRESHED: dict[str, Any] = {
-    "assumptions": {"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}},
-    "twin": TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh"),
-}
-
-
-@in_town(world(happening("e1")), **REFRESHED)
+@in_town(
+    world(happening("e1")),
+    assumptions={"auth.refresh": {"path": "/auth/refresh", "body": {"RefreshToken": "{refresh_token}"}}},
+    twin=TwinSettings(token_lifetime_s=50, refresh_path="/auth/refresh"),
+)
 async def test_a_token_is_refreshed_where_the_operator_says_so_and_a_password_reset_signs_in_anew(here: Town) -> None:
     await here.run(100)
     assert [path for _, path, _ in auth_calls(here)] == ["/auth", "/auth/refresh", "/auth/refresh"]

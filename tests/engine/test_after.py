@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.calling import call, settle_in
-from tests.engine.test_undo import undo
 from tests.worlds import CAMPAIGN, Town, draft, happening, in_town, rule_set, world
 from worker.sandbox.faults import Kind
 
@@ -57,18 +56,6 @@ async def test_each_firing_of_the_other_rule_begins_a_new_episode_also_while_the
     assert len(here.texts) == 2
     fired = [one for one in here.log("fired") if one["rule"] == "tell"]
     assert [one["episode"] for one in fired] == [1, 2]
-
-
-@in_town(world(happening("e1")), TELL)
-async def test_a_write_that_is_undone_does_not_count_from_the_confirmation_of_the_undo(here: Town) -> None:
-    await paused(here)
-    undo(here)
-    await here.until(lambda: here.states()[-1] == "confirmed", "put back")
-    await here.run(2 * SPELL)
-    assert here.texts == []
-    await paused(here, 2)
-    await here.run(SPELL + 60)
-    assert here.texts == ["pause: RUNNING became PAUSED"]
 
 
 @pytest.mark.parametrize(("status", "kind", "counts"), [(429, "answer_after", 1), (422, "answer_before", 0)])

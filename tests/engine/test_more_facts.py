@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.worlds import PAUSE, Town, happening, in_town, several, world
 from worker.model.facts import CustomFact
 from worker.sandbox.world import Happening
@@ -94,12 +95,18 @@ def asked(here: Town, path: str) -> list[float]:
     return [seen.at_s for seen in here.twin.books.requests if seen.path == path]
 
 
-@in_town(
-    world(*several(happening, EVENTS, first=0)), rule("tally.running > 99.0"), facts={"tally": "/events/statistics"}
+ACTIONS_ASKED = rule("'NOTHING' in call_to_action", "{goal: ROAS, has_pixel: true, lead_form_id: ''}")
+
+
+@cases(
+    "asks, path",
+    (rule("tally.running > 99.0"), "/events/statistics", "a fact of the whole partner"),
+    (ACTIONS_ASKED, "/setup_processes/call_to_action/", "what events ask in the same words"),
 )
-async def test_a_fact_of_the_whole_partner_is_read_once_for_all_events(here: Town) -> None:
+@in_town(world(*several(happening, EVENTS, first=0)), lambda asks: asks, facts={"tally": "/events/statistics"})
+async def test_what_is_one_for_all_events_is_read_once_a_look(here: Town, path: str) -> None:
     await here.run(9)
-    assert len(asked(here, "/events/statistics")) == 3, "once a look, however many events there are"
+    assert len(asked(here, path)) == 3, "however many events there are"
     assert max(report.took_ms for report in here.reports) < 3500
 
 
@@ -127,23 +134,19 @@ async def test_a_fact_of_the_config_is_asked_no_more_often_than_it_says(here: To
     assert len(asked(here, "/events/e1/statistics")) - before <= 1
 
 
-@in_town(world(happening("e1")), rule("event.status == 'cancelled' || own > 1e9"), facts=FACTS)
-async def test_a_fact_of_the_config_that_met_a_429_keeps_no_write_back_that_is_wanted_without_it(here: Town) -> None:
-    here.fault("answer_before", "GET", "/events/e1/statistics", status=429)
+@pytest.mark.parametrize(("every", "times", "within"), [(SELDOM, 1, 12), (None, 999, 60)], ids=["once", "always"])
+@in_town(
+    world(happening("e1")),
+    rule("event.status == 'cancelled' || own > 1e9"),
+    facts=lambda every: {"own": replace(FACTS["own"], every=every)},
+)
+async def test_a_fact_that_is_answered_429_keeps_no_write_back_that_is_wanted_without_it(
+    here: Town, times: int, within: float
+) -> None:
+    here.fault("answer_before", "GET", "/events/e1/statistics", times=times, status=429)
     await here.run(12)
     here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"], "paused", limit=12)
-
-
-EACH_POLL = {"own": CustomFact(name="own", get="/events/{eid}/statistics", value="tickets", type="number")}
-
-
-@in_town(world(happening("e1")), rule("event.status == 'cancelled' || own > 1e9"), facts=EACH_POLL)
-async def test_a_write_that_stops_goes_out_without_a_fact_that_is_always_answered_429(here: Town) -> None:
-    here.fault("answer_before", "GET", "/events/e1/statistics", times=999, status=429)
-    await here.run(12)
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["confirmed"], "paused", limit=60)
+    await here.until(lambda: here.states() == ["confirmed"], "paused", limit=within)
 
 
 NONE_LEFT = "rules: [{id: a, when: tenant_statistics.active == 0.0, do: [{notify: none}]}]"
@@ -200,13 +203,3 @@ async def test_an_event_that_is_listed_no_more_is_one_of_all_until_it_is_gone(he
     here.change("e2", remove=True)
     await here.run(12)
     assert here.texts == ["alone"]
-
-
-@in_town(
-    world(*several(happening, EVENTS, first=0)),
-    rule("'NOTHING' in call_to_action", "{goal: ROAS, has_pixel: true, lead_form_id: ''}"),
-)
-async def test_what_events_ask_in_the_same_words_is_asked_once(here: Town) -> None:
-    await here.run(9)
-    assert len(asked(here, "/setup_processes/call_to_action/")) == 3
-    assert max(report.took_ms for report in here.reports) < 3500

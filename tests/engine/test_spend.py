@@ -277,23 +277,6 @@ rules:
 """
 
 
-@in_town(world(*several(happening, 6)), LIMITED, deciding=replace(QUICK.deciding, gap_then="act"), watched=6)
-async def test_a_rule_acts_for_no_more_events_a_day_than_its_limit(here: Town) -> None:
-    """Of all its events, also those of one poll; over a restart; and the others are held, not lost."""
-    for number in (1, 2, 3, 4, 5):
-        here.set(f"e{number}", status="cancelled")
-    await here.run(30)
-    assert here.states() == ["confirmed"] * 3, here.story()
-    held = [one for one in here.log("held") if one["reason"] == "limit"]
-    assert {one["event"] for one in held} == {"e4", "e5"}
-    await here.restart(23 * 3600)
-    await here.becomes("e6", 150, status="cancelled")
-    assert len(here.writes()) == 3
-    await here.clock.sleep(3600)
-    await here.run(150)
-    assert here.states() == ["confirmed"] * 6
-
-
 @in_town(world(*several(happening, 4)), LIMITED.replace("do:", "mode: approve\n    do:"), watched=6)
 async def test_the_limit_of_a_rule_counts_what_waits_to_be_sent(here: Town) -> None:
     for number in (1, 2, 3, 4):

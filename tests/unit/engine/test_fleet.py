@@ -282,15 +282,6 @@ def test_what_leaves_is_given_back_once_nothing_of_it_is_under_way() -> None:
     assert rows.said[-1] == "left"
 
 
-def test_a_partner_that_the_service_names_no_more_is_given_back() -> None:
-    fleet, rows, _, _ = a_fleet()
-    fleet.beat([HALL])
-    fleet.beat([CLUB])
-    assert (set(fleet.mine), fleet.leaving) == ({CLUB}, {HALL})
-    fleet.give_back(lambda _: False)
-    assert set(rows.epochs) == {CLUB}
-
-
 def test_time_is_the_servers_as_exactly_as_its_fastest_answer() -> None:
     own = VirtualClock()
     clock, ahead = ServersClock(own), timedelta(hours=2)
