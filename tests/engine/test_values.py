@@ -6,19 +6,13 @@ from typing import Any
 import pytest
 
 from tests.builders import spending
+from tests.engine.test_actions import rule
 from tests.engine.test_again import again
 from tests.worlds import Town, draft, happening, in_town, world
 from worker.engine.views import DecidingSettings as Deciding
 from worker.messages import note_of
 from worker.model.writes import Mode
 from worker.sandbox.world import Happening
-
-CANCELLED = "event.status == 'cancelled'"
-
-
-def rule(do: str, when: str = CANCELLED, head: str = "") -> str:
-    """One rule that fires for a cancelled event."""
-    return f'rules:\n  - id: r\n    when: "{when}"\n    {head}\n    do: {do}\n'
 
 
 def of(do: str) -> str:
@@ -28,7 +22,7 @@ def of(do: str) -> str:
 
 def other(do: str) -> str:
     """One more rule of one action."""
-    return f'  - {{id: other, when: "{CANCELLED}", do: [{{{do}}}]}}\n'
+    return f"  - {{id: other, when: event.status == 'cancelled', do: [{{{do}}}]}}\n"
 
 
 NO_NUMBER = "update_draft: {total_budget: '=event.title'}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.test_actions import rule
 from tests.worlds import Town, draft, happening, in_town, world
 from worker.model.facts import Json
 from worker.sandbox.settings import TwinSettings, changed_settings
@@ -14,10 +15,6 @@ from worker.sandbox.world import Happening
 ITEMS = {"campaigns.items": "items"}
 PAGED: Mapping[str, Json] = {"campaigns_shape": "page", "campaigns_limit": 2}
 PATH = "/campaigns/$"
-
-
-def rule(do: str, when: str = "event.status == 'cancelled'") -> str:
-    return f"rules:\n  - id: r\n    when: {when}\n    do: {do}\n"
 
 
 def create(tc: str = "jazz", run: int = 7) -> str:
