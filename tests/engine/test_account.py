@@ -173,17 +173,6 @@ async def test_a_process_that_is_killed_with_the_answer_leaves_the_next_one_the_
     assert memory.denied_at == here.only.changed_at, "it is stored with the answer"
 
 
-@in_town(world(*several(happening, 3)), requests_per_minute=1200, watched=10)
-async def test_attempts_under_way_together_are_one_refusal(here: Town) -> None:
-    here.fault("answer_before", "PUT", CAMPAIGN, status=401, times=2)
-    cancel(here, "e1", "e2", "e3")
-    await here.run(MINUTE)
-    refused = [one["at"] for one in here.log("planned") if one["reason"] == "denied"]
-    assert len(refused) == 2, here.story()
-    assert len(set(refused)) == 1, here.story()
-    assert here.states() == ["confirmed"] * 3, "they were refused with one and the same token" + here.story()
-
-
 @in_town(world(happening("e1"), happening("e2")), watched=10)
 async def test_a_second_refusal_in_a_row_holds_every_write_of_the_partner_over_a_restart(here: Town) -> None:
     here.fault("answer_before", "PUT", CAMPAIGN, status=403, times=3)

@@ -10,7 +10,6 @@ from tests.builders import cases
 from tests.engine.test_each import BUDGETS, budgets, published
 from tests.worlds import CAMPAIGN, PARTNER, Town, draft, happening, in_town, rules_of, world
 from worker.model.facts import RuleId
-from worker.sandbox.changes import By
 from worker.sandbox.faults import Kind
 from worker.sandbox.world import Happening
 
@@ -88,28 +87,6 @@ async def test_a_pause_is_never_held_up_by_an_unknown_boost_or_run(
     here.twin.faults.clear()
     await here.run(60)
     assert here.event().record[STATUS] == "PAUSED", "and so it stays"
-
-
-@cases(
-    "do, field, value, by",
-    ("pause", STATUS, "PAUSED", "person", "a person"),
-    ("{optimisation: 'OFF'}", "campaign_optimisation_status", "OFF", "world", "the service's own optimisation"),
-)
-@in_town(
-    world(happening("e1")), lambda do: rules_of(f"{{id: r, when: event.status == 'cancelled', do: [{do}]}}"), watched=6
-)
-async def test_what_another_hand_did_between_decision_and_send_is_skipped_and_observed_as_not_ours(
-    here: Town, field: str, value: str, by: By
-) -> None:
-    here.halt()
-    here.set("e1", status="cancelled")
-    await here.until(lambda: here.states() == ["planned"], "decided, and held")
-    here.change("e1", by=by, set={field: value})
-    here.resume()
-    await here.until(lambda: here.states() == ["skipped"], "so already")
-    assert (here.only.reason, here.twin.books.writes_sent) == ("already_so", 0)
-    (seen,) = [one for one in here.log("observed") if field in one["why"]]
-    assert seen["why"].endswith("not by the worker")
 
 
 def with_clusters(event: Happening, *tcs: str) -> Happening:
