@@ -1,6 +1,5 @@
 """Writes that cannot be sent and that nobody asks for any more: what holds them, for how long, how they end."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -50,24 +49,6 @@ async def test_what_is_held_after_its_proof_does_not_fill_the_log(here: Town) ->
     here.resume()
     await here.until(lambda: here.states() == ["confirmed"], "sent again", limit=MINUTE)
     assert len(here.effects()) == 1
-
-
-@in_town(
-    world(happening("e1")),
-    "rules: [{id: pause-cancelled, when: event.status == 'cancelled' && adplatform.connected, do: [pause]}]",
-    unconfirmed={"pause": ("task.failed",)},
-    unconfirmed_facts={"adplatform": ("adplatform.connected",)},
-)
-async def test_what_nobody_vouched_for_holds_the_write_until_somebody_does(here: Town) -> None:
-    """The action's own keys, and those of the facts that its rule decides by."""
-    await here.cancelled("planned")
-    await here.run(MINUTE)
-    assert (here.only.state, here.only.held_by) == ("planned", "assumption"), here.story()
-    assert "task.failed, adplatform.connected" in here.only.why
-    assert here.effects() == []
-    here.settings = replace(here.settings, unconfirmed={}, unconfirmed_facts={})
-    await here.restart()
-    await here.until(lambda: here.states() == ["confirmed"], "sent once it is vouched for", MINUTE)
 
 
 @in_town(

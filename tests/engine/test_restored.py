@@ -72,29 +72,6 @@ async def test_a_ledger_that_forgot_sends_is_refused_and_once_accepted_repeats_n
     assert [one.eid for one in here.effects()].count("e2") == 1
 
 
-@in_town(world(happening("e1"), happening("e2"), happening("e3")), PAUSE)
-async def test_what_was_open_in_a_restored_ledger_is_for_a_person_or_presence(here: Town, tmp_path: Path) -> None:
-    here.halt()
-    for event in ("e1", "e2"):
-        here.set(event, status="cancelled")
-    await here.until(lambda: here.states() == ["planned", "planned"], "held")
-    here.ledger.backup(tmp_path / "backup.db")
-    here.resume()
-    await here.until(lambda: here.states() == ["confirmed", "confirmed"], "both are paused")
-    here.set("e1", by="person", client_campaign_status="RUNNING")
-    await here.kill()
-    put_back(tmp_path)
-    accept(here, tmp_path)
-    here.start()
-    here.resume()
-    assert here.states() == ["needs_human", "needs_human"]
-    await here.run(60)
-    ends = {str(write.key.event): write.state for write in here.writes() if write.key.episode == 1}
-    assert ends == {"e1": "needs_human", "e2": "confirmed"}, "presence confirms, absence makes nothing sendable"
-    assert len(here.effects()) == 2
-    assert here.ledger.verify() is None
-
-
 FIRST_DRAFT = """
 rules:
   - id: first-draft

@@ -54,17 +54,6 @@ async def test_the_next_step_comes_when_the_wait_is_over_and_not_before_over_res
     assert len(here.log("fired")) == 1
 
 
-@in_town(world(happening("e1", category="tired")), REST, watched=30)
-async def test_a_condition_that_ended_meanwhile_ends_the_wait(here: Town) -> None:
-    await here.becomes("e1", 9, category="awake")
-    assert [(one.intent.action, one.state, one.reason) for one in here.writes()][1:] == [
-        ("wait", "skipped", "no_longer_holds")
-    ]
-    await sleeps(here, 3 * DAY)
-    await here.run(60)
-    assert len(here.effects("set_client_campaign_status")) == 1
-
-
 @pytest.mark.parametrize(("then", "ends"), [("ask", "waiting"), ("reobserve", "waiting"), ("act", "confirmed")])
 @in_town(
     world(happening("e1", category="tired")),
@@ -143,16 +132,6 @@ async def test_an_approval_is_for_what_is_planned_and_the_wait_asks_nobody(here:
     ]
 
 
-@in_town(world(happening("e1", category="tired")), REST)
-async def test_a_step_that_failed_ends_the_wait_behind_it(here: Town) -> None:
-    here.fault("answer_before", "PUT", "/client_campaign_status$", status=422)
-    await here.run(30)
-    assert [(one.intent.action, one.state, one.reason) for one in here.writes()] == [
-        ("pause", "rejected", "refused_by_service"),
-        ("wait", "skipped", "sequence"),
-    ]
-
-
 NEWER = """
 rules:
   - id: after-a-change
@@ -177,24 +156,6 @@ async def test_a_newer_firing_ends_the_wait_and_begins_at_the_first_step(here: T
     await here.run(120)
     assert here.writes()[-1].intent.action == "run"
     assert here.states()[1:] == ["confirmed"] * 4
-
-
-@pytest.mark.parametrize("gone", [False, True])
-@in_town(
-    world(happening("e1")),
-    rules_of("{id: each-noon, when: event.status == 'active', at: \"0 13 * * *\", do: [pause, {wait: 3h}, run]}"),
-    watched=6,
-)
-async def test_a_rule_with_at_waits_over_its_times_and_asks_its_condition_at_the_end(here: Town, gone: bool) -> None:
-    await here.clock.sleep(HOUR - 6)
-    await here.run(60)
-    assert [(one.intent.action, one.state) for one in here.writes()] == [("pause", "confirmed"), ("wait", "planned")]
-    await here.clock.sleep(3 * HOUR)
-    if gone:
-        here.set("e1", status="archived")
-    await here.run(120)
-    last = here.writes()[-1]
-    assert (last.intent.action, last.state) == (("wait", "skipped") if gone else ("run", "confirmed"))
 
 
 HELD = """
@@ -235,18 +196,6 @@ async def test_what_comes_after_a_wait_is_no_firing_more_for_a_limit(here: Town)
     await here.becomes("e2", 3, frontend_status="FLAGGED")
     assert [one["event"] for one in here.log("fired")] == ["e1", "e2"]
     assert [one for one in here.log("held") if one["reason"] == "limit"] == []
-
-
-@in_town(
-    world(happening("e1")),
-    rules_of("{id: tell-later, when: event.status == 'active', do: [{wait: 1h}, {notify: \"=event.title\"}]}"),
-    watched=9,
-)
-async def test_each_and_values_are_as_they_are_when_the_wait_is_over(here: Town) -> None:
-    here.set("e1", title="Another night")
-    await sleeps(here, HOUR)
-    await here.run(30)
-    assert here.texts == ["Another night"]
 
 
 COSTLY = """
