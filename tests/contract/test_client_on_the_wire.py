@@ -19,6 +19,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.unit.reading.virtual import VirtualClock
 from worker.api.assumptions import Assumptions
 from worker.api.exchanges import Exchanges, ReadResponse
@@ -120,24 +121,22 @@ async def test_every_write_has_a_connection_of_its_own_though_the_service_would_
     assert all("connection: close" in heads[0].lower() for heads in server.connections)
 
 
-@pytest.mark.parametrize(
-    ("made", "expected", "reason"),
-    [
-        (b"", Uncertain, "closed without a word, perhaps after it was done"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}", Uncertain, "cut short"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", Uncertain, "the last chunk is missing"),
-        (b"HTTP/1.1 307 T\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", Uncertain, "a redirect"),
-        (b"HTTP/1.1 408 T\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", Uncertain, "tempting to repeat"),
-        (b"HTTP/1.1 429 T\r\nContent-Length: 0\r\n\r\n", Uncertain, "patience"),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", Uncertain, "not this protocol"),
-        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Accepted, "an interim answer is none"),
-    ],
+@cases(
+    "made, expected",
+    (b"", Uncertain, "closed without a word, perhaps after it was done"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}", Uncertain, "cut short"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", Uncertain, "the last chunk is missing"),
+    (b"HTTP/1.1 307 T\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", Uncertain, "a redirect"),
+    (b"HTTP/1.1 408 T\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", Uncertain, "tempting to repeat"),
+    (b"HTTP/1.1 429 T\r\nContent-Length: 0\r\n\r\n", Uncertain, "patience"),
+    (b"SSH-2.0-OpenSSH\r\n\r\n", Uncertain, "not this protocol"),
+    (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Accepted, "an interim answer is none"),
 )
-async def test_nothing_below_repeats_or_follows(made: bytes, expected: type, reason: str) -> None:
+async def test_nothing_below_repeats_or_follows(made: bytes, expected: type) -> None:
     server = Server(made)
     (outcome,) = await write_to(server, "/a")
-    assert isinstance(outcome, expected), reason
-    assert [len(heads) for heads in server.connections] == [1], reason
+    assert isinstance(outcome, expected)
+    assert [len(heads) for heads in server.connections] == [1]
 
 
 class SleepyClock(VirtualClock):
@@ -251,20 +250,17 @@ PACKED = gzip.compress(bytes(range(256)) * 40)[:-9]
 CUT_SHORT = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(PACKED)}\r\n\r\n".encode() + PACKED
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (packed("gzip", content=b'{"a": 1}'), ""),
-        (packed("GZip", content=b'{"a": 1}'), ""),
-        (packed("gzip", "gzip", content=b'{"a": 1}'), "otherwise than as gzip, once"),
-        (packed("gzip", content=b" " * 50_000_000), "more than"),
-        (packed("gzip", content=b"{}" * 4000).replace(b"\x1f\x8b", b"\x1f\x8c", 1), "no gzip"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n{}", "otherwise than as gzip, once"),
-        (CUT_SHORT, "has no end"),
-        (packed("gzip", content=b"[" + b",".join([b"{}"] * 60_000) + b"]"), "values"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"{}") + b"more", "something follows"),
-    ],
-    ids=["once", "in other letters", "twice", "a bomb", "no gzip", "otherwise", "cut short", "many values", "and more"],
+@cases(
+    "answer, says",
+    (packed("gzip", content=b'{"a": 1}'), "", "once"),
+    (packed("GZip", content=b'{"a": 1}'), "", "in other letters"),
+    (packed("gzip", "gzip", content=b'{"a": 1}'), "than as gzip, once", "twice"),
+    (packed("gzip", content=b" " * 50_000_000), "more than", "a bomb"),
+    (packed("gzip", content=b"{}" * 4000).replace(b"\x1f\x8b", b"\x1f\x8c", 1), "no gzip", "no gzip"),
+    (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n{}", "than as gzip, once", "otherwise"),
+    (CUT_SHORT, "has no end", "cut short"),
+    (packed("gzip", content=b"[" + b",".join([b"{}"] * 60_000) + b"]"), "values", "many values"),
+    (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"{}") + b"x", "something follows", "more"),
 )
 async def test_an_answer_is_unpacked_once_and_within_bounds(answer: bytes, says: str) -> None:
     tracemalloc.start()

@@ -7,6 +7,7 @@ from email.utils import format_datetime
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.unit.api.world import (
     CLUB,
     E1,
@@ -123,33 +124,31 @@ async def test_every_read_says_who_asks_and_for_whom(world: World) -> None:
     assert "authorization" not in world.seen[0].headers, "the sign-in has nothing to show yet"
 
 
-@pytest.mark.parametrize(
-    ("made", "expected", "reason"),
-    [
-        (answer(event()), "known", "an event"),
-        (answer({"detail": "no"}, 404), "gone", "a 404 where it is no answer"),
-        (answer(None, 500), "unreadable", "the service failed"),
-        (answer(None, 429), "unreadable", "the service asks for patience"),
-        (answer(None, 302, location="https://api.example/api/v3/events/e1"), "unreadable", "it is not followed"),
-        (answer(None), "malformed", "null is no event"),
-        (httpx.Response(200, content=b"<html>"), "malformed", "not JSON"),
-        (httpx.Response(204), "malformed", "nothing at all"),
-        (answer(event("e2")), "malformed", "another event than the one asked for"),
-        (answer({"status": "active"}), "malformed", "nobody's event"),
-        (httpx.ReadTimeout("slow"), "unreadable", "no answer in time"),
-        (httpx.ConnectError("refused"), "unreadable", "no connection"),
-        (RuntimeError("a fault of ours"), "unreadable", "a read never raises"),
-        (broken(), "unreadable", "the body breaks off"),
-        (httpx.Response(200, content=b" " * (transport.ANSWER_BYTES_MAX + 1)), "unreadable", "longer than any answer"),
-    ],
+@cases(
+    "made, expected",
+    (answer(event()), "known", "an event"),
+    (answer({"detail": "no"}, 404), "gone", "a 404 where it is no answer"),
+    (answer(None, 500), "unreadable", "the service failed"),
+    (answer(None, 429), "unreadable", "the service asks for patience"),
+    (answer(None, 302, location="https://api.example/api/v3/events/e1"), "unreadable", "it is not followed"),
+    (answer(None), "malformed", "null is no event"),
+    (httpx.Response(200, content=b"<html>"), "malformed", "not JSON"),
+    (httpx.Response(204), "malformed", "nothing at all"),
+    (answer(event("e2")), "malformed", "another event than the one asked for"),
+    (answer({"status": "active"}), "malformed", "nobody's event"),
+    (httpx.ReadTimeout("slow"), "unreadable", "no answer in time"),
+    (httpx.ConnectError("refused"), "unreadable", "no connection"),
+    (RuntimeError("a fault of ours"), "unreadable", "a read never raises"),
+    (broken(), "unreadable", "the body breaks off"),
+    (httpx.Response(200, content=b" " * (transport.ANSWER_BYTES_MAX + 1)), "unreadable", "longer than any answer"),
 )
 @in_world()
-async def test_every_answer_is_a_fact(world: World, made: Answer | Behaviour, expected: str, reason: str) -> None:
+async def test_every_answer_is_a_fact(world: World, made: Answer | Behaviour, expected: str) -> None:
     world.on("/events/e1", made)
 
     fact = await world.read()
 
-    assert code(fact) == expected, reason
+    assert code(fact) == expected
     assert fact.trace is not None
     assert len(world.asked("/events/e1")) == 1
 
@@ -172,23 +171,19 @@ async def test_a_sign_in_that_is_too_much_is_one_whatever_becomes_of_its_body(wo
     assert world.asked("/auth") == [0.0, 91.0]
 
 
-@pytest.mark.parametrize(
-    ("denial", "reason"),
-    [
-        (answer(None, 401), "the token expired early"),
-        (answer(None, 403), "or was revoked"),
-        (answer({"errors": [{"code": "error.auth.missing_token"}]}, 400), "or so the body says"),
-    ],
+@cases(
+    "denial",
+    (answer(None, 401), "the token expired early"),
+    (answer(None, 403), "or was revoked"),
+    (answer({"errors": [{"code": "error.auth.missing_token"}]}, 400), "or so the body says"),
 )
 @in_world()
-async def test_a_read_that_is_denied_is_repeated_once_with_a_new_token(
-    world: World, denial: httpx.Response, reason: str
-) -> None:
+async def test_a_read_that_is_denied_is_repeated_once_with_a_new_token(world: World, denial: httpx.Response) -> None:
     world.on("/events/e1", denial, answer(event()))
 
     await world.api.partners()
     await world.clock.sleep(600.0)
-    assert code(await world.read()) == "known", reason
+    assert code(await world.read()) == "known"
     assert world.asked("/events/e1") == [600.0, 603.0], "the repeat keeps the floor"
     assert world.seen[-1].headers["authorization"] == "Bearer access-2"
 
@@ -339,22 +334,20 @@ def test_partners_are_discovered_or_named() -> None:
     assert len(named.asked("/auth")) == 1, "credentials are tried at start in both cases"
 
 
-@pytest.mark.parametrize(
-    ("after_publish", "campaigns", "expected", "reason"),
-    [
-        ("readable", answer(None, 500), {"state": "NONE"}, "a 404 is an answer: no draft"),
-        ("absent", answer([{"tc": "a", "tc_run_id": 1}]), {"state": "PUBLISHED"}, "its campaigns tell"),
-        ("absent", answer([]), {"state": "NONE"}, "it has none"),
-        ("absent", answer(None, 500), None, "nobody knows"),
-    ],
+@cases(
+    "after_publish, campaigns, expected",
+    ("readable", answer(None, 500), {"state": "NONE"}, "a 404 is an answer: no draft"),
+    ("absent", answer([{"tc": "a", "tc_run_id": 1}]), {"state": "PUBLISHED"}, "its campaigns tell"),
+    ("absent", answer([]), {"state": "NONE"}, "it has none"),
+    ("absent", answer(None, 500), None, "nobody knows"),
 )
-def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response, expected: Json, reason: str) -> None:
+def test_a_setup_that_answers_404(after_publish: str, campaigns: httpx.Response, expected: Json) -> None:
     world = World(assumptions=assumed(setup__after_publish=after_publish))
     world.on("/events/e1/campaigns", campaigns)
 
     fact = world.clock.run(world.read("setup"))
 
-    assert (fact.value if isinstance(fact, Known) else None) == expected, reason
+    assert (fact.value if isinstance(fact, Known) else None) == expected
     assert fact.trace is not None
     assert fact.trace.get == "/setup_processes/e1"
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.unit.api.world import CLUB, CR, E1, HALL, Answer, Behaviour, World, answer, broken, event, in_world
 from worker.api import transport
 from worker.api.requests import Hosts
@@ -29,30 +30,28 @@ async def send(world: World, made: Intent | None = None, item: str = "", *, not_
     return await world.service.send(HALL, request, not_after=not_after)
 
 
-@pytest.mark.parametrize(
-    ("made", "expected", "reason"),
-    [
-        (httpx.Response(204), Accepted, "as documented"),
-        (answer({"detail": "no"}, 422), Refused, "the service's no"),
-        (answer(None, 307, location="https://api.example/api/v3/elsewhere"), Uncertain, "never followed"),
-        (httpx.ConnectError("refused"), NotSent, "no byte left"),
-        (httpx.ReadTimeout("slow"), Uncertain, "perhaps it works on it"),
-        (RuntimeError("a fault of ours"), Uncertain, "nobody knows"),
-        (broken(200), Uncertain, "a yes that breaks off"),
-        (broken(422), Uncertain, "a no that breaks off is no no"),
-        (broken(401), Uncertain, "nor is a denial"),
-        (httpx.Response(200, content=b"x" * (transport.ANSWER_BYTES_MAX + 1)), Uncertain, "longer than any answer"),
-    ],
+@cases(
+    "made, expected",
+    (httpx.Response(204), Accepted, "as documented"),
+    (answer({"detail": "no"}, 422), Refused, "the service's no"),
+    (answer(None, 307, location="https://api.example/api/v3/elsewhere"), Uncertain, "never followed"),
+    (httpx.ConnectError("refused"), NotSent, "no byte left"),
+    (httpx.ReadTimeout("slow"), Uncertain, "perhaps it works on it"),
+    (RuntimeError("a fault of ours"), Uncertain, "nobody knows"),
+    (broken(200), Uncertain, "a yes that breaks off"),
+    (broken(422), Uncertain, "a no that breaks off is no no"),
+    (broken(401), Uncertain, "nor is a denial"),
+    (httpx.Response(200, content=b"x" * (transport.ANSWER_BYTES_MAX + 1)), Uncertain, "longer than any answer"),
 )
 @in_world()
 async def test_every_end_of_an_attempt_is_an_outcome_and_one_request(
-    world: World, made: Answer | Behaviour, expected: type, reason: str
+    world: World, made: Answer | Behaviour, expected: type
 ) -> None:
     world.on(PAUSE, made)
 
     outcome = await send(world)
 
-    assert isinstance(outcome, expected), reason
+    assert isinstance(outcome, expected)
     assert len(world.asked(PAUSE)) == 1
 
 

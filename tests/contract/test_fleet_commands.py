@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text, update
 
+from tests.builders import cases
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import ACME, NOW
 from worker.engine.ports import unhealthy
@@ -108,18 +109,11 @@ def test_a_partner_that_no_replica_is_told_of_any_more_is_missed_by_nobody(fleet
     assert "partner-id-other" in fleet("status", "--healthy").err
 
 
-@pytest.mark.parametrize(
-    ("beat", "command", "code", "said"),
-    [
-        (timedelta(minutes=-1), ("status", "--healthy"), 1, "no replica runs"),
-        (timedelta(minutes=1), ("probe",), 3, "in use by 1 replica"),
-        (timedelta(0), ("ledger", "accept-restore", "--in-step"), 3, "stop them first"),
-    ],
-    ids=[
-        "nobody is healthy where none runs",
-        "none is probed beside one",
-        "what is not amiss is not accepted beside one",
-    ],
+@cases(
+    "beat, command, code, said",
+    (timedelta(minutes=-1), ("status", "--healthy"), 1, "no replica runs", "nobody is healthy where none runs"),
+    (timedelta(minutes=1), ("probe",), 3, "in use by 1 replica", "none is probed beside one"),
+    (timedelta(0), ("ledger", "accept-restore", "--in-step"), 3, "stop them first", "nothing is accepted beside one"),
 )
 def test_commands_that_ask_whether_a_replica_runs(
     fleet: Fleet, beat: timedelta, command: tuple[str, ...], code: int, said: str

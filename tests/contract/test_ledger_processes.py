@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.ledger.examples import after, become, key, older_mark, open_ledger, place_in, plan, planned
 from worker.ledger.mark import read_mark
 from worker.ledger.reading import open_reading
@@ -96,16 +97,17 @@ def test_what_was_recorded_before_a_kill_is_there_and_the_chain_is_whole(tmp_pat
         assert told == [number for number, state in states.items() if state == "sending"]
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [(DIE_IN_THE_CHECK, "before the row was changed"), (DIE_WITH_ROWS_WRITTEN, "rows changed, not committed")],
+@cases(
+    "script",
+    (DIE_IN_THE_CHECK, "before the row was changed"),
+    (DIE_WITH_ROWS_WRITTEN, "rows changed, not committed"),
 )
-def test_a_kill_in_mid_transaction_leaves_what_was_before_it(tmp_path: Path, script: str, reason: str) -> None:
+def test_a_kill_in_mid_transaction_leaves_what_was_before_it(tmp_path: Path, script: str) -> None:
     with process(script, tmp_path) as dying:
         assert dying.wait() == -signal.SIGKILL
 
     with open_ledger(tmp_path) as ledger:
-        assert ledger.state_counts() == {"planned": 1}, reason
+        assert ledger.state_counts() == {"planned": 1}
         assert ledger.last_seq() == 1
         assert ledger.verify() is None
         planned(ledger, plan(key(2)))

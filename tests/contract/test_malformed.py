@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.contract.malformed import E1, Answer, answers, complaint, good, key_of, path_of
 from tests.unit.api.world import HALL, World, answer, assumed, id_token
 from tests.virtual import last
@@ -317,33 +318,29 @@ def test_the_well_formed_answer_is_known_or_the_cases_would_prove_nothing(name: 
 RECORD: dict[str, Json] = {"id": "e1", "status": "active", "capacity": 400, "special_ad_category": None}
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "claimed", "reason"),
-    [
-        ("event", {**RECORD, "status": 7}, {**RECORD, "status": 7}, "an ill-typed field was kept"),
-        ("event", {**RECORD, "status": "cancelled"}, RECORD, "a field was changed"),
-        ("event", {**RECORD, "id": "e2"}, {**RECORD, "id": "e2"}, "another event answered"),
-        ("event", [RECORD], RECORD, "a record was made of a list"),
-        ("budget_range", {"lower_limit": 1}, {"lower_limit": 1}, "a missing field was passed over"),
-        ("suggested_tcs", [], [], "not computed was taken for empty"),
-        ("suggested_tcs", [{"tc": "a"}], [{"tc": "a", "tc_run_id": 1}], "a run was made up"),
-        ("campaigns", [{"tc": "a", "tc_run_id": 1}, {}], [{"tc": "a", "tc_run_id": 1}], "an item was left out"),
-        ("clusters", {"clusters": [{"tc": "a"}]}, [{"tc": "a", "tc_run_id": 0}], "a cluster of no run"),
-        ("expected_value", {"expected_value": "n/a"}, 0.0, "a text became a number"),
-        ("adplatform", {"connected": "yes"}, {"connected": True}, "a word became a flag"),
-        ("permissions", {"a": 1}, ["a"], "a record became a list"),
-        ("tickets", None, [], "null became a list"),
-        ("lookout_prediction_benchmark", {"value": 3}, {"value": 0.3, "unit": "percent"}, "a number was made up"),
-    ],
+@cases(
+    "name, said, claimed",
+    ("event", {**RECORD, "status": 7}, {**RECORD, "status": 7}, "an ill-typed field was kept"),
+    ("event", {**RECORD, "status": "cancelled"}, RECORD, "a field was changed"),
+    ("event", {**RECORD, "id": "e2"}, {**RECORD, "id": "e2"}, "another event answered"),
+    ("event", [RECORD], RECORD, "a record was made of a list"),
+    ("budget_range", {"lower_limit": 1}, {"lower_limit": 1}, "a missing field was passed over"),
+    ("suggested_tcs", [], [], "not computed was taken for empty"),
+    ("suggested_tcs", [{"tc": "a"}], [{"tc": "a", "tc_run_id": 1}], "a run was made up"),
+    ("campaigns", [{"tc": "a", "tc_run_id": 1}, {}], [{"tc": "a", "tc_run_id": 1}], "an item was left out"),
+    ("clusters", {"clusters": [{"tc": "a"}]}, [{"tc": "a", "tc_run_id": 0}], "a cluster of no run"),
+    ("expected_value", {"expected_value": "n/a"}, 0.0, "a text became a number"),
+    ("adplatform", {"connected": "yes"}, {"connected": True}, "a word became a flag"),
+    ("permissions", {"a": 1}, ["a"], "a record became a list"),
+    ("tickets", None, [], "null became a list"),
+    ("lookout_prediction_benchmark", {"value": 3}, {"value": 0.3, "unit": "percent"}, "a number was made up"),
 )
-def test_the_judge_complains_of_what_a_client_might_make_of_it(
-    name: str, said: Json, claimed: Json, reason: str
-) -> None:
+def test_the_judge_complains_of_what_a_client_might_make_of_it(name: str, said: Json, claimed: Json) -> None:
     gone = {field: "" for field in RECORDS.get(name, {}) if not isinstance(claimed, dict) or field not in claimed}
     gaps = {} if name == "budget_range" else gone
     fact = Known(value=claimed, read_at=datetime(2030, 1, 1, tzinfo=UTC), gaps=gaps)
 
-    assert complaint(name, Answer(kind="", make=lambda: answer(None), content=(said,)), fact) is not None, reason
+    assert complaint(name, Answer(kind="", make=lambda: answer(None), content=(said,)), fact) is not None
 
 
 @pytest.mark.prove

@@ -7,6 +7,7 @@ from typing import cast
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.contract.test_client_against_twin import FIRST, Meeting
 from tests.unit.api.world import assumed
 from worker.api.assumptions import Assumptions
@@ -187,23 +188,19 @@ def test_a_second_partner_is_asked_for_what_the_first_cannot_show() -> None:
     assert {one.partner for one in found.resources} == set(found.partners)
 
 
-@pytest.mark.parametrize(
-    ("answer", "line", "reason"),
-    [
-        ({"adplatform": {"is_connected": True}}, "adplatform.is_connected", "its name says so"),
-        ({"status": "CONNECTED"}, "status == 'CONNECTED'", "a word says so"),
-        ({"status": "CONNECTED", "beta": False}, "status == 'CONNECTED'", "the one that is true or false is another"),
-        ({"status": "DISCONNECTED", "is_admin": True}, None, "nobody knows the word for connected, nor the name"),
-        ({"disconnected": True}, None, "it says the opposite"),
-    ],
+@cases(
+    "answer, line",
+    ({"adplatform": {"is_connected": True}}, "adplatform.is_connected", "its name says so"),
+    ({"status": "CONNECTED"}, "status == 'CONNECTED'", "a word says so"),
+    ({"status": "CONNECTED", "beta": False}, "status == 'CONNECTED'", "the one that is true or false is another"),
+    ({"status": "DISCONNECTED", "is_admin": True}, None, "nobody knows the word for connected, nor the name"),
+    ({"disconnected": True}, None, "it says the opposite"),
 )
-def test_whether_the_ad_platform_is_connected_is_told_by_what_says_so(
-    answer: Json, line: str | None, reason: str
-) -> None:
+def test_whether_the_ad_platform_is_connected_is_told_by_what_says_so(answer: Json, line: str | None) -> None:
     (found,) = (
         one for one in findings(Sights(adplatform=answer), Assumptions(), "2m") if one.key == "adplatform.connected"
     )
-    assert (found.says, found.value) == ("refuted", line), reason
+    assert (found.says, found.value) == ("refuted", line)
     assert ("stands at" in found.seen) == (line == "adplatform.is_connected")
 
 

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import cases
 from tests.unit.rules.test_files import folder_of_somebody, without_rights
 from worker.cli.page import KeyRing
 from worker.config import Config, load_config, read_config, resolve
@@ -377,42 +378,32 @@ def test_no_config_crashes_the_reader(values: dict[str, object]) -> None:
         assert isinstance(read(yaml.safe_dump(values)), Config)
 
 
-@pytest.mark.parametrize(
-    ("web", "words", "reason"),
-    [
-        ("{listen: 0.0.0.0:80}", "nobody would be asked for a password", "open to every machine"),
-        ("{listen: 'worker.example.com:80'}", "nobody would be asked for a password", "a name is not this machine"),
-        ("{listen: '127.0.0.1:99999'}", "has no port 99999", "no such port"),
-        (
-            "{listen: '0.0.0.0:80', users: {ann: {password: secret}}}",
-            "password must not stand in the file",
-            "a literal",
-        ),
-        ("{listen: '0.0.0.0:80', tokens: {t: {token: secret}}}", "token must not stand in the file", "a literal"),
-        ("{listen: '0.0.0.0:80', users: {ann: {env: A}}}", "says what somebody may do", "as it was written before"),
-        ("{listen: '127.0.0.1:80', token: {env: A}}", "did you mean 'tokens'", "as it was written before"),
-        ("{listen: ':80', users: {ann: {password: {env: A}, may: [send]}}}", "may", "nobody may send"),
-        ("{listen: '0.0.0.0:80', users: {'a:b': {password: {env: A}}}}", "is no name", "a colon ends it in a header"),
-        ("{listen: '127.0.0.1:80', hosts: ['https://x']}", "is no host name", "an address instead of a name"),
-        ("{listen: '0.0.0.0:80', users: {ann: {may: [view]}}}", "users.ann has no password", "and no proxy"),
-        (
-            "{listen: '0.0.0.0:80', proxy: {header: Cookie, addresses: [10.0.0.5]}}",
-            "no header for a name",
-            "others set it",
-        ),
-        ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [proxy]}}", "no address or network", "a name"),
-        ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: []}}", "addresses", "believed from nowhere"),
-        ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [10.0.0.5]}}", "nobody would be asked", "no users"),
-        ("{listen: '127.0.0.1:80', user: {}}", "did you mean 'users'", "a misspelt key"),
-        (
-            "{listen: '127.0.0.1:80', users: {ann: {password: {env: A}, may: [operate], up_to: 5}}}",
-            "web.users.ann.up_to is how much somebody may approve, and this one may not",
-            "it would limit nothing",
-        ),
-        ("{listen: '127.0.0.1:80', tokens: {t: {token: {env: A}, up_to: 5}}}", "web.tokens.t.up_to is how much", "too"),
-    ],
+@cases(
+    "web, words",
+    ("{listen: 0.0.0.0:80}", "nobody would be asked for a password", "open to every machine"),
+    ("{listen: 'worker.example.com:80'}", "nobody would be asked for a password", "a name is not this machine"),
+    ("{listen: '127.0.0.1:99999'}", "has no port 99999", "no such port"),
+    ("{listen: '0.0.0.0:80', users: {ann: {password: secret}}}", "password must not stand in the file", "a literal"),
+    ("{listen: '0.0.0.0:80', tokens: {t: {token: secret}}}", "token must not stand in the file", "a literal"),
+    ("{listen: '0.0.0.0:80', users: {ann: {env: A}}}", "says what somebody may do", "as it was written before"),
+    ("{listen: '127.0.0.1:80', token: {env: A}}", "did you mean 'tokens'", "as it was written before"),
+    ("{listen: ':80', users: {ann: {password: {env: A}, may: [send]}}}", "may", "nobody may send"),
+    ("{listen: '0.0.0.0:80', users: {'a:b': {password: {env: A}}}}", "is no name", "a colon ends it in a header"),
+    ("{listen: '127.0.0.1:80', hosts: ['https://x']}", "is no host name", "an address instead of a name"),
+    ("{listen: '0.0.0.0:80', users: {ann: {may: [view]}}}", "users.ann has no password", "and no proxy"),
+    ("{listen: '0.0.0.0:80', proxy: {header: Cookie, addresses: [10.0.0.5]}}", "no header for a name", "others set it"),
+    ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [proxy]}}", "no address or network", "a name"),
+    ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: []}}", "addresses", "believed from nowhere"),
+    ("{listen: '0.0.0.0:80', proxy: {header: X-User, addresses: [10.0.0.5]}}", "nobody would be asked", "no users"),
+    ("{listen: '127.0.0.1:80', user: {}}", "did you mean 'users'", "a misspelt key"),
+    (
+        "{listen: '127.0.0.1:80', users: {ann: {password: {env: A}, may: [operate], up_to: 5}}}",
+        "web.users.ann.up_to is how much somebody may approve, and this one may not",
+        "it would limit nothing",
+    ),
+    ("{listen: '127.0.0.1:80', tokens: {t: {token: {env: A}, up_to: 5}}}", "web.tokens.t.up_to is how much", "too"),
 )
-def test_a_page_that_would_stand_open_is_refused(web: str, words: str, reason: str) -> None:
+def test_a_page_that_would_stand_open_is_refused(web: str, words: str) -> None:
     with pytest.raises(InputErrors, match=words):
         read(f"web: {web}")
 

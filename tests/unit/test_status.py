@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
+from tests.builders import cases
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import open_ledger
 from worker.ledger.lock import SenderLock
@@ -20,29 +19,25 @@ from worker.system import utc_now
 SINCE = "2026-03-01T12:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("daemon", "line", "reason"),
-    [
-        ({"hash": "FILES", "loaded_at": SINCE}, "the same", "nothing was edited"),
-        (
-            {"hash": "c0ffee", "loaded_at": SINCE, "error": "r.yaml:1:1: wrong", "refused_at": SINCE},
-            "so the last good rules stay in force: r.yaml:1:1: wrong",
-            "edited, and broken",
-        ),
-        ({"hash": "c0ffee", "loaded_at": SINCE}, "to be taken up at the next start", "edited while nothing runs"),
-        ({}, "to be taken up at the next start", "never started"),
-    ],
+@cases(
+    "daemon, line",
+    ({"hash": "FILES", "loaded_at": SINCE}, "the same", "nothing was edited"),
+    (
+        {"hash": "c0ffee", "loaded_at": SINCE, "error": "r.yaml:1:1: wrong", "refused_at": SINCE},
+        "so the last good rules stay in force: r.yaml:1:1: wrong",
+        "edited, and broken",
+    ),
+    ({"hash": "c0ffee", "loaded_at": SINCE}, "to be taken up at the next start", "edited while nothing runs"),
+    ({}, "to be taken up at the next start", "never started"),
 )
-def test_the_rules_in_force_are_set_against_the_files(
-    tmp_path: Path, daemon: Mapping[str, str], line: str, reason: str
-) -> None:
+def test_the_rules_in_force_are_set_against_the_files(tmp_path: Path, daemon: Mapping[str, str], line: str) -> None:
     config = settle_in(tmp_path)
     on_disk = files_hash(tmp_path / "rules")
     rules: dict[str, Json] = {key: on_disk if value == "FILES" else value for key, value in daemon.items()}
     with open_ledger(tmp_path, now := utc_now()) as ledger:
         ledger.save_status(DaemonStatus(pid=1, since=now, seen_at=now, body={"rules": rules}))
 
-    assert line in " ".join(call("status", config=config).out.split()), reason
+    assert line in " ".join(call("status", config=config).out.split())
     assert call("status", "--format", "json", config=config).json["rules"] == {
         **dict.fromkeys(("hash", "loaded_at", "error", "refused_at")),
         "ids": [],
@@ -58,19 +53,15 @@ def told(config: Path) -> tuple[str, Json]:
     return " ".join(" ".join(row for row in rows if row.startswith("config ")).split()), said
 
 
-@pytest.mark.parametrize(
-    ("text", "changed", "reason"),
-    [
-        ("mode: shadow\n", False, "nothing was edited"),
-        ("# a comment\npoll: {interval: 3s}\nmode: shadow\n", False, "the same, in other words"),
-        ("mode: live\n", True, "what a person could take for being in force"),
-        ("mode: shadow\nsafety: {settle: 2m}\n", True, "vouched for by now, though it is the default"),
-        ("mode: shadow\nsafety: {writes_per_hour: 5}\n", True, "a brake that does not hold yet"),
-    ],
+@cases(
+    "text, changed",
+    ("mode: shadow\n", False, "nothing was edited"),
+    ("# a comment\npoll: {interval: 3s}\nmode: shadow\n", False, "the same, in other words"),
+    ("mode: live\n", True, "what a person could take for being in force"),
+    ("mode: shadow\nsafety: {settle: 2m}\n", True, "vouched for by now, though it is the default"),
+    ("mode: shadow\nsafety: {writes_per_hour: 5}\n", True, "a brake that does not hold yet"),
 )
-def test_what_is_in_force_is_set_against_the_config_as_it_is_now(
-    tmp_path: Path, text: str, changed: bool, reason: str
-) -> None:
+def test_what_is_in_force_is_set_against_the_config_as_it_is_now(tmp_path: Path, text: str, changed: bool) -> None:
     config = settle_in(tmp_path, "mode: shadow\n")
     assert told(config) == (
         "config mode shadow, service sandbox, from the next start",
@@ -85,21 +76,19 @@ def test_what_is_in_force_is_set_against_the_config_as_it_is_now(
         lock.note(place, {name: value for name, value in said.items() if name in ("config", "mode", "service")})
         row, found = told(config)
 
-    assert found == {"mode": "shadow", "service": "sandbox", "changed": changed}, reason
+    assert found == {"mode": "shadow", "service": "sandbox", "changed": changed}
     more = "; the file says otherwise by now, which counts from the next start" if changed else ""
-    assert row == f"config mode shadow, service sandbox{more}", reason
+    assert row == f"config mode shadow, service sandbox{more}"
 
 
-@pytest.mark.parametrize(
-    ("since", "seen_at", "current", "reason"),
-    [
-        (1, 2, True, "it goes on"),
-        (1, -3600, True, "the clock was set back while it runs"),
-        (-60, -30, False, "the words of the one before, that had the same pid"),
-    ],
+@cases(
+    "since, seen_at, current",
+    (1, 2, True, "it goes on"),
+    (1, -3600, True, "the clock was set back while it runs"),
+    (-60, -30, False, "the words of the one before, that had the same pid"),
 )
 def test_what_the_running_daemon_said_of_itself_is_told_from_what_the_one_before_did(
-    tmp_path: Path, since: int, seen_at: int, current: bool, reason: str
+    tmp_path: Path, since: int, seen_at: int, current: bool
 ) -> None:
     config, now = settle_in(tmp_path), utc_now()
     began, said_at = now + timedelta(seconds=since), now + timedelta(seconds=seen_at)
@@ -108,7 +97,7 @@ def test_what_the_running_daemon_said_of_itself_is_told_from_what_the_one_before
         with SenderLock.acquire(place_of("sqlite:///worker.db", tmp_path), now=now):
             found = json.loads(call("status", "--format", "json", config=config).out)
     assert found["running"] is True
-    assert found["cycle_ms"] == (7 if current else None), reason
+    assert found["cycle_ms"] == (7 if current else None)
 
 
 def test_of_a_daemon_that_says_nothing_of_its_config_nothing_is_made_up(tmp_path: Path) -> None:

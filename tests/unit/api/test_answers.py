@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.builders import cases
 from worker.api import answers
 from worker.api.answers import Malformed
 from worker.model.facts import EVENT_FIELDS, Field, Json
@@ -37,41 +38,39 @@ def test_what_other_programs_write_and_no_store_can_keep_is_read_all_the_same() 
     assert answers.parsed(b'{"title": "a\\ud800b"}') == {"title": "a\ufffdb"}, "half a character"
 
 
-@pytest.mark.parametrize(
-    ("type_", "value", "fits", "reason"),
-    [
-        ("string", "x", True, "a text"),
-        ("string", "", True, "an empty text is one"),
-        ("string", 1, False, "a number is no text"),
-        ("integer", 5, True, "whole"),
-        ("integer", 500.0, True, "whole, spelled with a point"),
-        ("integer", 5.5, False, "not whole"),
-        ("integer", True, False, "a boolean is no number, though Python thinks so"),
-        ("integer", "5", False, "a text, even if it looks like one"),
-        ("number", 0.5, True, "a fraction"),
-        ("number", 5, True, "a whole number is a number"),
-        ("number", False, False, "a boolean is no number"),
-        ("number", 10**400, False, "a double cannot hold it"),
-        ("boolean", False, True, "a boolean"),
-        ("boolean", 0, False, "a number is no boolean"),
-        ("boolean", "false", False, "a text is no boolean, and would be true"),
-        ("timestamp", "2030-05-01T19:00:00Z", True, "as documented"),
-        ("timestamp", "2030-05-01T19:00:00.123+02:00", True, "another zone"),
-        ("timestamp", "2030-05-01T19:00:00", True, "no zone: the document says UTC of all of them"),
-        ("timestamp", "2030-05-01", False, "a day is no moment"),
-        ("timestamp", "2030-13-01T19:00:00Z", False, "there is no such month"),
-        ("timestamp", "soon", False, "no moment"),
-        ("timestamp", 1900000000, False, "a number of seconds is not what the document says"),
-        ("list", [], True, "an empty list is one"),
-        ("list", {}, False, "an object is no list"),
-        ("object", {}, True, "an empty object is one"),
-        ("object", [], False, "a list is no object"),
-    ],
+@cases(
+    "type_, value, fits",
+    ("string", "x", True, "a text"),
+    ("string", "", True, "an empty text is one"),
+    ("string", 1, False, "a number is no text"),
+    ("integer", 5, True, "whole"),
+    ("integer", 500.0, True, "whole, spelled with a point"),
+    ("integer", 5.5, False, "not whole"),
+    ("integer", True, False, "a boolean is no number, though Python thinks so"),
+    ("integer", "5", False, "a text, even if it looks like one"),
+    ("number", 0.5, True, "a fraction"),
+    ("number", 5, True, "a whole number is a number"),
+    ("number", False, False, "a boolean is no number"),
+    ("number", 10**400, False, "a double cannot hold it"),
+    ("boolean", False, True, "a boolean"),
+    ("boolean", 0, False, "a number is no boolean"),
+    ("boolean", "false", False, "a text is no boolean, and would be true"),
+    ("timestamp", "2030-05-01T19:00:00Z", True, "as documented"),
+    ("timestamp", "2030-05-01T19:00:00.123+02:00", True, "another zone"),
+    ("timestamp", "2030-05-01T19:00:00", True, "no zone: the document says UTC of all of them"),
+    ("timestamp", "2030-05-01", False, "a day is no moment"),
+    ("timestamp", "2030-13-01T19:00:00Z", False, "there is no such month"),
+    ("timestamp", "soon", False, "no moment"),
+    ("timestamp", 1900000000, False, "a number of seconds is not what the document says"),
+    ("list", [], True, "an empty list is one"),
+    ("list", {}, False, "an object is no list"),
+    ("object", {}, True, "an empty object is one"),
+    ("object", [], False, "a list is no object"),
 )
-def test_a_value_has_the_documented_type_or_not(type_: str, value: Json, fits: bool, reason: str) -> None:
+def test_a_value_has_the_documented_type_or_not(type_: str, value: Json, fits: bool) -> None:
     field = Field(type=type_, section="2.3", about="")  # type: ignore[arg-type]  # a row of a table
 
-    assert (answers.ill_typed(value, field) is None) is fits, reason
+    assert (answers.ill_typed(value, field) is None) is fits
 
 
 def test_null_is_a_value_only_where_the_document_allows_it() -> None:
@@ -121,23 +120,21 @@ def test_a_page_that_does_not_count_keeps_its_events(field: str, value: Json) ->
     assert page.faults
 
 
-@pytest.mark.parametrize(
-    ("value", "expected", "reason"),
-    [
-        ("1234.5", 1234.5, "as documented"),
-        (" 12 ", 12.0, "with spaces around"),
-        ("-3e2", -300.0, "an exponent"),
-        ("1_000", None, "Python reads it, JSON's users do not"),
-        ("nan", None, "not a number"),
-        ("1e999", None, "beyond a double"),
-        ("", None, "empty"),
-        ("12 EUR", None, "a currency is no number"),
-        (12.5, None, "the document says text"),
-        (None, None, "null"),
-    ],
+@cases(
+    "value, expected",
+    ("1234.5", 1234.5, "as documented"),
+    (" 12 ", 12.0, "with spaces around"),
+    ("-3e2", -300.0, "an exponent"),
+    ("1_000", None, "Python reads it, JSON's users do not"),
+    ("nan", None, "not a number"),
+    ("1e999", None, "beyond a double"),
+    ("", None, "empty"),
+    ("12 EUR", None, "a currency is no number"),
+    (12.5, None, "the document says text"),
+    (None, None, "null"),
 )
-def test_a_number_in_a_text(value: Json, expected: float | None, reason: str) -> None:
-    assert answers.decimal_from(value) == expected, reason
+def test_a_number_in_a_text(value: Json, expected: float | None) -> None:
+    assert answers.decimal_from(value) == expected
 
 
 def test_a_cluster_run_is_one_number_however_it_is_spelled() -> None:

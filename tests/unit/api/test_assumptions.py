@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.api.world import assumed
 from worker.api.assumptions import ASSUMPTIONS, assumptions_from, objection
 from worker.model.actions import ACTIONS
@@ -29,16 +30,14 @@ def test_every_action_leans_on_keys_that_exist() -> None:
 BODY: Json = {"frontend_status": "{value}"}
 
 
-@pytest.mark.parametrize(
-    ("given", "confirmed", "reason"),
-    [
-        ({}, set(), "nobody vouches for a default"),
-        ({"events__page_parameter": "page"}, {"events.page_parameter"}, "unless it is written"),
-        ({"frontend_status__body": BODY}, {"frontend_status.query", "frontend_status.body"}, "the query it replaces"),
-    ],
+@cases(
+    "given, confirmed",
+    ({}, set(), "nobody vouches for a default"),
+    ({"events__page_parameter": "page"}, {"events.page_parameter"}, "unless it is written"),
+    ({"frontend_status__body": BODY}, {"frontend_status.query", "frontend_status.body"}, "the query it replaces"),
 )
-def test_what_is_written_is_vouched_for(given: dict[str, Json], confirmed: set[str], reason: str) -> None:
-    assert assumed(**given).confirmed == confirmed, reason
+def test_what_is_written_is_vouched_for(given: dict[str, Json], confirmed: set[str]) -> None:
+    assert assumed(**given).confirmed == confirmed
 
 
 def test_what_is_left_out_keeps_its_default_but_for_a_query_that_a_body_replaces() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.api.world import assumed, id_token, jwt
 from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from worker.api import requests as tokens
@@ -263,27 +264,25 @@ def test_groups_are_read_with_and_without_padding_in_any_script(padding: bool) -
         assert tokens.groups_in(SecretValue(jwt({"idp:groups": [name]}, padding=padding))) == (name,)
 
 
-@pytest.mark.parametrize(
-    ("group", "is_partner", "reason"),
-    [
-        ("partner-id-hall", True, "the documented form"),
-        ("partner-id-the-hall_2.b", True, "a slug with parts"),
-        ("op-17", True, "the operator's prefix and digits"),
-        ("partner-id-", False, "no slug"),
-        ("partner-id-a b", False, "a space would break the header"),
-        ("partner-id-a\r\nX: y", False, "so would this, and worse"),
-        ("partner-id-ä", False, "a header is ASCII"),
-        ("my-partner-id-hall", False, "it must be the whole of it"),
-        ("op-admin", False, "staff may act as any partner, but names none"),
-        ("op-", False, "no digits"),
-        ("op-1x", False, "not only digits"),
-        ("op-١٢", False, "not these digits"),
-        ("opx17", False, "the prefix is a text, not a pattern"),
-        ("newsletter", False, "some other group"),
-    ],
+@cases(
+    "group, is_partner",
+    ("partner-id-hall", True, "the documented form"),
+    ("partner-id-the-hall_2.b", True, "a slug with parts"),
+    ("op-17", True, "the operator's prefix and digits"),
+    ("partner-id-", False, "no slug"),
+    ("partner-id-a b", False, "a space would break the header"),
+    ("partner-id-a\r\nX: y", False, "so would this, and worse"),
+    ("partner-id-ä", False, "a header is ASCII"),
+    ("my-partner-id-hall", False, "it must be the whole of it"),
+    ("op-admin", False, "staff may act as any partner, but names none"),
+    ("op-", False, "no digits"),
+    ("op-1x", False, "not only digits"),
+    ("op-١٢", False, "not these digits"),
+    ("opx17", False, "the prefix is a text, not a pattern"),
+    ("newsletter", False, "some other group"),
 )
-def test_partners_are_the_groups_of_the_documented_forms(group: str, is_partner: bool, reason: str) -> None:
-    assert (tokens.partners_in([group], "op-") == (group,)) is is_partner, reason
+def test_partners_are_the_groups_of_the_documented_forms(group: str, is_partner: bool) -> None:
+    assert (tokens.partners_in([group], "op-") == (group,)) is is_partner
 
 
 def test_without_a_prefix_only_slugs_are_partners_each_once() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders import cases
 from tests.contract.malformed import PARAMS
 from tests.unit.api.world import E1, HALL, World, answer, assumed
 from worker.api.assumptions import Assumptions
@@ -66,25 +67,23 @@ def test_the_setup_of_an_event_that_was_not_asked_for_is_malformed() -> None:
         assert isinstance(fact("setup", {**whose, "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5}), Known)
 
 
-@pytest.mark.parametrize(
-    ("record", "state", "reason"),
-    [
-        ({"state": "DRAFT"}, "DRAFT", "a draft"),
-        ({"state": "PUBLISHED"}, "PUBLISHED", "published"),
-        ({"state": "ARCHIVED"}, None, "a word nobody vouched for"),
-        ({}, None, "no word at all"),
-        ({"state": 1}, None, "not a word"),
-        ({"state": "x" * 100_000}, None, "a text of any length, told briefly"),
-        ({"state": "NONE"}, None, "only a 404 says that there is none"),
-    ],
+@cases(
+    "record, state",
+    ({"state": "DRAFT"}, "DRAFT", "a draft"),
+    ({"state": "PUBLISHED"}, "PUBLISHED", "published"),
+    ({"state": "ARCHIVED"}, None, "a word nobody vouched for"),
+    ({}, None, "no word at all"),
+    ({"state": 1}, None, "not a word"),
+    ({"state": "x" * 100_000}, None, "a text of any length, told briefly"),
+    ({"state": "NONE"}, None, "only a 404 says that there is none"),
 )
-def test_the_setups_state_is_draft_or_published_or_a_gap(record: Json, state: str | None, reason: str) -> None:
+def test_the_setups_state_is_draft_or_published_or_a_gap(record: Json, state: str | None) -> None:
     found = fact("setup", record)
 
     assert isinstance(found, Known)
     assert isinstance(found.value, dict)
-    assert found.value.get("state") == state, reason
-    assert ("state" in found.gaps) is (state is None), reason
+    assert found.value.get("state") == state
+    assert ("state" in found.gaps) is (state is None)
     assert len(found.gaps.get("state", "")) < 300
 
 
@@ -106,40 +105,38 @@ def test_clusters_carry_the_run_of_their_answer() -> None:
     assert set(found.gaps) == {"clusters[0].metric_pred", "clusters[0].reach_estimate", "clusters[0].size_share"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "code", "reason"),
-    [
-        ("clusters", {"tc_run_id": 7, "clusters": []}, "not_computed", "the computation is not finished"),
-        ("clusters", {"clusters": []}, "not_computed", "a run may be missing as long as nothing is computed"),
-        ("clusters", {"clusters": [{"tc": "a"}]}, "malformed", "clusters of which run?"),
-        ("clusters", {"tc_run_id": 7, "clusters": [{"label": "a"}]}, "malformed", "a cluster without a name"),
-        ("clusters", {"tc_run_id": 7, "clusters": [{"tc": "a\0"}]}, "malformed", "a name that no database can hold"),
-        ("clusters", {"tc_run_id": 7}, "malformed", "no list"),
-        ("suggested_tcs", [], "not_computed", "empty is no value"),
-        ("suggested_tcs", [{"tc": "a", "tc_run_id": "1"}, {"tc": "b"}], "malformed", "one ill item, no list"),
-        ("suggested_tcs", {"items": []}, "malformed", "not the documented shape"),
-        ("suggested_tcs", None, "malformed", "null"),
-        ("expected_value", {"expected_value": "n/a"}, "malformed", "no number"),
-        ("expected_value", "12", "malformed", "no object"),
-        ("campaigns", {"items": []}, "malformed", "not where the assumption looks"),
-        ("campaigns", [{"tc": "a"}], "malformed", "a campaign is named by tc and tc_run_id"),
-        ("permissions", {"a": True}, "malformed", "no array"),
-        ("adplatform", {"connected": "yes"}, "malformed", "neither true nor false"),
-        ("adplatform", {}, "malformed", "not there"),
-        ("defaults", [], "malformed", "no object"),
-        ("budget_range", None, "malformed", "null"),
-        ("partner", [], "malformed", "no object"),
-        ("tickets", None, "malformed", "null, where any form will do, says nothing"),
-        ("suggested_radius", {"suggested_radius": 5}, "malformed", "not the documented list"),
-        ("suggested_radius", [5], "malformed", "not a list of records"),
-        ("lookout_prediction_benchmark", [0.5], "malformed", "no record with the two numbers"),
-    ],
+@cases(
+    "name, value, code",
+    ("clusters", {"tc_run_id": 7, "clusters": []}, "not_computed", "the computation is not finished"),
+    ("clusters", {"clusters": []}, "not_computed", "a run may be missing as long as nothing is computed"),
+    ("clusters", {"clusters": [{"tc": "a"}]}, "malformed", "clusters of which run?"),
+    ("clusters", {"tc_run_id": 7, "clusters": [{"label": "a"}]}, "malformed", "a cluster without a name"),
+    ("clusters", {"tc_run_id": 7, "clusters": [{"tc": "a\0"}]}, "malformed", "a name that no database can hold"),
+    ("clusters", {"tc_run_id": 7}, "malformed", "no list"),
+    ("suggested_tcs", [], "not_computed", "empty is no value"),
+    ("suggested_tcs", [{"tc": "a", "tc_run_id": "1"}, {"tc": "b"}], "malformed", "one ill item, no list"),
+    ("suggested_tcs", {"items": []}, "malformed", "not the documented shape"),
+    ("suggested_tcs", None, "malformed", "null"),
+    ("expected_value", {"expected_value": "n/a"}, "malformed", "no number"),
+    ("expected_value", "12", "malformed", "no object"),
+    ("campaigns", {"items": []}, "malformed", "not where the assumption looks"),
+    ("campaigns", [{"tc": "a"}], "malformed", "a campaign is named by tc and tc_run_id"),
+    ("permissions", {"a": True}, "malformed", "no array"),
+    ("adplatform", {"connected": "yes"}, "malformed", "neither true nor false"),
+    ("adplatform", {}, "malformed", "not there"),
+    ("defaults", [], "malformed", "no object"),
+    ("budget_range", None, "malformed", "null"),
+    ("partner", [], "malformed", "no object"),
+    ("tickets", None, "malformed", "null, where any form will do, says nothing"),
+    ("suggested_radius", {"suggested_radius": 5}, "malformed", "not the documented list"),
+    ("suggested_radius", [5], "malformed", "not a list of records"),
+    ("lookout_prediction_benchmark", [0.5], "malformed", "no record with the two numbers"),
 )
-def test_what_is_not_understood_is_unknown(name: str, value: Json, code: str, reason: str) -> None:
+def test_what_is_not_understood_is_unknown(name: str, value: Json, code: str) -> None:
     found = fact(name, value)
 
-    assert isinstance(found, Unknown), reason
-    assert found.code == code, reason
+    assert isinstance(found, Unknown)
+    assert found.code == code
     assert found.why
     assert found.trace is not None
 
@@ -179,25 +176,23 @@ def test_the_other_facts_in_their_usual_shape() -> None:
     assert "lower_limit" in limits.gaps
 
 
-@pytest.mark.parametrize(
-    ("value", "expected", "reason"),
-    [
-        ({"value": 0.4, "benchmark": 0.5}, {"value": 0.4, "benchmark": 0.5, "unit": "fraction"}, "both up to 1"),
-        ({"value": 40, "benchmark": 55.0}, {"value": 0.4, "benchmark": 0.55, "unit": "percent"}, "both above"),
-        ({"value": 0.5, "benchmark": 55}, {"value": 0.005, "benchmark": 0.55, "unit": "percent"}, "one of them tells"),
-        ({"value": 1, "benchmark": 0}, {"value": 1.0, "benchmark": 0.0, "unit": "fraction"}, "sold out"),
-        ({"value": 1.4, "benchmark": 0.9, "n": 7}, {"n": 7}, "neither can be said, so neither is"),
-        ({"value": "40", "benchmark": 55}, {"benchmark": 0.55, "unit": "percent"}, "a text is no number"),
-        ({"value": None}, {"unit": "fraction"}, "and nothing is none"),
-    ],
+@cases(
+    "value, expected",
+    ({"value": 0.4, "benchmark": 0.5}, {"value": 0.4, "benchmark": 0.5, "unit": "fraction"}, "both up to 1"),
+    ({"value": 40, "benchmark": 55.0}, {"value": 0.4, "benchmark": 0.55, "unit": "percent"}, "both above"),
+    ({"value": 0.5, "benchmark": 55}, {"value": 0.005, "benchmark": 0.55, "unit": "percent"}, "one of them tells"),
+    ({"value": 1, "benchmark": 0}, {"value": 1.0, "benchmark": 0.0, "unit": "fraction"}, "sold out"),
+    ({"value": 1.4, "benchmark": 0.9, "n": 7}, {"n": 7}, "neither can be said, so neither is"),
+    ({"value": "40", "benchmark": 55}, {"benchmark": 0.55, "unit": "percent"}, "a text is no number"),
+    ({"value": None}, {"unit": "fraction"}, "and nothing is none"),
 )
-def test_fractions_and_percents_are_told_apart(value: Json, expected: Json, reason: str) -> None:
+def test_fractions_and_percents_are_told_apart(value: Json, expected: Json) -> None:
     contents: list[Json] = [value, {"benchmark": {"prediction": value}}, {"prediction": value}]
     for content in contents:
         found = fact("lookout_prediction_benchmark", content)
 
-        assert isinstance(found, Known), reason
-        assert found.value == expected, reason
+        assert isinstance(found, Known)
+        assert found.value == expected
         assert set(found.gaps) == {"value", "benchmark", "unit"} - set(expected if isinstance(expected, dict) else ())
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.builders import cases
 from tests.virtual import last
 from worker.api import listing
 from worker.api.exchanges import ReadResponse
@@ -72,75 +73,69 @@ def test_the_page_count_follows_the_answers_limit_and_not_what_was_asked_for() -
     assert asked == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("second", "reason"),
-    [
-        (envelope(["e1", "e2"], 1, 9), "the service does not know the parameter"),
-        (envelope(["e1", "e2"], 2, 9), "the number is right, the events are not"),
-        (envelope(["e3", "e4"], 1, 9), "the events are others, the number is not"),
-    ],
+@cases(
+    "second",
+    (envelope(["e1", "e2"], 1, 9), "the service does not know the parameter"),
+    (envelope(["e1", "e2"], 2, 9), "the number is right, the events are not"),
+    (envelope(["e3", "e4"], 1, 9), "the events are others, the number is not"),
 )
-def test_a_second_page_that_is_the_first_again_names_the_assumption(second: Json, reason: str) -> None:
+def test_a_second_page_that_is_the_first_again_names_the_assumption(second: Json) -> None:
     found, asked = listed(lambda number: reply(envelope(["e1", "e2"], 1, 9) if number == 1 else second))
 
-    assert not found.complete, reason
+    assert not found.complete
     assert "events.page_parameter" in found.why
     assert asked == [1, 2], "no further page is worth a request"
 
 
-@pytest.mark.parametrize(
-    ("pages", "words", "events", "reason"),
-    [
-        ([envelope(["e1", "e2"], 1, 4), envelope(["e3", "e4"], 2, 5)], "changed while", 4, "one came in"),
-        ([envelope(["e1", "e2"], 1, 4), envelope(["e3", "e4"], 2, 4, 3)], "changed while", 4, "other page size"),
-        ([envelope(["e1", "e2"], 1, 4), envelope(["e2", "e3"], 2, 4)], "twice", 3, "one moved over the edge"),
-        ([envelope(["e1", "e1"], 1, 2)], "twice", 1, "one twice on a page"),
-        ([envelope(["e1", "e2"], 1, 4), envelope(["e3"], 2, 4)], "3 events where the total is 4", 3, "too few"),
-        ([envelope(["e1", "e2", "e3"], 1, 2)], "3 events where the total is 2", 3, "too many"),
-        ([envelope([], 1, 1)], "0 events where the total is 1", 0, "none where there is one"),
-        ([envelope(["e1", None], 1, 2)], "item 2", 1, "an ill-formed item"),
-        ([envelope(["e1"], 1, None)], "its total is None, and no number from 0 on", 1, "no total"),
-        ([envelope(["e1"], 1, 1, 0)], "its limit is 0, and no number from 1 on", 1, "no page size"),
-        ([envelope(["e1"], None, 1)], "its page is None", 1, "no number"),
-        ([envelope(["e1"], "1", 1)], "its page is '1', and no number", 1, "a text for a number"),
-        ([envelope(["e1"], 0, 1)], "its page is 0", 1, "pages are counted from 1"),
-        ([envelope(["e1"], 2, 1)], "page 1 calls itself 2; see the assumption", 1, "another page"),
-        ([{**envelope(["e1"], 1, 1), "nextPage": 2}], "names a next page", 1, "the total counts the page alone"),
-        (
-            [{**envelope(["e1", "e2"], 1, 2), "pages": 2}, envelope(["e3"], 2, 2)],
-            "3 events where the total is 2",
-            3,
-            "the same, and the rest is read",
-        ),
-        ([envelope(["e1"], 1, "many " * 10_000)], "total is 'many many", 1, "a text of any length, told briefly"),
-    ],
+@cases(
+    "pages, words, events",
+    ([envelope(["e1", "e2"], 1, 4), envelope(["e3", "e4"], 2, 5)], "changed while", 4, "one came in"),
+    ([envelope(["e1", "e2"], 1, 4), envelope(["e3", "e4"], 2, 4, 3)], "changed while", 4, "other page size"),
+    ([envelope(["e1", "e2"], 1, 4), envelope(["e2", "e3"], 2, 4)], "twice", 3, "one moved over the edge"),
+    ([envelope(["e1", "e1"], 1, 2)], "twice", 1, "one twice on a page"),
+    ([envelope(["e1", "e2"], 1, 4), envelope(["e3"], 2, 4)], "3 events where the total is 4", 3, "too few"),
+    ([envelope(["e1", "e2", "e3"], 1, 2)], "3 events where the total is 2", 3, "too many"),
+    ([envelope([], 1, 1)], "0 events where the total is 1", 0, "none where there is one"),
+    ([envelope(["e1", None], 1, 2)], "item 2", 1, "an ill-formed item"),
+    ([envelope(["e1"], 1, None)], "its total is None, and no number from 0 on", 1, "no total"),
+    ([envelope(["e1"], 1, 1, 0)], "its limit is 0, and no number from 1 on", 1, "no page size"),
+    ([envelope(["e1"], None, 1)], "its page is None", 1, "no number"),
+    ([envelope(["e1"], "1", 1)], "its page is '1', and no number", 1, "a text for a number"),
+    ([envelope(["e1"], 0, 1)], "its page is 0", 1, "pages are counted from 1"),
+    ([envelope(["e1"], 2, 1)], "page 1 calls itself 2; see the assumption", 1, "another page"),
+    ([{**envelope(["e1"], 1, 1), "nextPage": 2}], "names a next page", 1, "the total counts the page alone"),
+    (
+        [{**envelope(["e1", "e2"], 1, 2), "pages": 2}, envelope(["e3"], 2, 2)],
+        "3 events where the total is 2",
+        3,
+        "the same, and the rest is read",
+    ),
+    ([envelope(["e1"], 1, "many " * 10_000)], "total is 'many many", 1, "a text of any length, told briefly"),
 )
 def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_same(
-    pages: list[Json], words: str, events: int, reason: str
+    pages: list[Json], words: str, events: int
 ) -> None:
     found, _ = listed(lambda number: reply(pages[number - 1]))
 
-    assert not found.complete, reason
+    assert not found.complete
     assert words in found.why
     assert len(found.why) < 200
     assert len(found.events) == events
 
 
-@pytest.mark.parametrize(
-    ("answer", "code", "goes_on", "reason"),
-    [
-        (reply(None, 500), "unreadable", True, "one broken record must not hide all events behind it"),
-        (reply("no page"), "malformed", True, "the same"),
-        (reply([]), "malformed", True, "the same"),
-        (reply({"total": 1}), "malformed", True, "the same"),
-        (reply(None, None), "unreadable", False, "the service is not there"),
-        (reply(None, 429), "unreadable", False, "it asks for patience"),
-        (reply(None, 403, denied=True), "denied", False, "it refuses us"),
-    ],
+@cases(
+    "answer, code, goes_on",
+    (reply(None, 500), "unreadable", True, "one broken record must not hide all events behind it"),
+    (reply("no page"), "malformed", True, "the same"),
+    (reply([]), "malformed", True, "the same"),
+    (reply({"total": 1}), "malformed", True, "the same"),
+    (reply(None, None), "unreadable", False, "the service is not there"),
+    (reply(None, 429), "unreadable", False, "it asks for patience"),
+    (reply(None, 403, denied=True), "denied", False, "it refuses us"),
 )
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_page_that_cannot_be_read_leaves_the_others_facts(
-    answer: ReadResponse, code: str, goes_on: bool, reason: str, failing: int
+    answer: ReadResponse, code: str, goes_on: bool, failing: int
 ) -> None:
     good = pages_of([f"e{number}" for number in range(8)])
 
@@ -152,9 +147,9 @@ def test_a_page_that_cannot_be_read_leaves_the_others_facts(
     if failing == 1:
         assert asked == [1], "without the first, nobody knows how many there are"
     elif goes_on:
-        assert (asked, len(found.events)) == ([1, 2, 3, 4], 6), reason
+        assert (asked, len(found.events)) == ([1, 2, 3, 4], 6)
     elif failing == 2:
-        assert (asked, len(found.events)) == ([1, 2], 2), reason
+        assert (asked, len(found.events)) == ([1, 2], 2)
 
 
 def test_a_list_without_end_is_cut() -> None:

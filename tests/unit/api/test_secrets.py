@@ -8,6 +8,7 @@ from urllib.parse import quote, quote_plus
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.unit.api.world import HALL, Seen, World, answer, id_token
 from worker.api.exchanges import BEGINNING, GONE, Redactor
 from worker.model.exchange import Outcome, Refused, WriteRequest
@@ -42,20 +43,18 @@ def test_a_secret_is_taken_out_however_it_is_spelled(how: str) -> None:
     assert in_hand(PASSWORD).scrubbed(f"you sent {SPELLINGS[how]}, truly") == f"you sent {GONE}, truly"
 
 
-@pytest.mark.parametrize(
-    ("text", "left", "reason"),
-    [
-        (f"bad token {TOKEN}.", f"bad token {GONE}.", "whole"),
-        (f"bad token {TOKEN[:30]}...", f"bad token {GONE}", "cut off by somebody else"),
-        (f"bad token {TOKEN[: BEGINNING - 1]}", f"bad token {TOKEN[: BEGINNING - 1]}", "no more than a beginning"),
-        ("Authorization: Bearer something-new", f"Authorization: {GONE}", "a token that we never had"),
-        ("authorization: basic bWU6czNjcmV0, x", f"authorization: {GONE}, x", "in another form"),
-        (f"got {JWT} here", f"got {GONE} here", "what has the form of a token, known or not"),
-        ("nothing to hide", "nothing to hide", "a text without any"),
-    ],
+@cases(
+    "text, left",
+    (f"bad token {TOKEN}.", f"bad token {GONE}.", "whole"),
+    (f"bad token {TOKEN[:30]}...", f"bad token {GONE}", "cut off by somebody else"),
+    (f"bad token {TOKEN[: BEGINNING - 1]}", f"bad token {TOKEN[: BEGINNING - 1]}", "no more than a beginning"),
+    ("Authorization: Bearer something-new", f"Authorization: {GONE}", "a token that we never had"),
+    ("authorization: basic bWU6czNjcmV0, x", f"authorization: {GONE}, x", "in another form"),
+    (f"got {JWT} here", f"got {GONE} here", "what has the form of a token, known or not"),
+    ("nothing to hide", "nothing to hide", "a text without any"),
 )
-def test_a_long_secret_is_known_by_its_beginning_and_a_token_by_its_form(text: str, left: str, reason: str) -> None:
-    assert in_hand(TOKEN).scrubbed(text) == left, reason
+def test_a_long_secret_is_known_by_its_beginning_and_a_token_by_its_form(text: str, left: str) -> None:
+    assert in_hand(TOKEN).scrubbed(text) == left
 
 
 def test_an_empty_secret_takes_nothing_out() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import call, settle_in
 from worker.cli.common import engine_settings
 from worker.config import load_config
@@ -54,32 +55,29 @@ def held_by(folder: Path, config: str) -> dict[str, list[str]]:
     return {str(rule): keys for rule, keys in held.items()}
 
 
-@pytest.mark.parametrize(
-    ("config", "expected", "reason"),
-    [
-        (
-            REAL,
-            {"pause-cancelled": PAUSE, "draft-what-has-none": DRAFT, "on-connected": OPTIMISE},
-            "how a write is sent and read back, and what its rule decides by",
-        ),
-        (
-            REAL
-            + "assumptions: {setup.after_publish: absent, lookout_benchmark.unit: percent, adplatform.connected: ok}",
-            {
-                "pause-cancelled": PAUSE,
-                "draft-what-has-none": ["auth.denied", "campaigns.items", *DRAFT[2:]],
-                "on-connected": [key for key in OPTIMISE if key not in ("lookout_benchmark.unit", OPTIMISE[0])],
-            },
-            "what is written is vouched for; where a published setup is absent its campaigns tell",
-        ),
-        ("", NONE, "the sandbox is ours"),
-        ('api: {base_url: "http://127.0.0.1:8700/api/v3"}', NONE, "so is what runs on this machine"),
-    ],
+@cases(
+    "config, expected",
+    (
+        REAL,
+        {"pause-cancelled": PAUSE, "draft-what-has-none": DRAFT, "on-connected": OPTIMISE},
+        "how a write is sent and read back, and what its rule decides by",
+    ),
+    (
+        REAL + "assumptions: {setup.after_publish: absent, lookout_benchmark.unit: percent, adplatform.connected: ok}",
+        {
+            "pause-cancelled": PAUSE,
+            "draft-what-has-none": ["auth.denied", "campaigns.items", *DRAFT[2:]],
+            "on-connected": [key for key in OPTIMISE if key not in ("lookout_benchmark.unit", OPTIMISE[0])],
+        },
+        "what is written is vouched for; where a published setup is absent its campaigns tell",
+    ),
+    ("", NONE, "the sandbox is ours"),
+    ('api: {base_url: "http://127.0.0.1:8700/api/v3"}', NONE, "so is what runs on this machine"),
 )
 def test_a_write_leans_on_its_action_and_on_the_facts_of_its_rule(
-    tmp_path: Path, config: str, expected: dict[str, list[str]], reason: str
+    tmp_path: Path, config: str, expected: dict[str, list[str]]
 ) -> None:
-    assert held_by(tmp_path, config) == expected, reason
+    assert held_by(tmp_path, config) == expected
 
 
 @pytest.mark.parametrize(("more", "listed"), [("", False), (", pause", True)])

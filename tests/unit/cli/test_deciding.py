@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import ACME, NOW, RULE, key, open_ledger, plan, planned, sent
 from worker.ledger.reading import open_reading
@@ -160,15 +161,12 @@ def test_a_lost_ledger_is_said_to_be_lost_before_anything_is_decided(config: Pat
     assert not (config.parent / "worker.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("user", "claimed", "named"),
-    [
-        ("ann", None, "ann"),
-        ("worker", None, "user worker"),
-        ("root", "ann", "root (claims to be ann)"),
-        ("ann", "ann", "ann"),
-    ],
-    ids=["the kernel knows who", "as in the container", "a variable that anybody can set", "no claim of another"],
+@cases(
+    "user, claimed, named",
+    ("ann", None, "ann", "the kernel knows who"),
+    ("worker", None, "user worker", "as in the container"),
+    ("root", "ann", "root (claims to be ann)", "a variable that anybody can set"),
+    ("ann", "ann", "ann", "no claim of another"),
 )
 def test_the_log_names_who_the_kernel_knows_and_marks_who_is_only_claimed(
     config: Path, monkeypatch: pytest.MonkeyPatch, user: str, claimed: str | None, named: str

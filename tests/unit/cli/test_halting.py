@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.calling import call
 from tests.unit.cli.test_refused_ledger import run_sql
 from tests.unit.ledger.examples import ACME, E1, NOW, key, open_ledger, place_in, plan, planned
@@ -33,22 +34,20 @@ def the_planned(config: Path) -> dict[str, Json]:
     return dict(found)
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "reason"),
-    [
-        ("mode: lve\n", "config.yaml:1:7: mode is one of", "a value that is half typed"),
-        ("safty: {settle: 2m}\nledger: sqlite:///worker.db\n", "unknown key 'safty'", "a key that nobody knows"),
-        ("api: {base_url: http://example.com}\n", "must begin with https://", "what spans several keys"),
-        ("assumptions: {nothing: 1}\n", "there is no assumption 'nothing'", "the register of assumptions"),
-        ("rules: [a]\n", "rules must be a text", "the rules are nothing that a halt needs"),
-    ],
+@cases(
+    "text, said",
+    ("mode: lve\n", "config.yaml:1:7: mode is one of", "a value that is half typed"),
+    ("safty: {settle: 2m}\nledger: sqlite:///worker.db\n", "unknown key 'safty'", "a key that nobody knows"),
+    ("api: {base_url: http://example.com}\n", "must begin with https://", "what spans several keys"),
+    ("assumptions: {nothing: 1}\n", "there is no assumption 'nothing'", "the register of assumptions"),
+    ("rules: [a]\n", "rules must be a text", "the rules are nothing that a halt needs"),
 )
-def test_a_config_with_mistakes_keeps_nobody_from_halting(config: Path, text: str, said: str, reason: str) -> None:
+def test_a_config_with_mistakes_keeps_nobody_from_halting(config: Path, text: str, said: str) -> None:
     config.write_text(text, encoding="utf-8")
 
     goes_on = "a halt needs nothing of the config but the ledger, and goes on\n"
     call("halt", *BECAUSE, config=config).tells(0, said, goes_on)
-    assert halts(config) == 1, reason
+    assert halts(config) == 1
     assert call("resume", *BECAUSE, config=config).code == 2, "what lets go again can wait for a config that is right"
 
 
@@ -71,22 +70,20 @@ def test_of_two_names_none_is_halted_alone(config: Path, call_of: tuple[str, ...
     assert call("halt", *BECAUSE, *BECAUSE, config=config).code == 0, "two reasons are none to go on"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("ledger: worker.db\n", "the ledger itself is what is wrong"),
-        ("ledger: [worker.db]\n", "and so here"),
-        ("leger: sqlite:///other.db\nmode: live\n", "another ledger may be meant than the default"),
-        ("mode: [\n", "no YAML at all"),
-        ("mode\n", "no mapping"),
-    ],
+@cases(
+    "text",
+    ("ledger: worker.db\n", "the ledger itself is what is wrong"),
+    ("ledger: [worker.db]\n", "and so here"),
+    ("leger: sqlite:///other.db\nmode: live\n", "another ledger may be meant than the default"),
+    ("mode: [\n", "no YAML at all"),
+    ("mode\n", "no mapping"),
 )
-def test_where_the_ledger_is_in_doubt_nothing_is_said_to_be_halted(config: Path, text: str, reason: str) -> None:
+def test_where_the_ledger_is_in_doubt_nothing_is_said_to_be_halted(config: Path, text: str) -> None:
     config.write_text(text, encoding="utf-8")
 
     doubt = "nothing was halted: this config leaves in doubt where the ledger is"
     call("halt", *BECAUSE, config=config).fails(2, doubt, "kill PID", "config.yaml:")
-    assert halts(config) == 0, reason
+    assert halts(config) == 0
 
 
 @pytest.mark.parametrize("name", ["CAMPAIGN_WORKER_LEDGER", "CAMPAIGN_WORKER__LEGDER"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import NOW, fired, open_ledger
 from worker.model.commits import Commit
@@ -80,15 +81,12 @@ def test_a_changed_word_and_a_cut_end_are_found_out(log: Log, form: str, tmp_pat
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("left_out", "words"),
-    [
-        ((3,), "the chain is broken at seq 3: record 3 is missing: 4 stands in its place"),
-        ((1, 4), "the chain is broken at seq 1: record 1 is missing"),
-        ((1, 2, 3, 4), "the chain is broken at seq 1: record 1 is missing: 5 stands in its place"),
-        ((2, 4, 5), "the chain is broken at seq 2: record 2 is missing"),
-    ],
-    ids=["one in the middle", "several", "all but the head's", "the head's own as well"],
+@cases(
+    "left_out, words",
+    ((3,), "the chain is broken at seq 3: record 3 is missing: 4 stands in its place", "one in the middle"),
+    ((1, 4), "the chain is broken at seq 1: record 1 is missing", "several"),
+    ((1, 2, 3, 4), "the chain is broken at seq 1: record 1 is missing: 5 stands in its place", "all but the head's"),
+    ((2, 4, 5), "the chain is broken at seq 2: record 2 is missing", "the head's own as well"),
 )
 def test_an_export_with_records_left_out_does_not_hold(
     log: Log, tmp_path: Path, form: str, left_out: tuple[int, ...], words: str

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.ledger.examples import (
     ACME,
     E1,
@@ -76,24 +77,20 @@ def test_the_natural_key_can_exist_once_and_a_second_one_undoes_its_whole_commit
     assert len(ledger.open_writes()) == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"state": "waiting"}, "another state: somebody decided meanwhile"),
-        ({"attempt": 1}, "another attempt: it was sent meanwhile"),
-        ({"changed_at": NOW + timedelta(microseconds=1)}, "changed there and back again"),
-    ],
+@cases(
+    "changes",
+    ({"state": "waiting"}, "another state: somebody decided meanwhile"),
+    ({"attempt": 1}, "another attempt: it was sent meanwhile"),
+    ({"changed_at": NOW + timedelta(microseconds=1)}, "changed there and back again"),
 )
-def test_a_row_that_changed_meanwhile_undoes_the_whole_commit(
-    ledger: SqlLedger, changes: dict[str, object], reason: str
-) -> None:
+def test_a_row_that_changed_meanwhile_undoes_the_whole_commit(ledger: SqlLedger, changes: dict[str, object]) -> None:
     (write,) = planned(ledger)
     stale = replace(write, **changes)  # type: ignore[arg-type] # fields of Write
 
     with pytest.raises(StateConflict, match="write 1 is planned"):
         ledger.apply(Commit(at=after(1), memory=(memory(5),), moves=(moved(stale, "cancelled", after(1)),)))
 
-    assert ledger.write(write.id) == write, reason
+    assert ledger.write(write.id) == write
     assert ledger.rule_memories(ACME) == ()
     assert ledger.last_seq(ACME) == 1
 

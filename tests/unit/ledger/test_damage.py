@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.ledger.examples import ACME, E1, NOW, after, fired, memory, open_ledger, place_in, planned, sent
 from worker.ledger.reading import LedgerReader, open_reading
 from worker.ledger.tables import DAMAGED_HINT, readable
@@ -33,50 +34,44 @@ def spoil(folder: Path, statement: str) -> None:
         connection.executescript(statement)
 
 
-@pytest.mark.parametrize(
-    ("statement", "asked", "reason"),
-    [
-        ("UPDATE writes SET wanted = '{'", lambda one: one.open_writes(), "JSON that is none"),
-        ("UPDATE writes SET planned_at = '2026-01-3112:00'", lambda one: one.open_writes(), "a time that is none"),
-        ("UPDATE writes SET state = 'unknowm'", lambda one: one.open_writes(), "a state that no write can be in"),
-        ("UPDATE writes SET rules = x'5b5d00'", lambda one: one.writes(), "no text"),
-        ("UPDATE rule_memory SET body = '{\"partner\": 1'", lambda one: one.rule_memories(ACME, E1), "half an object"),
-        ("UPDATE rule_memory SET body = '[]'", lambda one: one.rule_memories(ACME), "no object"),
-        ("UPDATE rule_memory SET body = '{}'", lambda one: one.rule_memories(ACME), "nothing that has no default"),
-        ("UPDATE partners SET body = '1'", lambda one: one.partner_memory(ACME), "another kind of value"),
-        ("UPDATE halts SET at = 'once'", lambda one: one.halts(NOW), "a time that is none"),
-        ("UPDATE daemon_status SET body = '{'", lambda one: one.status(), "JSON that is none"),
-        ("UPDATE daemon_status SET body = 'null'", lambda one: one.status(), "another kind of value"),
-        ("UPDATE action_log SET at = 'once' WHERE kind = 'fired'", lambda one: one.firings(ACME, NOW), "a time"),
-        ("UPDATE rule_memory SET event = x'00ff'", lambda one: one.known("event"), "a name that is none"),
-        ("UPDATE writes SET why = CAST(x'ff' AS TEXT)", lambda one: one.open_writes(), "a text that is none"),
-    ],
+@cases(
+    "statement, asked",
+    ("UPDATE writes SET wanted = '{'", lambda one: one.open_writes(), "JSON that is none"),
+    ("UPDATE writes SET planned_at = '2026-01-3112:00'", lambda one: one.open_writes(), "a time that is none"),
+    ("UPDATE writes SET state = 'unknowm'", lambda one: one.open_writes(), "a state that no write can be in"),
+    ("UPDATE writes SET rules = x'5b5d00'", lambda one: one.writes(), "no text"),
+    ("UPDATE rule_memory SET body = '{\"partner\": 1'", lambda one: one.rule_memories(ACME, E1), "half an object"),
+    ("UPDATE rule_memory SET body = '[]'", lambda one: one.rule_memories(ACME), "no object"),
+    ("UPDATE rule_memory SET body = '{}'", lambda one: one.rule_memories(ACME), "nothing that has no default"),
+    ("UPDATE partners SET body = '1'", lambda one: one.partner_memory(ACME), "another kind of value"),
+    ("UPDATE halts SET at = 'once'", lambda one: one.halts(NOW), "a time that is none"),
+    ("UPDATE daemon_status SET body = '{'", lambda one: one.status(), "JSON that is none"),
+    ("UPDATE daemon_status SET body = 'null'", lambda one: one.status(), "another kind of value"),
+    ("UPDATE action_log SET at = 'once' WHERE kind = 'fired'", lambda one: one.firings(ACME, NOW), "a time"),
+    ("UPDATE rule_memory SET event = x'00ff'", lambda one: one.known("event"), "a name that is none"),
+    ("UPDATE writes SET why = CAST(x'ff' AS TEXT)", lambda one: one.open_writes(), "a text that is none"),
 )
-def test_a_value_that_cannot_have_been_written_is_damage(
-    tmp_path: Path, statement: str, asked: Asked, reason: str
-) -> None:
+def test_a_value_that_cannot_have_been_written_is_damage(tmp_path: Path, statement: str, asked: Asked) -> None:
     written(tmp_path)
     spoil(tmp_path, statement)
 
     with open_ledger(tmp_path) as ledger, pytest.raises(LedgerUnwritable, match="is damaged: ") as caught:
         asked(ledger)
 
-    assert caught.value.exit_code == 3, reason
-    assert caught.value.hint == DAMAGED_HINT, reason
+    assert caught.value.exit_code == 3
+    assert caught.value.hint == DAMAGED_HINT
 
 
-@pytest.mark.parametrize(
-    ("statement", "words", "reason"),
-    [
-        ("DELETE FROM meta", "it says nothing of itself", "a ledger without its identity fits no mark"),
-        ("DELETE FROM alembic_version", "which revision", "nothing is read that may have another shape"),
-        ("ALTER TABLE meta RENAME TO metb", "no table meta", "one of its tables has another name"),
-        ("DROP TABLE action_log; DROP TABLE meta", "no table action_log", "what is left is a ledger's all the same"),
-        ("UPDATE sqlite_master SET sql = CAST(x'ff4352' AS TEXT) WHERE name = 'halts'", "", "its schema is no text"),
-    ],
+@cases(
+    "statement, words",
+    ("DELETE FROM meta", "it says nothing of itself", "a ledger without its identity fits no mark"),
+    ("DELETE FROM alembic_version", "which revision", "nothing is read that may have another shape"),
+    ("ALTER TABLE meta RENAME TO metb", "no table meta", "one of its tables has another name"),
+    ("DROP TABLE action_log; DROP TABLE meta", "no table action_log", "what is left is a ledger's all the same"),
+    ("UPDATE sqlite_master SET sql = CAST(x'ff4352' AS TEXT) WHERE name = 'halts'", "", "its schema is no text"),
 )
 def test_a_ledger_that_does_not_say_what_it_is_is_refused_as_damaged(
-    tmp_path: Path, statement: str, words: str, reason: str
+    tmp_path: Path, statement: str, words: str
 ) -> None:
     written(tmp_path)
     spoil(tmp_path, statement)
@@ -84,7 +79,7 @@ def test_a_ledger_that_does_not_say_what_it_is_is_refused_as_damaged(
     with pytest.raises(NotSafe, match=f"is damaged: .*{words}") as caught:
         open_ledger(tmp_path)
 
-    assert caught.value.hint == DAMAGED_HINT, reason
+    assert caught.value.hint == DAMAGED_HINT
 
 
 @pytest.mark.parametrize(

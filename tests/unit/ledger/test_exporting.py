@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.ledger.examples import ACME, NOW, fired, in_memory_ledger
 from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
 from worker.model.commits import Commit, LogFilter, Record
@@ -73,21 +74,17 @@ def test_no_cell_of_a_csv_is_a_formula() -> None:
     assert not [cell for cell in cells if cell.startswith("-") and not cell[1:2].isdigit()]
 
 
-@pytest.mark.parametrize(
-    ("records", "bad", "words", "reason"),
-    [
-        ([*LOG[:3], {**LOG[3], "why": float("inf")}], 4, "was changed", "no JSON value"),
-        ([*LOG[:3], {**LOG[3], "prev": "0" * 64}], 4, "does not follow", "the link was changed"),
-        ([*LOG[:3], {"seq": None}], 4, "record 4 is missing", "no record"),
-        ([{**LOG[0], "seq": True}], 1, "was changed", "a number that is none"),
-    ],
+@cases(
+    "records, bad, words",
+    ([*LOG[:3], {**LOG[3], "why": float("inf")}], 4, "was changed", "no JSON value"),
+    ([*LOG[:3], {**LOG[3], "prev": "0" * 64}], 4, "does not follow", "the link was changed"),
+    ([*LOG[:3], {"seq": None}], 4, "record 4 is missing", "no record"),
+    ([{**LOG[0], "seq": True}], 1, "was changed", "a number that is none"),
 )
-def test_what_was_done_to_an_export_is_found(
-    records: Sequence[dict[str, Json]], bad: int, words: str, reason: str
-) -> None:
+def test_what_was_done_to_an_export_is_found(records: Sequence[dict[str, Json]], bad: int, words: str) -> None:
     _, broken = verified(records, [HEAD])
-    assert broken is not None, reason
-    assert (broken.seq, words in broken.why) == (bad, True), reason
+    assert broken is not None
+    assert (broken.seq, words in broken.why) == (bad, True)
 
 
 def test_an_export_with_more_than_the_head_is_not_what_the_head_was_taken_of() -> None:
@@ -123,15 +120,12 @@ def test_what_is_no_export_is_refused(text: str) -> None:
         list(read_export(lines(text)))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[1, 2]\n", "element 1 is no record"),
-        ('[\n{"seq": 1, "hash": "x"},\n{"seq": 2}]\n', "element 2 is no record"),
-        ('[\n{"seq": 1, "hash": "x"},\n', "begins as a JSON array and is none"),
-        ("[" * 99_999, "begins as a JSON array and is none"),
-    ],
-    ids=["numbers", "a record without a hash", "cut off", "nothing but brackets"],
+@cases(
+    "text, words",
+    ("[1, 2]\n", "element 1 is no record", "numbers"),
+    ('[\n{"seq": 1, "hash": "x"},\n{"seq": 2}]\n', "element 2 is no record", "a record without a hash"),
+    ('[\n{"seq": 1, "hash": "x"},\n', "begins as a JSON array and is none", "cut off"),
+    ("[" * 99_999, "begins as a JSON array and is none", "nothing but brackets"),
 )
 def test_what_is_no_array_of_records_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):

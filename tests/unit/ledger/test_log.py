@@ -5,11 +5,11 @@ import sqlite3
 from functools import cache
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
+from tests.builders import cases
 from tests.unit.ledger.examples import (
     ACME,
     NOW,
@@ -72,22 +72,18 @@ def test_a_record_has_the_fields_of_the_contract_in_their_order(ledger: SqlLedge
     assert verified([json.loads(json.dumps(line))])[1] is None, "an exported line verifies by itself"
 
 
-@pytest.mark.parametrize(
-    ("why", "facts", "reason"),
-    [
-        ("\ud83d", {"x": "\ud83d"}, "half a surrogate pair can be in a service's answer"),
-        ("a\x00b", {"\x00": "\x00"}, "a zero byte"),
-        ("", {"x": float("inf"), "y": float("nan")}, "numbers that JSON does not have"),
-    ],
+@cases(
+    "why, facts",
+    ("\ud83d", {"x": "\ud83d"}, "half a surrogate pair can be in a service's answer"),
+    ("a\x00b", {"\x00": "\x00"}, "a zero byte"),
+    ("", {"x": float("inf"), "y": float("nan")}, "numbers that JSON does not have"),
 )
-def test_nothing_that_a_service_answers_can_stop_the_log(
-    ledger: SqlLedger, why: str, facts: dict[str, object], reason: str
-) -> None:
+def test_nothing_that_a_service_answers_can_stop_the_log(ledger: SqlLedger, why: str, facts: dict[str, object]) -> None:
     ledger.apply(Commit(at=NOW, records=(fired(why=why, facts=facts),)))  # type: ignore[arg-type] # JSON of a kind
 
     (line,) = ledger.log(LogFilter())
 
-    assert json.dumps(line, ensure_ascii=False, allow_nan=False).encode(), reason
+    assert json.dumps(line, ensure_ascii=False, allow_nan=False).encode()
     assert ledger.verify() is None
 
 
@@ -141,23 +137,19 @@ def test_firings_are_the_records_that_say_so(ledger: SqlLedger) -> None:
     assert ledger.firings(PartnerId("other"), NOW) == []
 
 
-@pytest.mark.parametrize(
-    ("statement", "seq", "reason"),
-    [
-        ("UPDATE action_log SET why = 'nothing happened' WHERE seq = 3", 3, "a changed word"),
-        ("UPDATE action_log SET at = '2026-01-31T12:00:09.000Z' WHERE seq = 2", 2, "a changed time"),
-        ("UPDATE action_log SET facts = '{\"n\":9}' WHERE seq = 4", 4, "changed facts"),
-        ('UPDATE action_log SET facts = \'{"n":9,"n":4}\' WHERE seq = 4', 4, "facts that readers read differently"),
-        ("UPDATE action_log SET facts = '{\"n\": 4}' WHERE seq = 4", 4, "spelled otherwise"),
-        ("UPDATE action_log SET facts = 'no json' WHERE seq = 5", 5, "no JSON at all"),
-        ("DELETE FROM action_log WHERE seq = 1", 1, "the first one taken out"),
-        ("DELETE FROM action_log WHERE seq = 3", 3, "one in the middle taken out"),
-        ("UPDATE action_log SET seq = 9 WHERE seq = 6", 6, "a hole before the last"),
-    ],
+@cases(
+    "statement, seq",
+    ("UPDATE action_log SET why = 'nothing happened' WHERE seq = 3", 3, "a changed word"),
+    ("UPDATE action_log SET at = '2026-01-31T12:00:09.000Z' WHERE seq = 2", 2, "a changed time"),
+    ("UPDATE action_log SET facts = '{\"n\":9}' WHERE seq = 4", 4, "changed facts"),
+    ('UPDATE action_log SET facts = \'{"n":9,"n":4}\' WHERE seq = 4', 4, "facts that readers read differently"),
+    ("UPDATE action_log SET facts = '{\"n\": 4}' WHERE seq = 4", 4, "spelled otherwise"),
+    ("UPDATE action_log SET facts = 'no json' WHERE seq = 5", 5, "no JSON at all"),
+    ("DELETE FROM action_log WHERE seq = 1", 1, "the first one taken out"),
+    ("DELETE FROM action_log WHERE seq = 3", 3, "one in the middle taken out"),
+    ("UPDATE action_log SET seq = 9 WHERE seq = 6", 6, "a hole before the last"),
 )
-def test_verify_names_the_first_bad_record(
-    ledger: SqlLedger, tmp_path: Path, statement: str, seq: int, reason: str
-) -> None:
+def test_verify_names_the_first_bad_record(ledger: SqlLedger, tmp_path: Path, statement: str, seq: int) -> None:
     story(ledger)
     assert ledger.verify() is None
     ledger.close()
@@ -166,8 +158,8 @@ def test_verify_names_the_first_bad_record(
 
     with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         found = reader.verify()
-    assert isinstance(found, ChainBreak), reason
-    assert found.seq == seq, reason
+    assert isinstance(found, ChainBreak)
+    assert found.seq == seq
 
 
 def test_a_last_record_that_was_changed_together_with_its_hash_is_found(ledger: SqlLedger) -> None:

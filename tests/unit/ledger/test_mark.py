@@ -6,7 +6,7 @@ from unittest.mock import Mock, call
 
 import pytest
 
-from tests.builders import NOW
+from tests.builders import NOW, cases
 from tests.unit.ledger.examples import older_mark, open_ledger, place_in, planned, sent
 from worker.ledger import mark as marks
 from worker.ledger.lock import SenderLock
@@ -79,21 +79,17 @@ def test_a_spoilt_block_leaves_the_mark_before_it_and_can_be_written_over(tmp_pa
     assert OLD.hash.encode() in place.mark.read_bytes(), "the one that was whole was not touched"
 
 
-@pytest.mark.parametrize(
-    ("mark", "reason"),
-    [
-        (OLD, "an older one: the ledger was restored, and that was accepted"),
-        (Mark(ledger_id="b" * 32, seq=99, hash="c" * 64), "another ledger's"),
-    ],
+@cases(
+    "mark",
+    (OLD, "an older one: the ledger was restored, and that was accepted"),
+    (Mark(ledger_id="b" * 32, seq=99, hash="c" * 64), "another ledger's"),
 )
-def test_a_mark_that_does_not_follow_is_a_new_file_without_the_one_before(
-    tmp_path: Path, mark: Mark, reason: str
-) -> None:
+def test_a_mark_that_does_not_follow_is_a_new_file_without_the_one_before(tmp_path: Path, mark: Mark) -> None:
     place = place_with(tmp_path, OLD, NEW)
 
     write_mark(place, mark)
 
-    assert read_mark(place) == mark, reason
+    assert read_mark(place) == mark
     assert NEW.hash.encode() not in place.mark.read_bytes()
 
 
@@ -176,23 +172,21 @@ def test_a_mark_whose_sync_failed_is_written_as_a_new_file(tmp_path: Path, monke
     assert OLD.hash.encode() not in place.mark.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("marks", "kept", "left", "reason"),
-    [
-        ((OLD, NEW), SLOT_BYTES, OLD, "the older one is left, and nothing shows that there was a newer"),
-        ((OLD, NEW), 600, OLD, "the same within what fills the slot"),
-        ((OLD, NEW, NEXT), SLOT_BYTES, NEXT, "the newest one is left, and nothing shows that it is"),
-    ],
+@cases(
+    "marks, kept, left",
+    ((OLD, NEW), SLOT_BYTES, OLD, "the older one is left, and nothing shows that there was a newer"),
+    ((OLD, NEW), 600, OLD, "the same within what fills the slot"),
+    ((OLD, NEW, NEXT), SLOT_BYTES, NEXT, "the newest one is left, and nothing shows that it is"),
 )
 def test_a_mark_that_was_cut_off_says_that_a_newer_one_may_be_missing(
-    tmp_path: Path, marks: tuple[Mark, ...], kept: int, left: Mark, reason: str
+    tmp_path: Path, marks: tuple[Mark, ...], kept: int, left: Mark
 ) -> None:
     place = place_with(tmp_path, *marks)
     place.mark.write_bytes(place.mark.read_bytes()[:kept])
 
     found = read_mark(place)
 
-    assert found == left, reason
+    assert found == left
     assert found is not None
     assert found.alone
     later = Mark(ledger_id=OLD.ledger_id, seq=10, hash="8" * 64)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from tests.builders import cases
 from tests.unit.ledger.examples import NOW, after, memory, open_ledger, place_in, planned, sent
 from worker.ledger import reading, sql
 from worker.ledger.database import create_file, make_durable
@@ -82,21 +83,19 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path: Path) -
     assert (tmp_path / "worker.db").read_text() == "partners: discover\n" * 100
 
 
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        ("postgresql+psycopg://user:secret@db/worker", "another database, which is named without its password"),
-        ("sqlite://", "in memory: nothing survives"),
-        ("sqlite:///:memory:", "in memory by another name"),
-        ("sqlite:///worker.db?mode=ro", "options would bypass what is set and read back"),
-        ("worker.db", "no URL"),
-    ],
+@cases(
+    "url",
+    ("postgresql+psycopg://user:secret@db/worker", "another database, which is named without its password"),
+    ("sqlite://", "in memory: nothing survives"),
+    ("sqlite:///:memory:", "in memory by another name"),
+    ("sqlite:///worker.db?mode=ro", "options would bypass what is set and read back"),
+    ("worker.db", "no URL"),
 )
-def test_only_a_sqlite_file_has_a_place(url: str, reason: str) -> None:
+def test_only_a_sqlite_file_has_a_place(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         place_of(url)
 
-    assert caught.value.exit_code == 2, reason
+    assert caught.value.exit_code == 2
     assert "sqlite:///worker.db" in caught.value.hint
     assert "secret" not in str(caught.value) + caught.value.hint
 
@@ -150,16 +149,14 @@ def _restored_with_its_mark_cut(folder: Path) -> None:
     _restored(folder)
 
 
-@pytest.mark.parametrize(
-    ("harm", "reason"),
-    [
-        (_no_ledger, "the ledger is gone, and with it every send"),
-        (_emptied, "the same, by truncation"),
-        (_restored, "a backup older than the last send"),
-        (_restored_with_its_mark_cut, "what is left of the mark is older than the send"),
-    ],
+@cases(
+    "harm",
+    (_no_ledger, "the ledger is gone, and with it every send"),
+    (_emptied, "the same, by truncation"),
+    (_restored, "a backup older than the last send"),
+    (_restored_with_its_mark_cut, "what is left of the mark is older than the send"),
 )
-def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callable[[Path], None], reason: str) -> None:
+def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
         ledger.backup(tmp_path / "backup.db")
@@ -169,9 +166,9 @@ def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callab
     with pytest.raises(NotSafe) as caught:
         open_ledger(tmp_path)
 
-    assert not isinstance(caught.value, LedgerUnwritable), reason
-    assert caught.value.exit_code == 3, reason
-    assert "accept-restore" in caught.value.hint, reason
+    assert not isinstance(caught.value, LedgerUnwritable)
+    assert caught.value.exit_code == 3
+    assert "accept-restore" in caught.value.hint
 
 
 def test_a_refused_ledger_is_left_as_it_is_with_what_its_write_ahead_log_still_holds(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.ledger.examples import (
     ACME,
     E1,
@@ -59,11 +60,13 @@ def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedge
     assert last["kind"] == "sending"
 
 
-@pytest.mark.parametrize(
-    ("to", "attempt", "reason"),
-    [("waiting", 1, "not a sending"), ("sending", 0, "not a new attempt"), ("sending", 2, "an attempt left out")],
+@cases(
+    "to, attempt",
+    ("waiting", 1, "not a sending"),
+    ("sending", 0, "not a new attempt"),
+    ("sending", 2, "an attempt left out"),
 )
-def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attempt: int, reason: str) -> None:
+def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attempt: int) -> None:
     (write,) = planned(ledger)
     move = to_sending(write, after(1))
     bent = Move(before=write, after=replace(move.after, state=to, attempt=attempt))
@@ -71,7 +74,7 @@ def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attemp
     with pytest.raises(ValueError, match="next attempt"):
         record(ledger, bent, no_brake, amount=None)
 
-    assert ledger.write(write.id) == write, reason
+    assert ledger.write(write.id) == write
 
 
 def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_sent(
@@ -155,33 +158,29 @@ def booked(ledger: SqlLedger, write: Write, at: datetime) -> list[tuple[int, flo
     return [(one.write, one.amount) for one in ledger.sending_view(write, at).booked]
 
 
-@pytest.mark.parametrize(
-    ("then", "counts", "reason"),
-    [
-        ([], True, "nobody knows yet"),
-        (["unknown"], True, "it may have taken effect"),
-        (["unknown", "needs_human"], True, "so it may, and a person is asked"),
-        (["unknown", "needs_human", "cancelled"], True, "a person gave it up, and nobody ever knew"),
-        (["applied"], True, "it was accepted"),
-        (["applied", "unconfirmed"], True, "it was accepted, whatever reads say"),
-        (["rejected"], False, "the service said no"),
-        (["planned"], False, "it was never sent"),
-        (["unknown", "skipped"], False, "it was proved absent, and no longer wanted"),
-        (["unknown", "cancelled"], False, "it was proved absent, and its rule is gone"),
-        (["unknown", "needs_human", "planned"], False, "a person says that it did not take effect"),
-        (["applied", "needs_human", "planned"], False, "so does one of what the service had accepted"),
-        (["applied", "needs_human", "skipped"], False, "it was proved absent, though the service had accepted it"),
-    ],
+@cases(
+    "then, counts",
+    ([], True, "nobody knows yet"),
+    (["unknown"], True, "it may have taken effect"),
+    (["unknown", "needs_human"], True, "so it may, and a person is asked"),
+    (["unknown", "needs_human", "cancelled"], True, "a person gave it up, and nobody ever knew"),
+    (["applied"], True, "it was accepted"),
+    (["applied", "unconfirmed"], True, "it was accepted, whatever reads say"),
+    (["rejected"], False, "the service said no"),
+    (["planned"], False, "it was never sent"),
+    (["unknown", "skipped"], False, "it was proved absent, and no longer wanted"),
+    (["unknown", "cancelled"], False, "it was proved absent, and its rule is gone"),
+    (["unknown", "needs_human", "planned"], False, "a person says that it did not take effect"),
+    (["applied", "needs_human", "planned"], False, "so does one of what the service had accepted"),
+    (["applied", "needs_human", "skipped"], False, "it was proved absent, though the service had accepted it"),
 )
-def test_money_counts_as_sent_unless_it_is_known_not_to_be(
-    ledger: SqlLedger, then: list[State], counts: bool, reason: str
-) -> None:
+def test_money_counts_as_sent_unless_it_is_known_not_to_be(ledger: SqlLedger, then: list[State], counts: bool) -> None:
     first, mine = planned(ledger, plan(key(1), intent("create_draft")), plan(key(2), intent("create_draft")))
     row = sent(ledger, first, after(1), amount=300.0)
     for step, state in enumerate(then, start=2):
         row = become(ledger, row, state, after(step))
 
-    assert booked(ledger, mine, after(9)) == ([(first.id, 300.0)] if counts else []), reason
+    assert booked(ledger, mine, after(9)) == ([(first.id, 300.0)] if counts else [])
 
 
 def test_no_write_counts_against_itself(ledger: SqlLedger) -> None:

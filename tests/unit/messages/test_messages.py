@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.ledger.examples import ACME, NOW, become, fired, key, open_ledger, plan, planned
 from worker.cli.run import Beside
 from worker.config import read_config
@@ -60,18 +61,16 @@ def item(text: str = "write 7: lost", topic: str = "needs_human", rule: str = "r
 # what is told
 
 
-@pytest.mark.parametrize(
-    ("record", "topic", "reason"),
-    [
-        ({"kind": "needs_human", "reason": "ask"}, "needs_human", "a kind that was asked for"),
-        ({"kind": "waiting", "reason": "surge"}, "surge", "a reason that was asked for"),
-        ({"kind": "waiting", "reason": "mode"}, "", "neither was asked for"),
-        ({"kind": "started", "reason": None}, "", "neither was asked for"),
-    ],
+@cases(
+    "record, topic",
+    ({"kind": "needs_human", "reason": "ask"}, "needs_human", "a kind that was asked for"),
+    ({"kind": "waiting", "reason": "surge"}, "surge", "a reason that was asked for"),
+    ({"kind": "waiting", "reason": "mode"}, "", "neither was asked for"),
+    ({"kind": "started", "reason": None}, "", "neither was asked for"),
 )
-def test_a_record_is_told_by_its_kind_or_its_reason(record: dict[str, Any], topic: str, reason: str) -> None:
+def test_a_record_is_told_by_its_kind_or_its_reason(record: dict[str, Any], topic: str) -> None:
     found = note_of(record, ASKED)
-    assert ("" if found is None else found.topic) == topic, reason
+    assert ("" if found is None else found.topic) == topic
 
 
 def test_a_message_names_the_write_the_event_the_reason_and_the_person() -> None:

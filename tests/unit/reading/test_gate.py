@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-import pytest
-
+from tests.builders import cases
 from tests.unit.reading.virtual import VirtualClock, no_chance, stories_in
 from worker.model.exchange import Places, Urgency
 from worker.model.facts import PartnerId
@@ -86,21 +85,17 @@ async def test_who_comes_while_a_request_is_under_way_shares_its_answer_whoever_
     assert len(world.begun) == 1
 
 
-@pytest.mark.parametrize(
-    ("max_age_s", "expected", "reason"),
-    [
-        (0.0, 2, "nothing stored will do"),
-        (2.5, 2, "age counts from the begin: the answer is three seconds old, though it came one second ago"),
-        (3.5, 1, "young enough"),
-    ],
+@cases(
+    "max_age_s, expected",
+    (0.0, 2, "nothing stored will do"),
+    (2.5, 2, "age counts from the begin: the answer is three seconds old, though it came one second ago"),
+    (3.5, 1, "young enough"),
 )
 @in_world(slow_s=2.0)
-async def test_a_stored_answer_serves_who_can_live_with_its_age(
-    world: World, max_age_s: float, expected: int, reason: str
-) -> None:
+async def test_a_stored_answer_serves_who_can_live_with_its_age(world: World, max_age_s: float, expected: int) -> None:
     await world.ask()
     await world.clock.sleep(1.0)
-    assert await world.ask(max_age=timedelta(seconds=max_age_s)) == expected, reason
+    assert await world.ask(max_age=timedelta(seconds=max_age_s)) == expected
 
 
 @in_world(slow_s=2.0)

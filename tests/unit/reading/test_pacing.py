@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import cases
 from tests.unit.reading.virtual import VirtualClock, no_chance, virtually
 from worker.model.exchange import Urgency
 from worker.model.facts import PartnerId
@@ -28,25 +29,21 @@ def struck(pace: Pace, now: float, *, began: float | None = None, retry_after: t
     )
 
 
-@pytest.mark.parametrize(
-    ("strikes", "retry_after", "chance", "expected_s", "reason"),
-    [
-        (1, None, 0.0, 5.0, "the document's lower bound for a missing header"),
-        (1, None, 0.99, 9.95, "with jitter up to twice as much"),
-        (2, None, 0.0, 10.0, "the second doubles"),
-        (3, None, 0.0, 20.0, "and the third again"),
-        (4, None, 0.0, 30.0, "so that with jitter none waits for longer than a minute"),
-        (50, None, 0.99, 59.7, "never beyond a minute"),
-        (1, timedelta(seconds=2), 0.9, 2.0, "what the service asks for is what it gets, without jitter"),
-        (9, timedelta(seconds=90), 0.0, 90.0, "also where we would have waited for less"),
-        (1, timedelta(days=3650), 0.0, 900.0, "but no longer than a quarter of an hour"),
-        (1, timedelta(0), 0.0, 5.0, "no wait at all is no answer"),
-    ],
+@cases(
+    "strikes, retry_after, chance, expected_s",
+    (1, None, 0.0, 5.0, "the document's lower bound for a missing header"),
+    (1, None, 0.99, 9.95, "with jitter up to twice as much"),
+    (2, None, 0.0, 10.0, "the second doubles"),
+    (3, None, 0.0, 20.0, "and the third again"),
+    (4, None, 0.0, 30.0, "so that with jitter none waits for longer than a minute"),
+    (50, None, 0.99, 59.7, "never beyond a minute"),
+    (1, timedelta(seconds=2), 0.9, 2.0, "what the service asks for is what it gets, without jitter"),
+    (9, timedelta(seconds=90), 0.0, 90.0, "also where we would have waited for less"),
+    (1, timedelta(days=3650), 0.0, 900.0, "but no longer than a quarter of an hour"),
+    (1, timedelta(0), 0.0, 5.0, "no wait at all is no answer"),
 )
-def test_the_wait_after_a_429(
-    strikes: int, retry_after: timedelta | None, chance: float, expected_s: float, reason: str
-) -> None:
-    assert pacing.pause(strikes, retry_after, chance).total_seconds() == pytest.approx(expected_s), reason
+def test_the_wait_after_a_429(strikes: int, retry_after: timedelta | None, chance: float, expected_s: float) -> None:
+    assert pacing.pause(strikes, retry_after, chance).total_seconds() == pytest.approx(expected_s)
 
 
 def test_a_429_soon_after_the_last_lowers_the_pace_by_a_third_down_to_a_floor() -> None:
@@ -191,17 +188,13 @@ async def used_up(clock: VirtualClock, pacer: Pacer) -> None:
         await pacer.turn(HALL, Urgency.FACT)
 
 
-@pytest.mark.parametrize(
-    ("urgencies", "reason"),
-    [
-        ([Urgency.WRITE, Urgency.EVIDENCE, Urgency.STOPPING, Urgency.PREFLIGHT], "what serves writes"),
-        ([Urgency.WRITE, Urgency.LISTING, Urgency.FACT], "writes before looks, and the list before single facts"),
-    ],
+@cases(
+    "urgencies",
+    ([Urgency.WRITE, Urgency.EVIDENCE, Urgency.STOPPING, Urgency.PREFLIGHT], "what serves writes"),
+    ([Urgency.WRITE, Urgency.LISTING, Urgency.FACT], "writes before looks, and the list before single facts"),
 )
 @with_pacer()
-async def test_the_most_urgent_waits_least(
-    clock: VirtualClock, pacer: Pacer, urgencies: list[Urgency], reason: str
-) -> None:
+async def test_the_most_urgent_waits_least(clock: VirtualClock, pacer: Pacer, urgencies: list[Urgency]) -> None:
     order: list[Urgency] = []
 
     async def one(urgency: Urgency) -> None:
@@ -211,7 +204,7 @@ async def test_the_most_urgent_waits_least(
     await pacer.turn(HALL, Urgency.FACT)
     await pacer.turn(HALL, Urgency.FACT)
     await asyncio.gather(*(one(urgency) for urgency in reversed(urgencies)))
-    assert order == urgencies, reason
+    assert order == urgencies
 
 
 @with_pacer()
@@ -383,16 +376,14 @@ async def test_a_write_that_has_time_waits_for_the_pace(clock: VirtualClock, pac
     assert await taken(clock, pacer, 2, by_s=2.7) == pytest.approx([0.0, 60.0 / 270.0])
 
 
-@pytest.mark.parametrize(
-    ("takes", "least_s", "most_s", "reason"),
-    [
-        (2, 1.9, 2.3, "a whole pace after the write, so that it does not meet what the write has used up"),
-        (1, 2.9, 3.1, "a pre-flight that stalls is worth nothing after an interval"),
-    ],
+@cases(
+    "takes, least_s, most_s",
+    (2, 1.9, 2.3, "a whole pace after the write, so that it does not meet what the write has used up"),
+    (1, 2.9, 3.1, "a pre-flight that stalls is worth nothing after an interval"),
 )
 @with_pacer(60, taught=True)
 async def test_nobody_else_leaves_before_the_write_has_and_not_for_longer_than_an_interval(
-    clock: VirtualClock, pacer: Pacer, takes: int, least_s: float, most_s: float, reason: str
+    clock: VirtualClock, pacer: Pacer, takes: int, least_s: float, most_s: float
 ) -> None:
     places = await pacer.keep(HALL, Urgency.PREFLIGHT, 2)
     began = clock.monotonic()
@@ -400,4 +391,4 @@ async def test_nobody_else_leaves_before_the_write_has_and_not_for_longer_than_a
     for _ in range(takes):
         assert await places.take(by=began + 1.0)
     await look
-    assert least_s <= clock.monotonic() - began <= most_s, reason
+    assert least_s <= clock.monotonic() - began <= most_s

@@ -6,6 +6,7 @@ from math import sqrt
 
 import pytest
 
+from tests.builders import cases
 from worker.model.facts import EventId, FactKey
 from worker.reading.pacing import Want, choose, delays, expected_delay_s, facts_per_poll
 
@@ -21,21 +22,19 @@ def names(wants: list[Want]) -> list[str]:
     return [str(one.event) for one in wants]
 
 
-@pytest.mark.parametrize(
-    ("wants", "expected", "reason"),
-    [
-        ([want("a", 0.0), want("b", None)], ["b", "a"], "what was never read comes first"),
-        ([want("a", 50.0), want("b", 10.0)], ["b", "a"], "what was read longest ago"),
-        ([want("a", 10.0), want("b", 10.0, weight=9.0)], ["b", "a"], "what matters more"),
-        ([want("a", 10.0), want("b", 10.0, per_hour=9.0)], ["b", "a"], "what changes more often"),
-        ([want("a", 10.0), want("b", 75.0, weight=9.0)], ["a", "b"], "age counts fully, weight by its root"),
-        ([want("a", 98.6), want("b", 10.0)], ["b"], "not within half the floor"),
-        ([want("a", 98.0), want("b", 10.0)], ["b", "a"], "but what may be asked before the look is over"),
-        ([want("b", 10.0), want("a", 10.0)], ["a", "b"], "what is alike goes by name, not by chance"),
-    ],
+@cases(
+    "wants, expected",
+    ([want("a", 0.0), want("b", None)], ["b", "a"], "what was never read comes first"),
+    ([want("a", 50.0), want("b", 10.0)], ["b", "a"], "what was read longest ago"),
+    ([want("a", 10.0), want("b", 10.0, weight=9.0)], ["b", "a"], "what matters more"),
+    ([want("a", 10.0), want("b", 10.0, per_hour=9.0)], ["b", "a"], "what changes more often"),
+    ([want("a", 10.0), want("b", 75.0, weight=9.0)], ["a", "b"], "age counts fully, weight by its root"),
+    ([want("a", 98.6), want("b", 10.0)], ["b"], "not within half the floor"),
+    ([want("a", 98.0), want("b", 10.0)], ["b", "a"], "but what may be asked before the look is over"),
+    ([want("b", 10.0), want("a", 10.0)], ["a", "b"], "what is alike goes by name, not by chance"),
 )
-def test_what_is_read_next(wants: list[Want], expected: list[str], reason: str) -> None:
-    assert names(choose(wants, 5, 100.0, INTERVAL)) == expected, reason
+def test_what_is_read_next(wants: list[Want], expected: list[str]) -> None:
+    assert names(choose(wants, 5, 100.0, INTERVAL)) == expected
 
 
 def test_no_more_than_there_is_room_for() -> None:
@@ -46,17 +45,15 @@ def test_no_more_than_there_is_room_for() -> None:
     assert choose(wants, -2, 0.0, INTERVAL) == []
 
 
-@pytest.mark.parametrize(
-    ("per_minute", "pages", "expected", "reason"),
-    [
-        (300, 1, 14.0, "what the list leaves of three seconds' budget"),
-        (60, 1, 2.0, "the same of a small one"),
-        (60, 100, 50.0, "the list alone takes more than there is: a third of all for the facts"),
-        (1, 1, 1.0, "at least one, or rules that need it would never see it"),
-    ],
+@cases(
+    "per_minute, pages, expected",
+    (300, 1, 14.0, "what the list leaves of three seconds' budget"),
+    (60, 1, 2.0, "the same of a small one"),
+    (60, 100, 50.0, "the list alone takes more than there is: a third of all for the facts"),
+    (1, 1, 1.0, "at least one, or rules that need it would never see it"),
 )
-def test_the_reads_of_facts_in_one_look(per_minute: int, pages: int, expected: float, reason: str) -> None:
-    assert facts_per_poll(per_minute, INTERVAL, pages) == pytest.approx(expected), reason
+def test_the_reads_of_facts_in_one_look(per_minute: int, pages: int, expected: float) -> None:
+    assert facts_per_poll(per_minute, INTERVAL, pages) == pytest.approx(expected)
 
 
 def test_what_to_expect_of_a_list_and_its_facts() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import ResetChange
 from worker.sandbox.faults import Fault, Match
@@ -72,30 +73,26 @@ DO: Mapping[str, Callable[[Desk], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("story", "effects", "repeated", "reason"),
-    [
-        ("pause; run; pause", 3, 0, "another write of ours came between"),
-        ("pause; somebody renames it; somebody runs another; pause", 2, 1, "neither is a change of what was written"),
-        ("pause; the week is over; pause", 2, 0, "the weekly reset wipes the slate"),
-        ("pause; it is removed; it is added; pause", 2, 0, "an event that is added anew has no past"),
-        ("pause the draft; publish it; pause the draft", 3, 0, "a publish starts the campaigns"),
-        ("budget 5; budget 5, spelled otherwise", 2, 1, "another spelling of the same write is the same write"),
-        ("budget 5; budget 6; budget 5", 3, 0, "another body is another write"),
-        ("hide; stamp; show; stamp", 4, 0, "the stamp after each new frontend status is another one"),
-        ("hide; stamp; hide", 3, 1, "the stamp in between is no other status"),
-        ("hide; stamp; hide; stamp", 4, 2, "and is itself one too many"),
-        ("edit a cluster; reset the setup; draft; publish; edit a cluster", 5, 0, "what was reset is a new one"),
-        ("title; somebody puts the title back; title", 2, 0, "metadata is set again after somebody else"),
-    ],
+@cases(
+    "story, effects, repeated",
+    ("pause; run; pause", 3, 0, "another write of ours came between"),
+    ("pause; somebody renames it; somebody runs another; pause", 2, 1, "neither is a change of what was written"),
+    ("pause; the week is over; pause", 2, 0, "the weekly reset wipes the slate"),
+    ("pause; it is removed; it is added; pause", 2, 0, "an event that is added anew has no past"),
+    ("pause the draft; publish it; pause the draft", 3, 0, "a publish starts the campaigns"),
+    ("budget 5; budget 5, spelled otherwise", 2, 1, "another spelling of the same write is the same write"),
+    ("budget 5; budget 6; budget 5", 3, 0, "another body is another write"),
+    ("hide; stamp; show; stamp", 4, 0, "the stamp after each new frontend status is another one"),
+    ("hide; stamp; hide", 3, 1, "the stamp in between is no other status"),
+    ("hide; stamp; hide; stamp", 4, 2, "and is itself one too many"),
+    ("edit a cluster; reset the setup; draft; publish; edit a cluster", 5, 0, "what was reset is a new one"),
+    ("title; somebody puts the title back; title", 2, 0, "metadata is set again after somebody else"),
 )
-def test_a_repetition_is_a_write_with_nothing_of_its_target_in_between(
-    story: str, effects: int, repeated: int, reason: str
-) -> None:
+def test_a_repetition_is_a_write_with_nothing_of_its_target_in_between(story: str, effects: int, repeated: int) -> None:
     desk = Desk()
     for step in story.split("; "):
         DO[step](desk)
-    assert (len(desk.effects), desk.repeated) == (effects, repeated), reason
+    assert (len(desk.effects), desk.repeated) == (effects, repeated)
 
 
 @pytest.mark.parametrize("by", ["person", "world"])

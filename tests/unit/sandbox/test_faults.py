@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.faults import Fault, Kind, Match
 from worker.sandbox.settings import Cut, Delivery, Hang, SandboxInputError, TwinAnswer, read_as
@@ -27,30 +28,28 @@ def answered(kind: Kind, method: str = "PUT", target: str = PAUSE, **params: obj
     return found
 
 
-@pytest.mark.parametrize(
-    ("kind", "delivery", "effects", "reason"),
-    [
-        ("answer_before", TwinAnswer, 0, "an answer, and nothing behind it"),
-        ("answer_after", TwinAnswer, 1, "an answer that hides an effect"),
-        ("no_connection", Cut, 0, "no byte left the client"),
-        ("cut_before", Cut, 0, "the request was lost with the connection"),
-        ("cut_after", Cut, 1, "only the answer was lost"),
-        ("cut_body", Cut, 1, "half of the answer was lost"),
-        ("hang_before", Hang, 0, "never looked at"),
-        ("hang_after", Hang, 1, "done, and never answered"),
-        ("late_effect", TwinAnswer, 0, "not yet"),
-        ("expired_token", TwinAnswer, 0, "401 comes before everything"),
-        ("storm", TwinAnswer, 0, "too many requests"),
-        ("garbage", TwinAnswer, 1, "the effect is real, the answer is not"),
-        ("null_body", TwinAnswer, 1, "likewise"),
-        ("slow", TwinAnswer, 1, "slow is not lost"),
-    ],
+@cases(
+    "kind, delivery, effects",
+    ("answer_before", TwinAnswer, 0, "an answer, and nothing behind it"),
+    ("answer_after", TwinAnswer, 1, "an answer that hides an effect"),
+    ("no_connection", Cut, 0, "no byte left the client"),
+    ("cut_before", Cut, 0, "the request was lost with the connection"),
+    ("cut_after", Cut, 1, "only the answer was lost"),
+    ("cut_body", Cut, 1, "half of the answer was lost"),
+    ("hang_before", Hang, 0, "never looked at"),
+    ("hang_after", Hang, 1, "done, and never answered"),
+    ("late_effect", TwinAnswer, 0, "not yet"),
+    ("expired_token", TwinAnswer, 0, "401 comes before everything"),
+    ("storm", TwinAnswer, 0, "too many requests"),
+    ("garbage", TwinAnswer, 1, "the effect is real, the answer is not"),
+    ("null_body", TwinAnswer, 1, "likewise"),
+    ("slow", TwinAnswer, 1, "slow is not lost"),
 )
-def test_a_fault_is_about_the_answer_or_the_effect(kind: Kind, delivery: type, effects: int, reason: str) -> None:
+def test_a_fault_is_about_the_answer_or_the_effect(kind: Kind, delivery: type, effects: int) -> None:
     desk, found = met(kind)
 
-    assert isinstance(found, delivery), reason
-    assert len(desk.effects) == effects, reason
+    assert isinstance(found, delivery)
+    assert len(desk.effects) == effects
 
 
 def test_before_and_after_look_alike_to_the_client() -> None:
@@ -68,41 +67,37 @@ def at_first(status: int, **how: Any) -> Fault:  # noqa: ANN401  # the fields of
     return Fault(kind="answer_before", match=Match(method="PUT"), params={"status": status}, **how)
 
 
-@pytest.mark.parametrize(
-    ("faults", "expected", "reason"),
-    [
-        ([at_first(429, skip=1, times=2)], [204, 429, 429, 204, 204], "as often as it says, after those it lets pass"),
-        ([at_first(500), at_first(502)], [500, 502, 204, 204, 204], "one after the other"),
-        ([at_first(429, times=None, from_s=10, until_s=20)], [204, 204, 429, 429, 204], "in its hours"),
-    ],
+@cases(
+    "faults, expected",
+    ([at_first(429, skip=1, times=2)], [204, 429, 429, 204, 204], "as often as it says, after those it lets pass"),
+    ([at_first(500), at_first(502)], [500, 502, 204, 204, 204], "one after the other"),
+    ([at_first(429, times=None, from_s=10, until_s=20)], [204, 204, 429, 429, 204], "in its hours"),
 )
-def test_a_fault_has_its_turn(faults: list[Fault], expected: list[int], reason: str) -> None:
+def test_a_fault_has_its_turn(faults: list[Fault], expected: list[int]) -> None:
     desk = Desk(faults=faults)
     found = []
     for _ in range(5):
         found.append(desk.pause("e1"))
         desk.passes(5)
 
-    assert found == expected, reason
+    assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("match", "hit", "reason"),
-    [
-        (Match(), True, "everything"),
-        (Match(method="PUT"), True, "the method"),
-        (Match(method="GET"), False, "another method"),
-        (Match(method="WRITE"), True, "a write"),
-        (Match(path="client_campaign_status$"), True, "the end of the path"),
-        (Match(path="^/events/e2/"), False, "another event"),
-        (Match(partner=SECOND_PARTNER), False, "another partner"),
-        (Match(host="cr"), False, "another service"),
-    ],
+@cases(
+    "match, hit",
+    (Match(), True, "everything"),
+    (Match(method="PUT"), True, "the method"),
+    (Match(method="GET"), False, "another method"),
+    (Match(method="WRITE"), True, "a write"),
+    (Match(path="client_campaign_status$"), True, "the end of the path"),
+    (Match(path="^/events/e2/"), False, "another event"),
+    (Match(partner=SECOND_PARTNER), False, "another partner"),
+    (Match(host="cr"), False, "another service"),
 )
-def test_a_fault_takes_only_the_requests_that_it_matches(match: Match, hit: bool, reason: str) -> None:
+def test_a_fault_takes_only_the_requests_that_it_matches(match: Match, hit: bool) -> None:
     desk = Desk(faults=[Fault(kind="answer_before", match=match)])
 
-    assert (desk.pause("e1") == 429) is hit, reason
+    assert (desk.pause("e1") == 429) is hit
 
 
 def test_a_write_fault_leaves_reads_and_signing_in_alone() -> None:

@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 
 
@@ -23,19 +24,17 @@ def test_an_admin_row_refuses_a_partner_by_name_and_says_where_the_token_is_miss
     assert json.loads(unknown.body)["error"] == "error.auth.missing_token"
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "expected", "reason"),
-    [
-        ("GET", "/events", 404, "the document writes it with a slash"),
-        ("GET", "/permissions/", 404, "and this one without"),
-        ("GET", "/nothing/here", 404, "not in the tables"),
-        ("GET", "/events/e99", 404, "no such event"),
-        ("PATCH", "/events/e1", 405, "a known path, another method"),
-        ("PUT", "/events/e1", 405, "editing is on the other service"),
-    ],
+@cases(
+    "method, target, expected",
+    ("GET", "/events", 404, "the document writes it with a slash"),
+    ("GET", "/permissions/", 404, "and this one without"),
+    ("GET", "/nothing/here", 404, "not in the tables"),
+    ("GET", "/events/e99", 404, "no such event"),
+    ("PATCH", "/events/e1", 405, "a known path, another method"),
+    ("PUT", "/events/e1", 405, "editing is on the other service"),
 )
-def test_what_is_not_in_the_tables_is_not_there(method: str, target: str, expected: int, reason: str) -> None:
-    assert Desk().status(method, target) == expected, reason
+def test_what_is_not_in_the_tables_is_not_there(method: str, target: str, expected: int) -> None:
+    assert Desk().status(method, target) == expected
 
 
 def test_every_answer_carries_its_own_trace_id() -> None:

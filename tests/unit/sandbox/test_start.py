@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from worker.sandbox.app import page
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.settings import SandboxInputError
@@ -14,29 +15,27 @@ from worker.sandbox.start import FIRST_DAY, FIRST_PARTNER, built, fault_from, se
 CHOSEN = Match(method="PUT", path="/client_campaign_status")
 
 
-@pytest.mark.parametrize(
-    ("text", "fault", "reason"),
-    [
-        ("storm", Fault(kind="storm"), "a kind alone hits everything once"),
-        ("storm for_s=20 retry_after=5", Fault(kind="storm", params={"for_s": 20, "retry_after": 5}), "with params"),
-        ("cut_after POST", Fault(kind="cut_after", match=Match(method="POST")), "for one method"),
-        ("cut_after write", Fault(kind="cut_after", match=Match(method="WRITE")), "for every write"),
-        (
-            "answer_after PUT /client_campaign_status times=2 skip=1 status=503",
-            Fault(kind="answer_after", match=CHOSEN, times=2, skip=1, params={"status": 503}),
-            "for one path, twice, after the first",
-        ),
-        ("garbage ^/events/$ times=null", Fault(kind="garbage", match=Match(path="^/events/$"), times=None), "always"),
-        (
-            "stale_reads partner=partner-id-harbour-hall host=api",
-            Fault(kind="stale_reads", match=Match(partner="partner-id-harbour-hall", host="api")),
-            "for one partner",
-        ),
-        ("{kind: vanish, params: {eid: e3}}", Fault(kind="vanish", params={"eid": "e3"}), "as in a story"),
-    ],
+@cases(
+    "text, fault",
+    ("storm", Fault(kind="storm"), "a kind alone hits everything once"),
+    ("storm for_s=20 retry_after=5", Fault(kind="storm", params={"for_s": 20, "retry_after": 5}), "with params"),
+    ("cut_after POST", Fault(kind="cut_after", match=Match(method="POST")), "for one method"),
+    ("cut_after write", Fault(kind="cut_after", match=Match(method="WRITE")), "for every write"),
+    (
+        "answer_after PUT /client_campaign_status times=2 skip=1 status=503",
+        Fault(kind="answer_after", match=CHOSEN, times=2, skip=1, params={"status": 503}),
+        "for one path, twice, after the first",
+    ),
+    ("garbage ^/events/$ times=null", Fault(kind="garbage", match=Match(path="^/events/$"), times=None), "always"),
+    (
+        "stale_reads partner=partner-id-harbour-hall host=api",
+        Fault(kind="stale_reads", match=Match(partner="partner-id-harbour-hall", host="api")),
+        "for one partner",
+    ),
+    ("{kind: vanish, params: {eid: e3}}", Fault(kind="vanish", params={"eid": "e3"}), "as in a story"),
 )
-def test_a_fault_is_asked_for_in_a_line(text: str, fault: Fault, reason: str) -> None:
-    assert fault_from(text) == fault, reason
+def test_a_fault_is_asked_for_in_a_line(text: str, fault: Fault) -> None:
+    assert fault_from(text) == fault
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.faults import Fault, Match
 from worker.sandbox.settings import TwinSettings
@@ -25,24 +26,22 @@ def kinds(desk: Desk) -> list[str]:
     return [violation.kind for violation in desk.service.violations()]
 
 
-@pytest.mark.parametrize(
-    ("story", "expected", "reason"),
-    [
-        ("read; read", ["read_floor"], "the same at once"),
-        ("read; 2.999; read", ["read_floor"], "the same a little early"),
-        ("read; 3; read", [], "exactly on time"),
-        ("read; 60; read", [], "long after"),
-        ("sign in; pause; sign in; pause; sign in; pause", [], "signing in and writing know no floor"),
-        (GROWING, [], "a task may be read after its put with growing waits"),
-        (f"{GROWING}; 128; task", ["task_too_often"], "but not for ever"),
-        ("task", ["task_without_put"], "nor without a put"),
-        ("pause; 2; task of another", ["task_without_put"], "nor with the put of another"),
-        ("pause; 1.9; task", ["task_too_soon"], "nor too soon"),
-        ("pause; 1.9; task; 3; task; 3; task", ["task_too_soon"] * 3, "nor in a loop"),
-        ("pause; 2; task; pause; 2; task", [], "another put begins the reading of its task anew"),
-    ],
+@cases(
+    "story, expected",
+    ("read; read", ["read_floor"], "the same at once"),
+    ("read; 2.999; read", ["read_floor"], "the same a little early"),
+    ("read; 3; read", [], "exactly on time"),
+    ("read; 60; read", [], "long after"),
+    ("sign in; pause; sign in; pause; sign in; pause", [], "signing in and writing know no floor"),
+    (GROWING, [], "a task may be read after its put with growing waits"),
+    (f"{GROWING}; 128; task", ["task_too_often"], "but not for ever"),
+    ("task", ["task_without_put"], "nor without a put"),
+    ("pause; 2; task of another", ["task_without_put"], "nor with the put of another"),
+    ("pause; 1.9; task", ["task_too_soon"], "nor too soon"),
+    ("pause; 1.9; task; 3; task; 3; task", ["task_too_soon"] * 3, "nor in a loop"),
+    ("pause; 2; task; pause; 2; task", [], "another put begins the reading of its task anew"),
 )
-def test_what_comes_too_soon_is_noted(story: str, expected: list[str], reason: str) -> None:
+def test_what_comes_too_soon_is_noted(story: str, expected: list[str]) -> None:
     """A number is a wait in seconds."""
     desk = Desk()
     for step in story.split("; "):
@@ -51,7 +50,7 @@ def test_what_comes_too_soon_is_noted(story: str, expected: list[str], reason: s
         else:
             desk.passes(float(step))
 
-    assert kinds(desk) == expected, reason
+    assert kinds(desk) == expected
 
 
 def test_no_rounding_accuses_a_client_that_waits_three_seconds_after_each_answer() -> None:

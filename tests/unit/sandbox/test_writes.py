@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.settings import TwinSettings
 
@@ -114,24 +115,22 @@ def test_a_draft_is_created_edited_and_published() -> None:
     assert desk.read("/events/e2")["client_campaign_status"] == "RUNNING"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ({"total_budget": 5}, "no goal"),
-        ({"goal": "ROAS"}, "no budget"),
-        ({"goal": "revenue", "total_budget": 5}, "not a goal value"),
-        ({"goal": "ROAS", "total_budget": "5"}, "a budget is a number"),
-        ({"goal": "ROAS", "total_budget": True}, "true is no number"),
-        (b"{", "not JSON"),
-        (b"[]", "not an object"),
-        (b'{"goal": "ROAS", "total_budget": NaN}', "NaN is not JSON"),
-        (b'{"goal": "ROAS", "total_budget": 5, "note": "\\ud800"}', "half a character cannot be given back"),
-    ],
+@cases(
+    "body",
+    ({"total_budget": 5}, "no goal"),
+    ({"goal": "ROAS"}, "no budget"),
+    ({"goal": "revenue", "total_budget": 5}, "not a goal value"),
+    ({"goal": "ROAS", "total_budget": "5"}, "a budget is a number"),
+    ({"goal": "ROAS", "total_budget": True}, "true is no number"),
+    (b"{", "not JSON"),
+    (b"[]", "not an object"),
+    (b'{"goal": "ROAS", "total_budget": NaN}', "NaN is not JSON"),
+    (b'{"goal": "ROAS", "total_budget": 5, "note": "\\ud800"}', "half a character cannot be given back"),
 )
-def test_a_draft_that_cannot_be_is_refused_and_leaves_nothing(body: object, reason: str) -> None:
+def test_a_draft_that_cannot_be_is_refused_and_leaves_nothing(body: object) -> None:
     desk = without_setup()
 
-    assert desk.status("POST", "/setup_processes/e2", body) == 422, reason
+    assert desk.status("POST", "/setup_processes/e2", body) == 422
     assert desk.effects == []
 
 
