@@ -61,10 +61,16 @@ def commits(folder: Path) -> int:
     return sum(1 for one in frames if one[8:16] == salt and int.from_bytes(one[4:8], "big"))
 
 
-def older_mark(folder: Path) -> None:
-    """The mark in the form of an older program: the next one is then written as a new file."""
+def mark_in(folder: Path) -> Mark:
+    """The mark beside the ledger there."""
     mark = read_mark(place_in(folder))
     assert mark is not None
+    return mark
+
+
+def older_mark(folder: Path) -> None:
+    """The mark in the form of an older program: the next one is then written as a new file."""
+    mark = mark_in(folder)
     body = {"ledger": mark.ledger_id, "seq": mark.seq, "hash": mark.hash}
     place_in(folder).mark.write_text(json.dumps(body) + "\n")
 
@@ -72,6 +78,13 @@ def older_mark(folder: Path) -> None:
 def raw_of(connection: Connection) -> Any:  # noqa: ANN401 - the driver's own
     """SQLite's connection beneath SQLAlchemy's."""
     return connection.connection.driver_connection
+
+
+def run_sql(folder: Path, statement: str) -> None:
+    """What somebody does to the ledger there who goes past the program."""
+    with closing(sqlite3.connect(folder / "worker.db")) as connection, connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.executescript(statement)
 
 
 def run_alone(ledger: SqlLedger, statement: str) -> None:

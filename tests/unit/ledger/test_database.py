@@ -10,7 +10,7 @@ from threading import Barrier, Event, get_ident
 import pytest
 from sqlalchemy import Connection, func, select
 
-from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of, run_alone
+from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of
 from worker.ledger.database import SqliteStore, Store, engine_of, memory_store
 from worker.ledger.tables import writes
 from worker.model.errors import LedgerUnwritable
@@ -179,13 +179,3 @@ def test_a_statement_that_was_interrupted_leaves_the_next_transaction_one_that_a
     with store.reading() as connection:
         assert connection.execute(select(1)).scalar_one() == 1
     store.close()
-
-
-def test_an_error_that_sqlalchemy_wraps_is_said_in_the_ledgers_words(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
-        run_alone(ledger, "ALTER TABLE writes RENAME TO elsewhere")
-        with pytest.raises(LedgerUnwritable, match="no such table"), ledger._store.reading() as connection:
-            connection.execute(COUNT)
-        run_alone(ledger, "ALTER TABLE elsewhere RENAME TO writes")
-        with ledger._store.reading() as connection:
-            assert connection.execute(COUNT).scalar_one() == 0

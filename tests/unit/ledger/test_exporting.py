@@ -114,20 +114,19 @@ def test_an_export_of_before_there_were_chains_still_holds() -> None:
     assert list(read_export(lines(columns + cells))) == old
 
 
-@pytest.mark.parametrize("text", ["nonsense", "seq,at\n1,2\n", '{"seq": 1}\nnonsense\n', '"x"\n', '{"a": ' * 99_999])
-def test_what_is_no_export_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="line"):
-        list(read_export(lines(text)))
-
-
 @cases(
     "text, words",
-    ("[1, 2]\n", "element 1 is no record", "numbers"),
-    ('[\n{"seq": 1, "hash": "x"},\n{"seq": 2}]\n', "element 2 is no record", "a record without a hash"),
-    ('[\n{"seq": 1, "hash": "x"},\n', "begins as a JSON array and is none", "cut off"),
+    ("nonsense", "line", "words"),
+    ("seq,at\n1,2\n", "line", "other columns"),
+    ('{"seq": 1}\nnonsense\n', "line", "a record without a hash, and words"),
+    ('"x"\n', "line", "a text"),
+    ('{"a": ' * 99_999, "line", "nothing but braces"),
+    ("[1, 2]\n", "element 1 is no record", "an array of numbers"),
+    ('[\n{"seq": 1, "hash": "x"},\n{"seq": 2}]\n', "element 2 is no record", "an array with a record without a hash"),
+    ('[\n{"seq": 1, "hash": "x"},\n', "begins as a JSON array and is none", "an array that is cut off"),
     ("[" * 99_999, "begins as a JSON array and is none", "nothing but brackets"),
 )
-def test_what_is_no_array_of_records_is_refused(text: str, words: str) -> None:
+def test_what_is_no_export_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         list(read_export(lines(text)))
 

@@ -1,8 +1,6 @@
 """Facts are kept as they are, with their changes, and the past can be had back from them."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count, pairwise
@@ -12,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.ledger.examples import ACME, E1, NOW, after, in_memory_ledger, open_ledger, place_in
+from tests.unit.ledger.examples import ACME, E1, NOW, after, in_memory_ledger, open_ledger, run_sql
 from worker.ledger.rows import FORGET_AT_ONCE
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import OF_PARTNER, Change, Changes, Commit, Observed
@@ -104,8 +102,7 @@ def test_a_change_of_one_field_stores_one_field() -> None:
 def test_a_change_of_a_fact_that_nobody_stored_is_damage(tmp_path: Path) -> None:
     ledger = open_ledger(tmp_path)
     seen(ledger, (0, E1, EVENT, known({"status": "active"})), (1, E1, EVENT, known({"status": "cancelled"})))
-    with closing(sqlite3.connect(place_in(tmp_path).file)) as other, other:
-        other.execute("UPDATE observations SET fact = 'evenu'")
+    run_sql(tmp_path, "UPDATE observations SET fact = 'evenu'")
     with pytest.raises(LedgerDamaged, match="evenu"):
         ledger.history(ACME)
     ledger.close()

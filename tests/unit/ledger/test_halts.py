@@ -12,6 +12,7 @@ from tests.unit.ledger.examples import (
     after,
     key,
     kinds,
+    mark_in,
     open_ledger,
     place_in,
     plan,
@@ -20,7 +21,7 @@ from tests.unit.ledger.examples import (
     sent,
     to_sending,
 )
-from worker.ledger.mark import SLOT_BYTES, read_mark
+from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter
 from worker.model.errors import NotSafe
@@ -77,24 +78,24 @@ def test_the_mark_moves_with_what_a_person_says_and_with_nothing_else(tmp_path: 
     with open_ledger(tmp_path) as ledger:
         (write,) = planned(ledger)
         ledger.mark_words()
-        assert seq_of_mark(tmp_path) == 0, "the worker's own records"
+        assert mark_in(tmp_path).seq == 0, "the worker's own records"
         ledger.append_halt(because="prices", by="ann", at=NOW)
         halted = ledger.last_seq()
         ledger.mark_words()
-        assert seq_of_mark(tmp_path) == halted
+        assert mark_in(tmp_path).seq == halted
         before = place.mark.read_bytes()
         ledger.mark_words()
         assert place.mark.read_bytes() == before, "said already"
         ledger.resume_halts(because="mended", by="ann", at=NOW)
         sent(ledger, write, NOW)
-        sending = seq_of_mark(tmp_path)
+        sending = mark_in(tmp_path).seq
         ledger.mark_words()
-        assert seq_of_mark(tmp_path) == sending, "never back to an earlier word"
+        assert mark_in(tmp_path).seq == sending, "never back to an earlier word"
         ledger.append_halt(because="again", by="ann", at=NOW)
 
     with open_ledger(tmp_path) as ledger:
         ledger.mark_words()
-        assert seq_of_mark(tmp_path) == ledger.last_seq(), "what was said while no daemon ran"
+        assert mark_in(tmp_path).seq == ledger.last_seq(), "what was said while no daemon ran"
 
 
 def two_sent_with_a_word_between(folder: Path) -> int:
@@ -112,7 +113,7 @@ def two_sent_with_a_word_between(folder: Path) -> int:
     slot = body.index(f'"seq": {newest}'.encode()) // SLOT_BYTES
     body[slot * SLOT_BYTES : slot * SLOT_BYTES + 9] = bytes(9)
     place.mark.write_bytes(body)
-    assert seq_of_mark(folder) < newest
+    assert mark_in(folder).seq < newest
     return newest
 
 
@@ -129,7 +130,7 @@ def test_a_mark_that_is_made_whole_again_names_the_last_sending_and_no_word_befo
 
     with open_ledger(tmp_path) as ledger:
         ledger.mark_words()
-    assert seq_of_mark(tmp_path) == newest
+    assert mark_in(tmp_path).seq == newest
     (tmp_path / "backup.db").replace(tmp_path / "worker.db")
     with pytest.raises(NotSafe, match="was restored or lost records"):
         open_ledger(tmp_path)
@@ -141,19 +142,13 @@ def test_a_mark_that_is_damaged_beside_a_running_daemon_is_put_back(tmp_path: Pa
     with open_ledger(tmp_path) as daemon:
         (write,) = planned(daemon)
         sent(daemon, write, NOW)
-        before = seq_of_mark(tmp_path)
+        before = mark_in(tmp_path).seq
         place.mark.unlink()
         if body is not None:
             place.mark.write_bytes(body)
 
         daemon.mark_words()
 
-        assert seq_of_mark(tmp_path) == before
+        assert mark_in(tmp_path).seq == before
         with open_ledger(tmp_path) as operator:
             operator.append_halt(because="prices", by="ann", at=NOW)
-
-
-def seq_of_mark(folder: Path) -> int:
-    mark = read_mark(place_in(folder))
-    assert mark is not None
-    return mark.seq

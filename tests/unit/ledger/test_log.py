@@ -1,7 +1,6 @@
 """The log is printed as the contract says, can be narrowed, and shows every hand laid on it."""
 
 import json
-import sqlite3
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.unit.ledger.examples import (
     fired,
     in_memory_ledger,
     planned,
+    run_sql,
     sent,
 )
 from worker.ledger.log import FIELDS, hash_of, verified
@@ -32,13 +32,6 @@ CONTRACT_FIELDS = [
     *("chain", "replica", "seq", "at", "partner", "event", "rule", "episode", "write", "attempt", "action", "kind"),
     *("reason", "why", "request", "before", "response", "evidence", "facts", "by", "prev", "hash"),
 ]
-
-
-def tamper(folder: Path, statement: str, *values: object) -> None:
-    connection = sqlite3.connect(folder / "worker.db")
-    with connection:
-        connection.execute(statement, values)
-    connection.close()
 
 
 def story(ledger: SqlLedger, records: int = 6) -> None:
@@ -154,7 +147,7 @@ def test_verify_names_the_first_bad_record(ledger: SqlLedger, tmp_path: Path, st
     assert ledger.verify() is None
     ledger.close()
 
-    tamper(tmp_path, statement)
+    run_sql(tmp_path, statement)
 
     with open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
         found = reader.verify()

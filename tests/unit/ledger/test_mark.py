@@ -7,7 +7,7 @@ from unittest.mock import Mock, call
 import pytest
 
 from tests.builders import NOW, cases
-from tests.unit.ledger.examples import older_mark, open_ledger, place_in, planned, sent
+from tests.unit.ledger.examples import mark_in, older_mark, open_ledger, place_in, planned, sent
 from worker.ledger import mark as marks
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import SLOT_BYTES, SLOTS, Mark, read_mark, write_mark
@@ -100,9 +100,7 @@ def test_the_mark_of_an_older_program_is_read_and_then_replaced(tmp_path: Path) 
 
     with open_ledger(tmp_path) as ledger:
         sent(ledger, write, write.planned_at)
-        mark = read_mark(place_in(tmp_path))
-        assert mark is not None
-        assert mark.seq == ledger.last_seq()
+        assert mark_in(tmp_path).seq == ledger.last_seq()
 
 
 def test_a_mark_that_cannot_be_opened_is_an_unwritable_ledger(tmp_path: Path) -> None:
@@ -184,17 +182,13 @@ def test_a_mark_that_was_cut_off_says_that_a_newer_one_may_be_missing(
     place = place_with(tmp_path, *marks)
     place.mark.write_bytes(place.mark.read_bytes()[:kept])
 
-    found = read_mark(place)
+    found = mark_in(tmp_path)
 
-    assert found == left
-    assert found is not None
-    assert found.alone
+    assert (found, found.alone) == (left, True)
     later = Mark(ledger_id=OLD.ledger_id, seq=10, hash="8" * 64)
     write_mark(place, later)
-    after = read_mark(place)
-    assert after == later
-    assert after is not None
-    assert not after.alone, "the next one makes the file whole again"
+    after = mark_in(tmp_path)
+    assert (after, after.alone) == (later, False), "the next one makes the file whole again"
 
 
 def test_a_mark_whose_only_line_was_changed_is_not_taken_for_one_of_an_older_program(tmp_path: Path) -> None:

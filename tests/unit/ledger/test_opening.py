@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import Connection
 
 from tests.builders import cases
-from tests.unit.ledger.examples import NOW, after, memory, open_ledger, place_in, planned, sent
+from tests.unit.ledger.examples import NOW, after, mark_in, memory, open_ledger, place_in, planned, run_sql, sent
 from worker.ledger import reading, sql
 from worker.ledger.database import create_file, make_durable
-from worker.ledger.mark import SLOT_BYTES, read_mark
+from worker.ledger.mark import SLOT_BYTES
 from worker.ledger.migrations import revision_of
 from worker.ledger.places import place_of
 from worker.ledger.reading import LedgerReader, open_reading
@@ -31,8 +31,7 @@ def test_the_first_opening_makes_ledger_and_mark(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         assert ledger.last_seq() == 0
 
-    mark = read_mark(place_in(tmp_path))
-    assert mark is not None
+    mark = mark_in(tmp_path)
     assert (mark.seq, len(mark.ledger_id)) == (0, 32)
     open_ledger(tmp_path).close()
 
@@ -50,8 +49,7 @@ def test_a_place_that_cannot_hold_a_wal_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_ledger_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
     open_ledger(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / "worker.db")) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    run_sql(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
 
     for opening in openings(tmp_path):
         with pytest.raises(NotSafe) as caught:
@@ -77,8 +75,9 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path: Path) -
     (tmp_path / "worker.db").write_text("partners: discover\n" * 100)
 
     for opening in openings(tmp_path):
-        with pytest.raises(NotSafe, match="not a ledger"):
+        with pytest.raises(NotSafe, match="is not a ledger") as caught:
             opening()
+        assert "check the path" in caught.value.hint
 
     assert (tmp_path / "worker.db").read_text() == "partners: discover\n" * 100
 
@@ -110,7 +109,7 @@ def test_a_first_start_that_was_cut_short_is_still_a_first_start(tmp_path: Path,
 
     with open_ledger(tmp_path) as ledger:
         planned(ledger)
-    assert read_mark(place_in(tmp_path)) is not None
+    mark_in(tmp_path)
 
 
 def test_a_ledger_that_another_process_makes_meanwhile_is_not_taken_for_a_lost_one(
@@ -131,30 +130,22 @@ def test_a_ledger_that_another_process_makes_meanwhile_is_not_taken_for_a_lost_o
         opening().close()
 
 
-def _no_ledger(folder: Path) -> None:
-    (folder / "worker.db").unlink()
-
-
-def _emptied(folder: Path) -> None:
-    (folder / "worker.db").write_bytes(b"")
-
-
-def _restored(folder: Path) -> None:
+def restored(folder: Path) -> None:
     shutil.copyfile(folder / "backup.db", folder / "worker.db")
 
 
-def _restored_with_its_mark_cut(folder: Path) -> None:
+def restored_with_its_mark_cut(folder: Path) -> None:
     place = place_in(folder)
     place.mark.write_bytes(place.mark.read_bytes()[:SLOT_BYTES])
-    _restored(folder)
+    restored(folder)
 
 
 @cases(
     "harm",
-    (_no_ledger, "the ledger is gone, and with it every send"),
-    (_emptied, "the same, by truncation"),
-    (_restored, "a backup older than the last send"),
-    (_restored_with_its_mark_cut, "what is left of the mark is older than the send"),
+    (lambda folder: (folder / "worker.db").unlink(), "the ledger is gone, and with it every send"),
+    (lambda folder: (folder / "worker.db").write_bytes(b""), "the same, by truncation"),
+    (restored, "a backup older than the last send"),
+    (restored_with_its_mark_cut, "what is left of the mark is older than the send"),
 )
 def test_what_was_restored_or_lost_is_not_sent_from(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     with open_ledger(tmp_path) as ledger:

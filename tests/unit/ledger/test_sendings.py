@@ -22,18 +22,20 @@ from tests.unit.ledger.examples import (
     become,
     intent,
     key,
+    mark_in,
     no_brake,
     older_mark,
     open_ledger,
     place_in,
     planned,
     record,
+    run_sql,
     sent,
     to_sending,
 )
 from tests.unit.ledger.examples import plan as on_one_target
 from worker.ledger.lock import SenderLock
-from worker.ledger.mark import read_mark, write_mark
+from worker.ledger.mark import write_mark
 from worker.ledger.sql import SqlLedger
 from worker.model.commits import LogFilter, Move, SendingView
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked
@@ -52,8 +54,7 @@ def test_a_sending_is_stored_and_marked_before_the_call_returns(ledger: SqlLedge
 
     row = sent(ledger, write, after(1))
 
-    mark = read_mark(place_in(tmp_path))
-    assert mark is not None
+    mark = mark_in(tmp_path)
     last = list(ledger.log(LogFilter()))[-1]
     assert ledger.write(write.id) == row
     assert (mark.seq, mark.hash) == (last["seq"], last["hash"])
@@ -124,8 +125,7 @@ def test_a_write_in_a_state_that_there_is_not_lets_nothing_pass_on_its_target(tm
     ledger = open_ledger(tmp_path)
     busy, mine = planned(ledger, on_one_target(key(1)), on_one_target(key(2)))
     sent(ledger, busy, after(1))
-    with closing(sqlite3.connect(place_in(tmp_path).file)) as other, other:
-        other.execute("UPDATE writes SET state = 'sendinG' WHERE id = ?", (busy.id,))
+    run_sql(tmp_path, f"UPDATE writes SET state = 'sendinG' WHERE id = {busy.id}")  # noqa: S608
     with pytest.raises(LedgerDamaged, match="in no state that there is: 'sendinG'"):
         record(ledger, to_sending(mine, after(2)), PollView(), amount=None)
     ledger.close()
@@ -359,8 +359,7 @@ def with_the_mark_of_another(folder: Path) -> None:
 
 
 def with_a_mark_ahead(folder: Path) -> None:
-    mark = read_mark(place_in(folder))
-    assert mark is not None
+    mark = mark_in(folder)
     write_mark(place_in(folder), replace(mark, seq=mark.seq + 7, hash="0" * 64))
 
 
@@ -381,14 +380,14 @@ def test_a_log_that_is_removed_while_a_sending_is_recorded_keeps_the_byte_from_l
     ledger: SqlLedger, tmp_path: Path
 ) -> None:
     (write,) = planned(ledger)
-    before = read_mark(place_in(tmp_path))
+    before = mark_in(tmp_path)
 
     def remove(_: SendingView) -> None:
         place_in(tmp_path).wal.unlink()
 
     with pytest.raises(SendingUnmarked, match="is not the one that it opened"):
         record(ledger, to_sending(write, after(1)), remove, amount=None)
-    assert read_mark(place_in(tmp_path)) == before
+    assert mark_in(tmp_path) == before
 
 
 def test_nothing_is_sent_under_a_lock_that_others_cannot_see(ledger: SqlLedger, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.unit.ledger.examples import (
     intent,
     key,
     kinds,
+    mark_in,
     memory,
     older_ledger,
     open_ledger,
@@ -31,7 +32,6 @@ from tests.unit.ledger.examples import (
 )
 from worker.engine.operators import after_restore
 from worker.ledger.lock import SenderLock
-from worker.ledger.mark import read_mark
 from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.ledger.upkeep import RestoreAccepted, accept_restore, upgrade
 from worker.model.commits import (
@@ -189,8 +189,7 @@ def test_a_mark_that_is_missing_or_torn_can_be_accepted(tmp_path: Path, harm: st
 
     accepted_restore(tmp_path)
 
-    mark = read_mark(place_in(tmp_path))
-    assert mark is not None
+    mark = mark_in(tmp_path)
     with open_ledger(tmp_path) as ledger:
         assert mark.seq == ledger.last_seq()
 
