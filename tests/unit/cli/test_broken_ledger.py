@@ -59,12 +59,6 @@ def test_after_the_backup_is_put_back_accept_restore_goes_on(config: Path) -> No
     assert call("status", config=config).code == 0
 
 
-def test_a_text_is_no_ledger_and_the_path_is_to_be_looked_at(config: Path) -> None:
-    place_in(config.parent).file.write_text("rules: []\n" * 200)
-
-    call("status", config=config).fails(3, "worker.db is not a ledger", "check the path")
-
-
 @pytest.mark.parametrize("arguments", EVERY_KIND, ids=" ".join)
 def test_a_folder_in_place_of_the_ledger_is_said_to_be_one(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     config = settle_in(tmp_path)

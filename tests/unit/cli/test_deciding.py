@@ -87,22 +87,22 @@ def test_a_slip_changes_nothing_and_says_what_was_meant(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "flying"),
+    ("arguments", "scope", "flying"),
     [
-        ((), ["write 1", "write 2"]),
-        (("--partner", ACME), ["write 1"]),
-        (("--rule", "pause-cancelled"), ["write 1", "write 2"]),
-        (("--rule", "pause-cancelled", "--partner", "partner-id-other"), ["write 2"]),
-        (("--rule", "boost-now"), ["write 2"]),
-        (("--rule", "boost-now", "--partner", ACME), []),
+        ((), "every partner, every rule", ["write 1", "write 2"]),
+        (("--partner", ACME), f"{ACME}, every rule", ["write 1"]),
+        (("--rule", "pause-cancelled"), "every partner, pause-cancelled", ["write 1", "write 2"]),
+        (("--rule", RULE, "--partner", "partner-id-other"), "partner-id-other, pause-cancelled", ["write 2"]),
+        (("--rule", "boost-now"), "every partner, boost-now", ["write 2"]),
+        (("--rule", "boost-now", "--partner", ACME), f"{ACME}, boost-now", []),
     ],
 )
-def test_halt_lists_what_is_in_flight_within_its_scope(
-    config: Path, arguments: tuple[str, ...], flying: list[str]
+def test_halt_says_its_scope_and_lists_what_is_in_flight_within(
+    config: Path, arguments: tuple[str, ...], scope: str, flying: list[str]
 ) -> None:
     done = call("halt", "--because", "look", *arguments, config=config)
 
-    assert done.code == 0
+    done.tells(0, f"halted: {scope}\n")
     assert [line.split(": ")[1].split(",")[0] for line in done.err.splitlines()[1:]] == flying
     assert kinds(config)[-1] == "halted"
 

@@ -11,7 +11,7 @@ import pytest
 from tests.builders import cases
 from tests.calling import call
 from tests.unit.cli.test_refused_ledger import run_sql
-from tests.unit.ledger.examples import ACME, E1, NOW, key, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import E1, NOW, key, open_ledger, place_in, plan, planned
 from tests.unit.ledger.test_lock import another_process
 from tests.web.scene import scene
 from worker.ledger.lock import SenderLock
@@ -129,18 +129,6 @@ def test_a_daemon_that_an_older_program_left_running_is_named_where_it_cannot_be
         said.fails(3, "has revision 0004", f"still runs on it and sends: stop it (kill {process.pid}); take a backup")
 
 
-@pytest.mark.parametrize(
-    ("narrowed", "said"),
-    [
-        ((), "halted: every partner, every rule\n"),
-        (("--rule", "pause-cancelled"), "halted: every partner, pause-cancelled\n"),
-        (("--partner", ACME), f"halted: {ACME}, every rule\n"),
-    ],
-)
-def test_what_is_halted_is_said(config: Path, narrowed: tuple[str, ...], said: str) -> None:
-    assert said in call("halt", *BECAUSE, *narrowed, config=config).err
-
-
 def test_a_write_is_not_shown_as_halted_once_the_halt_has_ended(config: Path) -> None:
     with open_ledger(config.parent) as ledger:
         (write,) = planned(ledger, plan(key(2)))
@@ -162,14 +150,6 @@ def test_a_write_is_not_shown_as_halted_once_the_halt_has_ended(config: Path) ->
         for path in ("/writes", f"/write?id={write.id}"):
             text = httpx.get(page.address + path, trust_env=False).text
             assert "no longer halted: the next poll judges it anew" in text, path
-
-
-def test_a_status_spells_the_end_of_a_halt_as_every_other_time(config: Path) -> None:
-    assert call("halt", "--for", "1h", *BECAUSE, config=config).code == 0
-
-    (found,) = call("status", "--format", "json", config=config).json["halts"]
-
-    assert found["until"].endswith("Z")
 
 
 def test_a_reason_in_another_coding_halts_all_the_same(config: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from tests.calling import call, settle_in
 from tests.engine.test_daemon import Told
-from tests.unit.cli.test_refused_ledger import run_sql
 from tests.unit.ledger.examples import NOW, place_in
 from worker.cli.common import ledger_url
 from worker.cli.wiring import FolderSource, running_daemon
@@ -78,12 +77,6 @@ def test_who_may_not_run_on_a_ledger_is_not_told_to_remove_it(config: Path) -> N
     lost.fails(3, "mark")
     assert "anew" not in held.err
     assert "to begin anew" not in lost.err
-
-
-def test_a_ledger_of_a_newer_program_is_refused(config: Path) -> None:
-    run_sql(config, "UPDATE alembic_version SET version_num = '9999'")
-    newer = "has revision 9999, which is newer than this program's"
-    call("run", "--for", "1ms", config=config).fails(3, newer)
 
 
 def test_a_ledger_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
