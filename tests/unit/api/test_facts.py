@@ -1,5 +1,7 @@
 """Each fact's request and decoder. A decoder gives Known or Unknown for any answer whatsoever."""
 
+from typing import Any
+
 import pytest
 
 from tests.builders import cases
@@ -31,6 +33,13 @@ def fact(
     world = World(assumptions=assumptions or Assumptions(), facts=own)
     world.on(question(name, E1, **own).path, answer(value))
     return world.clock.run(world.read(name, params=params))
+
+
+def known(name: str, value: Json, *more: Any, **own: Any) -> tuple[Json, set[str]]:  # noqa: ANN401 - as for a fact
+    """What is known of this answer, and which fields are not."""
+    found = fact(name, value, *more, **own)
+    assert isinstance(found, Known), found
+    return found.value, set(found.gaps)
 
 
 def test_every_fact_that_a_rule_can_name_is_read() -> None:
@@ -90,19 +99,16 @@ def test_the_setups_state_is_draft_or_published_or_a_gap(record: Json, state: st
 def test_the_setups_state_stands_where_the_operator_says_and_in_his_words() -> None:
     words = assumed(setup__state_field="phase", setup__draft=["open"], setup__published=["live"])
 
-    found = fact("setup", {"phase": "live", "state": "whatever", "goal": "ROAS", "total_budget": 5}, words)
+    found = known("setup", {"phase": "live", "state": "whatever", "goal": "ROAS", "total_budget": 5}, words)
 
-    assert isinstance(found, Known)
-    assert found.value == {"phase": "live", "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5}
-    assert not found.gaps
+    assert found == ({"phase": "live", "state": "PUBLISHED", "goal": "ROAS", "total_budget": 5}, set())
 
 
 def test_clusters_carry_the_run_of_their_answer() -> None:
-    found = fact("clusters", {"tc_run_id": 7, "clusters": [{"tc": "a/b", "label": "L", "metric_pred": "high"}]})
+    value, gaps = known("clusters", {"tc_run_id": 7, "clusters": [{"tc": "a/b", "label": "L", "metric_pred": "high"}]})
 
-    assert isinstance(found, Known)
-    assert found.value == [{"tc": "a/b", "label": "L", "tc_run_id": 7}]
-    assert set(found.gaps) == {"clusters[0].metric_pred", "clusters[0].reach_estimate", "clusters[0].size_share"}
+    assert value == [{"tc": "a/b", "label": "L", "tc_run_id": 7}]
+    assert gaps == {"clusters[0].metric_pred", "clusters[0].reach_estimate", "clusters[0].size_share"}
 
 
 @cases(
@@ -148,32 +154,23 @@ def test_a_run_is_a_number_in_every_list() -> None:
 
 
 def test_campaigns_are_found_where_the_operator_says() -> None:
-    where = assumed(campaigns__items="items[]")
-
-    found = fact("campaigns", {"items": [{"tc": "a", "tc_run_id": "3", "spend": 1.5}]}, where)
-
-    assert isinstance(found, Known)
-    assert found.value == [{"tc": "a", "tc_run_id": 3, "spend": 1.5}]
+    given: Json = {"items": [{"tc": "a", "tc_run_id": "3", "spend": 1.5}]}
+    expected = [{"tc": "a", "tc_run_id": 3, "spend": 1.5}]
+    assert known("campaigns", given, assumed(campaigns__items="items[]")) == (expected, set())
 
 
 def test_a_field_of_no_documented_type_may_be_of_any() -> None:
     """Of these the document says only that they may be null (API section 2.5)."""
     given: Json = {"conversion_id": 4711, "custom_event_type": ["a"], "lead_form_id": None}
-    found = fact("defaults", given)
-    assert isinstance(found, Known)
-    assert found.value == given
-    assert set(found.gaps) == {"total_budget", "goal", "tcs", "integration_details"}
+    assert known("defaults", given) == (given, {"total_budget", "goal", "tcs", "integration_details"})
 
 
 def test_the_other_facts_in_their_usual_shape() -> None:
-    assert getattr(fact("expected_value", {"expected_value": "99.5"}), "value", None) == 99.5
-    assert getattr(fact("adplatform", {"connected": True, "x": 1}), "value", None) == {"connected": True}
-    assert getattr(fact("features", ["a"]), "value", None) == ["a"]
-    assert getattr(fact("campaigns", []), "value", None) == [], "none are a value"
-    limits = fact("budget_range", {"upper_limit": 900, "lower_limit": None})
-    assert isinstance(limits, Known)
-    assert limits.value == {"upper_limit": 900}
-    assert "lower_limit" in limits.gaps
+    assert known("expected_value", {"expected_value": "99.5"}) == (99.5, set())
+    assert known("adplatform", {"connected": True, "x": 1}) == ({"connected": True}, set())
+    assert known("features", ["a"]) == (["a"], set())
+    assert known("campaigns", []) == ([], set()), "none are a value"
+    assert known("budget_range", {"upper_limit": 900, "lower_limit": None}) == ({"upper_limit": 900}, {"lower_limit"})
 
 
 @cases(
@@ -189,44 +186,33 @@ def test_the_other_facts_in_their_usual_shape() -> None:
 def test_fractions_and_percents_are_told_apart(value: Json, expected: Json) -> None:
     contents: list[Json] = [value, {"benchmark": {"prediction": value}}, {"prediction": value}]
     for content in contents:
-        found = fact("lookout_prediction_benchmark", content)
-
-        assert isinstance(found, Known)
-        assert found.value == expected
-        assert set(found.gaps) == {"value", "benchmark", "unit"} - set(expected if isinstance(expected, dict) else ())
+        gaps = {"value", "benchmark", "unit"} - set(expected if isinstance(expected, dict) else ())
+        assert known("lookout_prediction_benchmark", content) == (expected, gaps)
 
 
 def test_the_unit_of_a_benchmark_can_be_vouched_for() -> None:
     percent = assumed(lookout_benchmark__unit="percent", lookout_benchmark__at="b")
 
-    found = fact("lookout_prediction_benchmark", {"b": {"value": 0.8, "benchmark": 1.5}}, percent)
+    found, _ = known("lookout_prediction_benchmark", {"b": {"value": 0.8, "benchmark": 1.5}}, percent)
 
-    assert isinstance(found, Known)
-    assert found.value == {"value": 0.008, "benchmark": 0.015, "unit": "percent"}
+    assert found == {"value": 0.008, "benchmark": 0.015, "unit": "percent"}
 
 
 def test_tickets_are_counted_and_never_taken_for_shares() -> None:
     counted = (("type", "ticket_count"),)
-    found = fact("lookout_prediction_benchmark", {"value": 1.5, "benchmark": 300}, params=counted)
+    found, _ = known("lookout_prediction_benchmark", {"value": 1.5, "benchmark": 300}, params=counted)
 
-    assert isinstance(found, Known)
-    assert found.value == {"value": 1.5, "benchmark": 300.0, "unit": "count"}
+    assert found == {"value": 1.5, "benchmark": 300.0, "unit": "count"}
 
 
 def test_a_radius_keeps_what_is_well_formed_of_it() -> None:
-    found = fact("suggested_radius", [{"suggested_radius": "25", "distance_unit": "mile", "city_id": "c"}])
+    found = known("suggested_radius", [{"suggested_radius": "25", "distance_unit": "mile", "city_id": "c"}])
 
-    assert isinstance(found, Known)
-    assert found.value == [{"distance_unit": "mile", "city_id": "c"}]
-    assert set(found.gaps) == {"[0].suggested_radius"}
+    assert found == ([{"distance_unit": "mile", "city_id": "c"}], {"[0].suggested_radius"})
 
 
 def test_a_partners_id_may_be_a_number() -> None:
-    found = fact("partner", {"id": 42, "currency": "EUR"})
-
-    assert isinstance(found, Known)
-    assert isinstance(found.value, dict)
-    assert found.value["id"] == "42"
+    assert known("partner", {"id": 42, "currency": "EUR"})[0] == {"id": "42", "currency": "EUR"}
 
 
 def test_a_fact_of_ones_own_is_found_by_its_path() -> None:
@@ -234,7 +220,7 @@ def test_a_fact_of_ones_own_is_found_by_its_path() -> None:
 
     asked = question("ad_spend", EventId("a/b"), ad_spend=spend)
     assert asked.path == "/integrations/adplatform/events/a%2Fb/adplatform_insights"
-    assert getattr(fact("ad_spend", {"spend": 12.5}, ad_spend=spend), "value", None) == 12.5
+    assert known("ad_spend", {"spend": 12.5}, ad_spend=spend) == (12.5, set())
     assert isinstance(fact("ad_spend", {"spend": None}, ad_spend=spend), Unknown), "null or missing: nobody knows"
 
 
@@ -258,8 +244,7 @@ def test_a_fact_of_ones_own_has_the_type_that_was_said_or_is_unknown(
 ) -> None:
     own = fact("own", {"x": value}, own=CustomFact(name="own", get="/events/{eid}/x", value="x", type=kind))
     if kind == found:
-        assert isinstance(own, Known)
-        assert own.value == value
+        assert getattr(own, "value", None) == value
     else:
         assert isinstance(own, Unknown)
         assert f"x finds a {found} in the answer, and the config says {kind}" in own.why
