@@ -47,110 +47,95 @@ def mistake(text: str) -> Problem:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- a", "c.yaml:1:1: a config is a mapping, such as `mode: live`"),
-        ("a: [", "c.yaml:1:5: not valid YAML: the file ends inside of a bracket"),
-        ("pol: {}", "c.yaml:1:1: unknown key 'pol' in the config; did you mean 'poll'?"),
-        ("facts: {a: {get: /x, every: 10}}", "c.yaml:1:29: facts.a.every: '10' is not a duration"),
-        ("facts: {a: {get: /x, every: 0s}}", "c.yaml:1:29: facts.a.every: '0s' is too short"),
-        ("facts: {a: {get: /x, type: string}}", "c.yaml:1:28: facts.a.type is one of number, text, bool, list, record"),
-        ("notify: [{url: {env: A}, onn: [x]}]", "c.yaml:1:26: unknown key 'onn' in an item of notify; did you mean"),
-        (
-            "facts: {a: {get: /x, value: 'a[].lenght(b)'}}",
-            "c.yaml:1:29: facts.a.value: JMESPath has no function lenght; did",
-        ),
-        ("poll: {interval: 2s}", "c.yaml:1:18: poll.interval: '2s' is too short; the service asks"),
-        ('safety: {writes_per_hour: "120"}', "c.yaml:1:27: safety.writes_per_hour must be a whole number, and this"),
-        ("mode: alive", "c.yaml:1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
-        ("partners: discovr", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
-        ("partners: []", "c.yaml:1:11: partners: write `discover` or a list of partner ids"),
-        ("partners: [[a]]", "c.yaml:1:12: an item of partners must be a text"),
-        ("partners: [a, 12]", "c.yaml:1:15: an item of partners must be a text, as in partner-id-the-hall; a number"),
-        ("partners: [discover]", "c.yaml:1:12: an item of partners: 'discover' is no partner id"),
-        ("partners: [a, b, a]", "c.yaml:1:18: the partner 'a' is listed already"),
-        ("partners: ['a b']", "c.yaml:1:12: an item of partners: 'a b' is no partner id"),
-        ("partners: [ä]", "c.yaml:1:12: an item of partners: 'ä' is no partner id"),
-        ("partners: ['..']", "c.yaml:1:12: an item of partners: '..' is no partner id"),
-        ("operator_prefix: a/b", "c.yaml:1:18: operator_prefix: 'a/b' is no partner id"),
-        ("partners: [a/b]", "c.yaml:1:12: an item of partners: 'a/b' is no partner id"),
+        ("- a", "1:1: a config is a mapping, such as `mode: live`"),
+        ("a: [", "1:5: not valid YAML: the file ends inside of a bracket"),
+        ("pol: {}", "1:1: unknown key 'pol' in the config; did you mean 'poll'?"),
+        ("facts: {a: {get: /x, every: 10}}", "1:29: facts.a.every: '10' is not a duration"),
+        ("facts: {a: {get: /x, every: 0s}}", "1:29: facts.a.every: '0s' is too short"),
+        ("facts: {a: {get: /x, type: string}}", "1:28: facts.a.type is one of number, text, bool, list, record"),
+        ("notify: [{url: {env: A}, onn: [x]}]", "1:26: unknown key 'onn' in an item of notify; did you mean"),
+        ("facts: {a: {get: /x, value: 'a[].lenght(b)'}}", "1:29: facts.a.value: JMESPath has no function lenght; did"),
+        ("poll: {interval: 2s}", "1:18: poll.interval: '2s' is too short; the service asks"),
+        ('safety: {writes_per_hour: "120"}', "1:27: safety.writes_per_hour must be a whole number, and this"),
+        ("mode: alive", "1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
+        ("partners: discovr", "1:11: partners: write `discover` or a list of partner ids"),
+        ("partners: []", "1:11: partners: write `discover` or a list of partner ids"),
+        ("partners: [[a]]", "1:12: an item of partners must be a text"),
+        ("partners: [a, 12]", "1:15: an item of partners must be a text, as in partner-id-the-hall; a number"),
+        ("partners: [discover]", "1:12: an item of partners: 'discover' is no partner id"),
+        ("partners: [a, b, a]", "1:18: the partner 'a' is listed already"),
+        ("partners: ['a b']", "1:12: an item of partners: 'a b' is no partner id"),
+        ("partners: [ä]", "1:12: an item of partners: 'ä' is no partner id"),
+        ("partners: ['..']", "1:12: an item of partners: '..' is no partner id"),
+        ("operator_prefix: a/b", "1:18: operator_prefix: 'a/b' is no partner id"),
+        ("partners: [a/b]", "1:12: an item of partners: 'a/b' is no partner id"),
         (
             "notify: [{name: a, url: {env: A}, on: [surge]}, {name: a, url: {env: B}, on: [surge]}]",
-            "c.yaml:1:56: the name 'a' is taken",
+            "1:56: the name 'a' is taken",
         ),
-        ("notify: [{url: 'tel://1', on: [surge]}]", "c.yaml:1:16: notify.url must not stand in the file itself"),
-        ("web: {listen: 8080}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
-        ("web: {listen: here}", "c.yaml:1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
-        ("facts: {event: {get: /x}}", "c.yaml:1:9: the fact's name 'event' is taken"),
-        ("facts: {in: {get: /x}}", "c.yaml:1:9: the fact's name 'in' is taken"),
-        ("facts: {a-b: {get: /x}}", "c.yaml:1:9: the fact's name 'a-b' is no name: letters, digits and _"),
-        ("facts: {a: {get: x}}", "c.yaml:1:18: facts.a.get is a path that begins with /"),
-        ("facts: {a: {get: '/x#y'}}", "c.yaml:1:21: facts.a.get has '#' in it, which is written %23"),
-        ("facts: {a: {get: /auth/x}}", "c.yaml:1:18: facts.a.get must not be a path of /auth"),
-        ("facts: {a: {get: /%61uth/x}}", "c.yaml:1:19: facts.a.get has '%61' in it"),
-        ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "c.yaml:1:20: facts.a.get has '%73' in it"),
-        ("facts: {a: {get: '/./setup_processes/{eid}'}}", "c.yaml:1:19: facts.a.get has '/.' in it"),
-        ("facts: {a: {get: /x/..}}", "c.yaml:1:20: facts.a.get has '/..' in it"),
-        ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "c.yaml:1:29: facts.a.value: not a JMESPath"),
-        ("facts: {a: {get: /x%2f..%2fauth}}", "c.yaml:1:20: facts.a.get has '%2f' in it"),
-        (
-            "facts: {a: {get: '/events/{eid}/client_campaign_status/task'}}",
-            "c.yaml:1:18: facts.a.get must not be a task",
-        ),
-        (
-            'facts: {a: {get: "/x/{id}"}}',
-            "c.yaml:1:22: facts.a.get: nothing fills in {id}; did you mean 'eid'?",
-        ),
+        ("notify: [{url: 'tel://1', on: [surge]}]", "1:16: notify.url must not stand in the file itself"),
+        ("web: {listen: 8080}", "1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
+        ("web: {listen: here}", "1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
+        ("facts: {event: {get: /x}}", "1:9: the fact's name 'event' is taken"),
+        ("facts: {in: {get: /x}}", "1:9: the fact's name 'in' is taken"),
+        ("facts: {a-b: {get: /x}}", "1:9: the fact's name 'a-b' is no name: letters, digits and _"),
+        ("facts: {a: {get: x}}", "1:18: facts.a.get is a path that begins with /"),
+        ("facts: {a: {get: '/x#y'}}", "1:21: facts.a.get has '#' in it, which is written %23"),
+        ("facts: {a: {get: /auth/x}}", "1:18: facts.a.get must not be a path of /auth"),
+        ("facts: {a: {get: /%61uth/x}}", "1:19: facts.a.get has '%61' in it"),
+        ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "1:20: facts.a.get has '%73' in it"),
+        ("facts: {a: {get: '/./setup_processes/{eid}'}}", "1:19: facts.a.get has '/.' in it"),
+        ("facts: {a: {get: /x/..}}", "1:20: facts.a.get has '/..' in it"),
+        ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "1:29: facts.a.value: not a JMESPath"),
+        ("facts: {a: {get: /x%2f..%2fauth}}", "1:20: facts.a.get has '%2f' in it"),
+        ("facts: {a: {get: '/events/{eid}/client_campaign_status/task'}}", "1:18: facts.a.get must not be a task"),
+        ('facts: {a: {get: "/x/{id}"}}', "1:22: facts.a.get: nothing fills in {id}; did you mean 'eid'?"),
         (
             "facts: {a: {get: /campaign_results/}}",
-            "c.yaml:1:18: facts.a.get: /campaign_results/ turns a partner's token away (error.auth.not_authorized)",
+            "1:18: facts.a.get: /campaign_results/ turns a partner's token away (error.auth.not_authorized)",
         ),
         (
             "facts: {a: {get: /auth/users/csv_export}}",
-            "c.yaml:1:18: facts.a.get: /auth/users/csv_export turns a partner's token away (error.unauthorized or ",
+            "1:18: facts.a.get: /auth/users/csv_export turns a partner's token away (error.unauthorized or ",
         ),
         (
             "facts: {a: {get: '/adplatform_targeting/suggested_radius?location=Gent&distance_unit=km'}}",
-            "c.yaml:1:18: facts.a.get: distance_unit is mile or kilometer, not km",
+            "1:18: facts.a.get: distance_unit is mile or kilometer, not km",
         ),
-        ('facts: {a: {get: /x, value: "a["}}', "c.yaml:1:29: facts.a.value: not a JMESPath: "),
-        ("api: {timeout: 1ms}", "c.yaml:1:16: api.timeout: '1ms' is too short"),
-        ("api: {timeout: 100d}", "c.yaml:1:16: api.timeout: '100d' is too long"),
-        ("ledger: postgres//x", "c.yaml:1:9: ledger must be sqlite:///FILE"),
-        ("ledger: postgresql://ann@db/x", "c.yaml:1:9: ledger is a database, and `state_dir` is missing"),
-        (
-            "ledger: postgresql://ann@db/x",
-            "c.yaml:1:9: ledger is shared, and each worker would have an embedded sandbox",
-        ),
-        ("state_dir: s\nledger: postgresql:///x", "c.yaml:2:9: ledger names no server or no database"),
-        ("state_dir: s\nledger: postgresql://ann@db:/x", "c.yaml:2:9: ledger names no server or no database"),
-        ("state_dir: s\nledger: postgresql://ann@db/x?port=54e2", "c.yaml:2:9: ledger names no server or no database"),
-        ("ledger: postgresql://ann:hidden@db/x", "c.yaml:1:9: ledger must not hold a password"),
-        ("ledger: postgresql://db/x?pass%77ord=hidden", "c.yaml:1:9: ledger must not hold a password"),
+        ('facts: {a: {get: /x, value: "a["}}', "1:29: facts.a.value: not a JMESPath: "),
+        ("api: {timeout: 1ms}", "1:16: api.timeout: '1ms' is too short"),
+        ("api: {timeout: 100d}", "1:16: api.timeout: '100d' is too long"),
+        ("ledger: postgres//x", "1:9: ledger must be sqlite:///FILE"),
+        ("ledger: postgresql://ann@db/x", "1:9: ledger is a database, and `state_dir` is missing"),
+        ("ledger: postgresql://ann@db/x", "1:9: ledger is shared, and each worker would have an embedded sandbox"),
+        ("state_dir: s\nledger: postgresql:///x", "2:9: ledger names no server or no database"),
+        ("state_dir: s\nledger: postgresql://ann@db:/x", "2:9: ledger names no server or no database"),
+        ("state_dir: s\nledger: postgresql://ann@db/x?port=54e2", "2:9: ledger names no server or no database"),
+        ("ledger: postgresql://ann:hidden@db/x", "1:9: ledger must not hold a password"),
+        ("ledger: postgresql://db/x?pass%77ord=hidden", "1:9: ledger must not hold a password"),
         (
             "ledger: postgresql://db/x?sslmode=verify",
-            "c.yaml:1:9: ledger: there is no sslmode of this name; did you mean 'verify-ca'?",
+            "1:9: ledger: there is no sslmode of this name; did you mean 'verify-ca'?",
         ),
-        ("ledger: 'sqlite:///'", "c.yaml:1:9: ledger must be sqlite:///FILE"),
-        ("api: {base_url: sandbx}", "c.yaml:1:17: api.base_url is not an address"),
-        ("api: {base_url: 'https://[x'}", "c.yaml:1:17: api.base_url is not an address"),
-        ("api: {base_url: http://host/api/v3}", "c.yaml:1:17: api.base_url must begin with https://"),
-        ("api: {cr_url: 'https://u:p@host'}", "c.yaml:1:15: api.cr_url must not hold a user name or password"),
-        ("api: {media_url: 'https://host?x=1'}", "c.yaml:1:18: api.media_url must not have a query or fragment"),
-        ("api: {base_url: 'https://host/api/v3?'}", "c.yaml:1:17: api.base_url must not have a query or fragment"),
-        ("api: {base_url: 'https://host/api/v3#'}", "c.yaml:1:17: api.base_url must not have a query or fragment"),
-        (
-            REMOTE + "credentials: {username: bob}",
-            "c.yaml:2:25: credentials.username must not stand in the file itself",
-        ),
+        ("ledger: 'sqlite:///'", "1:9: ledger must be sqlite:///FILE"),
+        ("api: {base_url: sandbx}", "1:17: api.base_url is not an address"),
+        ("api: {base_url: 'https://[x'}", "1:17: api.base_url is not an address"),
+        ("api: {base_url: http://host/api/v3}", "1:17: api.base_url must begin with https://"),
+        ("api: {cr_url: 'https://u:p@host'}", "1:15: api.cr_url must not hold a user name or password"),
+        ("api: {media_url: 'https://host?x=1'}", "1:18: api.media_url must not have a query or fragment"),
+        ("api: {base_url: 'https://host/api/v3?'}", "1:17: api.base_url must not have a query or fragment"),
+        ("api: {base_url: 'https://host/api/v3#'}", "1:17: api.base_url must not have a query or fragment"),
+        (REMOTE + "credentials: {username: bob}", "2:25: credentials.username must not stand in the file itself"),
         (
             REMOTE + "credentials: {password: {env: A, file: b}}",
-            "c.yaml:2:25: credentials.password is either {env: NAME} or {file: PATH}",
+            "2:25: credentials.password is either {env: NAME} or {file: PATH}",
         ),
-        ("credentials: {password: {}}", "c.yaml:1:25: credentials.password is either {env: NAME} or {file: PATH}"),
+        ("credentials: {password: {}}", "1:25: credentials.password is either {env: NAME} or {file: PATH}"),
     ],
 )
 def test_each_mistake_is_told_with_line_and_column(text: str, message: str) -> None:
     found = mistakes(text)
-    assert any(complaint.startswith(message) for complaint in found), found
+    assert any(complaint.startswith(f"c.yaml:{message}") for complaint in found), found
 
 
 @pytest.mark.parametrize(
@@ -227,22 +212,26 @@ def test_a_literal_is_allowed_for_the_sandbox_and_never_shown() -> None:
     assert "hunter2" not in repr(config) + str(resolve(config.credentials.password, {})) + repr(config.credentials)
 
 
-def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
-    text = REMOTE + "credentials: {username: [hunter2], password: hunter2}"
-    assert mistakes(text)
-    assert "hunter2" not in "".join(mistakes(text))
+PAGE = "web:\n  listen: 127.0.0.1:8080\n  "
 
 
 @pytest.mark.parametrize(
-    "place", ["users:\n    ann:\n      password", "users:\n    ann", "tokens:\n    p:\n      token", "tokens:\n    p"]
+    "text",
+    [
+        REMOTE + "credentials: {username: [hush], password: hush}",
+        *(PAGE + one for one in ("users:\n    ann:\n      password: hush\n", "users:\n    ann: hush\n")),
+        *(PAGE + one for one in ("tokens:\n    p:\n      token: hush\n", "tokens:\n    p: hush\n")),
+        "hush\n",
+        "credentials: {username: me, password: *hush }",
+        "credentials: {username: me, password: !hush }",
+        "credentials: {username: me, password: !hush!hush }",
+        "credentials: {username: me, password: {x: &hush 1, y: &hush 1} }",
+    ],
 )
-def test_no_secret_of_the_page_is_shown_that_stands_in_the_file(place: str) -> None:
-    found = mistake(f"web:\n  listen: 127.0.0.1:8080\n  {place}: hunter2\n")
-    assert "hunter2" not in "".join(found.lines)
-
-
-def test_a_file_that_is_no_config_and_may_be_a_secret_is_not_shown() -> None:
-    assert "hunter2" not in "".join(mistake("hunter2\n").lines)
+def test_no_mistake_shows_a_secret_that_stands_in_the_file(text: str) -> None:
+    with pytest.raises(InputErrors) as stop:
+        read(text)
+    assert "hush" not in "\n".join(line for one in stop.value.problems for line in one.lines)
 
 
 def test_a_secret_is_resolved_only_when_it_is_needed(tmp_path: Path) -> None:
@@ -279,32 +268,28 @@ def test_assumptions_are_checked_and_told_at_their_key() -> None:
     [
         (
             "assumptions: {safety.settle: 2m}",
-            "c.yaml:1:15: there is no assumption 'safety.settle'",
+            "15: there is no assumption 'safety.settle'",
             "write safety: {settle: …} beside `assumptions`, not under it",
         ),
         (
             "assumptions: {safety: {settle: 2m}}",
-            "c.yaml:1:15: there is no assumption 'safety'",
+            "15: there is no assumption 'safety'",
             "write safety: … beside `assumptions`, not under it",
         ),
         (
             "assumptions: {client_campaign_status: {semantics: toggle}}",
-            "c.yaml:1:15: there is no assumption 'client_campaign_status'",
+            "15: there is no assumption 'client_campaign_status'",
             "write the whole key in one, with its dots: client_campaign_status.semantics: …",
         ),
-        ("settle: 2m", "c.yaml:1:1: unknown key 'settle' in the config", "write safety: {settle: …}"),
-        ("web.listen: a:1", "c.yaml:1:1: unknown key 'web.listen' in the config", "write web: {listen: …}"),
-        (
-            "task.failed: [BAD]",
-            "c.yaml:1:1: unknown key 'task.failed' in the config",
-            "write assumptions: {task.failed: …}",
-        ),
-        ("pol.interval: 3s", "c.yaml:1:1: unknown key 'pol.interval' in the config", "known here: api, assumptions"),
+        ("settle: 2m", "1: unknown key 'settle' in the config", "write safety: {settle: …}"),
+        ("web.listen: a:1", "1: unknown key 'web.listen' in the config", "write web: {listen: …}"),
+        ("task.failed: [BAD]", "1: unknown key 'task.failed' in the config", "write assumptions: {task.failed: …}"),
+        ("pol.interval: 3s", "1: unknown key 'pol.interval' in the config", "known here: api, assumptions"),
     ],
 )
 def test_a_key_at_another_place_is_told_where_it_belongs(text: str, message: str, hint: str) -> None:
     found = mistake(text)
-    assert str(found) == f"folder/{message}"
+    assert str(found) == f"folder/c.yaml:1:{message}"
     assert found.hint.startswith(hint)
 
 
@@ -512,35 +497,26 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
     assert mistakes("notify: []")[0].startswith(f"CAMPAIGN_WORKER__{message}")
 
 
-@pytest.mark.parametrize("name", ["campaign_worker__mode", "Campaign_Worker__MODE", "campaign_worker_mode"])
-def test_a_variable_in_small_letters_is_no_silent_live(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "shadow")
-    found = mistake("mode: live")
-    assert (str(found), found.hint) == (f"{name}: sets nothing", "CAMPAIGN_WORKER__MODE does")
-
-
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("MODE", "MODE"),
-        ("PARTNERS__0", "PARTNERS__0"),
-        ("API_BASE_URL", "API__BASE_URL"),
-        ("SAFETY_SPEND_PER_DAY", "SAFETY__SPEND__PER_DAY"),
-        ("SAFETY_SPEND__PER_DAY", "SAFETY__SPEND__PER_DAY"),
-        ("ASSUMPTIONS_SETUP_STATE_FIELD", "ASSUMPTIONS__SETUP__STATE_FIELD"),
-        ("USERNAME", ""),
-        ("CREDENTIALS_PASSWORD", ""),
-        ("NOTIFY_URL", ""),
+        *((name, "MODE") for name in ("campaign_worker__mode", "Campaign_Worker__MODE", "campaign_worker_mode")),
+        ("CAMPAIGN_WORKER_MODE", "MODE"),
+        ("CAMPAIGN_WORKER_PARTNERS__0", "PARTNERS__0"),
+        ("CAMPAIGN_WORKER_API_BASE_URL", "API__BASE_URL"),
+        ("CAMPAIGN_WORKER_SAFETY_SPEND_PER_DAY", "SAFETY__SPEND__PER_DAY"),
+        ("CAMPAIGN_WORKER_SAFETY_SPEND__PER_DAY", "SAFETY__SPEND__PER_DAY"),
+        ("CAMPAIGN_WORKER_ASSUMPTIONS_SETUP_STATE_FIELD", "ASSUMPTIONS__SETUP__STATE_FIELD"),
+        *((f"CAMPAIGN_WORKER_{name}", "") for name in ("USERNAME", "CREDENTIALS_PASSWORD", "NOTIFY_URL")),
     ],
 )
-def test_a_variable_with_one_underscore_where_two_are_meant_is_no_silent_live(
+def test_a_variable_in_small_letters_or_with_one_underscore_where_two_are_meant_is_no_silent_live(
     monkeypatch: pytest.MonkeyPatch, name: str, meant: str
 ) -> None:
-    monkeypatch.setenv(f"CAMPAIGN_WORKER_{name}", "shadow")
+    monkeypatch.setenv(name, "shadow")
     if meant:
         found = mistake("mode: live")
-        assert str(found) == f"CAMPAIGN_WORKER_{name}: sets nothing"
-        assert found.hint == f"CAMPAIGN_WORKER__{meant} does"
+        assert (str(found), found.hint) == (f"{name}: sets nothing", f"CAMPAIGN_WORKER__{meant} does")
     else:
         assert read("mode: live").mode == "live"
 
@@ -566,13 +542,6 @@ def test_a_variable_names_a_secret_in_another_way(monkeypatch: pytest.MonkeyPatc
 def test_a_variable_sets_a_key_of_a_name_in_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAMPAIGN_WORKER__FACTS__ADSPEND__EVERY", "10m")
     assert [*read("facts: {adSpend: {get: /partners/}}").facts] == ["adSpend"]
-
-
-@pytest.mark.parametrize("secret", ["*hush", "!hush", "!hush!hush", "{x: &hush 1, y: &hush 1}"])
-def test_no_mistake_of_yaml_shows_a_secret(secret: str) -> None:
-    with pytest.raises(InputErrors) as stop:
-        read(f"credentials: {{username: me, password: {secret} }}")
-    assert "hush" not in "\n".join(line for one in stop.value.problems for line in one.lines)
 
 
 def test_no_mistake_shows_what_a_variable_holds(monkeypatch: pytest.MonkeyPatch) -> None:
