@@ -16,8 +16,8 @@ from tests.unit.reading.virtual import stories_in
 from tests.virtual import last
 from worker.api.facts import FACT_SOURCES
 from worker.api.requests import Hosts
-from worker.model.exchange import Accepted, Outcome
-from worker.model.facts import EventId, Fact, Known, PartnerId
+from worker.model.exchange import Outcome
+from worker.model.facts import EventId, Fact, PartnerId
 from worker.model.writes import Intent
 from worker.sandbox.service import Twin
 from worker.sandbox.settings import TwinSettings
@@ -67,38 +67,6 @@ def test_the_list_of_events_is_whole(page_size: int) -> None:
     assert listing.complete, listing.why
     assert len(listing.events) == 8
     assert not any(fact.gaps for fact in listing.events.values())
-
-
-@meeting_of()
-async def test_every_fact_is_known_and_whole(meeting: Meeting) -> None:
-    facts = {name: await meeting.fact(name) for name in FACTS}
-
-    assert [name for name, fact in facts.items() if not isinstance(fact, Known) or fact.gaps] == []
-    assert meeting.twin.violations() == []
-
-
-@pytest.mark.parametrize(
-    ("action", "item", "field", "value"),
-    [
-        ("pause", "", "client_campaign_status", "PAUSED"),
-        ("optimisation", "", "campaign_optimisation_status", "OFF"),
-        ("ad_optimisation", "", "ad_campaign_optimisation_status", "OFF"),
-        ("frontend_status", "event", "frontend_status", "HIDDEN"),
-    ],
-)
-@meeting_of()
-async def test_a_write_takes_effect_once_and_reads_show_it(
-    meeting: Meeting, action: str, item: str, field: str, value: str
-) -> None:
-    outcome = await meeting.send(action, value, item=item)
-    await meeting.clock.sleep(10.0)
-    fact = await meeting.fact("event")
-
-    assert isinstance(outcome, Accepted)
-    assert isinstance(fact, Known)
-    assert isinstance(fact.value, dict)
-    assert fact.value[field] == value
-    assert len(meeting.twin.books.effects) == 1
 
 
 @meeting_of()

@@ -286,17 +286,6 @@ def test_of_two_processes_one_records_the_sending(url: str) -> None:
         assert [record["kind"] for record in other.log(LogFilter())].count("sending") == 1
 
 
-def test_a_halt_of_another_process_is_seen_by_the_next_sending(url: str) -> None:
-    seen: list[Any] = []
-    with opened(url) as one, opened(url) as other:
-        (write,) = planned(one)
-        other.append_halt(because="a look first", by="ann", at=NOW)
-        one.record_sending(
-            Sending(move=to_sending(write, after(1)), check=lambda view: seen.extend(view.halts), amount=None)
-        )
-    assert [halt.because for halt in seen] == ["a look first"]
-
-
 def test_a_silent_link_ends_the_call_and_another_link_serves_the_next(url: str, postgres: Server, link: Link) -> None:
     with opened(postgres.through(link, url)) as ledger, patch.object(server_side, "DEADLINE_S", 0.2):
         (write,) = planned(ledger)

@@ -13,13 +13,7 @@ from tests.unit.ledger.examples import (
     NOW,
     RULE,
     after,
-    become,
-    fired,
     in_memory_ledger,
-    intent,
-    key,
-    memory,
-    moved,
     no_brake,
     open_ledger,
     plan,
@@ -28,12 +22,10 @@ from tests.unit.ledger.examples import (
     sent,
     to_sending,
 )
-from worker.engine.ports import Ledger
 from worker.ledger.log import hash_of
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, DaemonStatus, Hold, LogFilter, PartnerMemory
-from worker.model.errors import StateConflict
-from worker.model.facts import PartnerId, WriteId
+from worker.model.commits import Commit, DaemonStatus, Hold, LogFilter
+from worker.model.facts import WriteId
 
 
 @pytest.fixture(params=["file", "memory", "server"])
@@ -49,72 +41,28 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlLedger]:
         yield ledger
 
 
-@pytest.fixture
-def port(made: SqlLedger) -> Ledger:
-    """The same object, seen through the port: mypy proves that it fits."""
-    return made
+def test_a_new_ledger_knows_nothing(made: SqlLedger) -> None:
+    assert made.partner_memory(ACME) is None
+    assert made.observed(ACME) == ()
+    assert made.history(ACME).changes == ()
+    assert tuple(made.all_rule_memories(ACME)) == ()
+    assert made.write(WriteId(1)) is None
+    assert made.open_writes() == ()
+    assert made.episode_writes(ACME, E1, RULE, 1) == ()
+    assert made.first_sendings(ACME, NOW) == {}
+    assert list(made.firings(ACME, NOW)) == []
+    assert made.halts(NOW) == ()
 
 
-def test_a_new_ledger_knows_nothing(port: Ledger) -> None:
-    assert port.partner_memory(ACME) is None
-    assert port.observed(ACME) == ()
-    assert port.history(ACME).changes == ()
-    assert tuple(port.all_rule_memories(ACME)) == ()
-    assert port.write(WriteId(1)) is None
-    assert port.open_writes() == ()
-    assert port.episode_writes(ACME, E1, RULE, 1) == ()
-    assert port.first_sendings(ACME, NOW) == {}
-    assert list(port.firings(ACME, NOW)) == []
-    assert port.halts(NOW) == ()
-
-
-def test_a_commit_is_there_as_a_whole(port: Ledger) -> None:
-    partner = PartnerMemory(partner=ACME, listed_at=after(1), gone={E1: after(1)})
-
-    (write,) = port.apply(
-        Commit(at=after(1), records=(fired(),), memory=(memory(1),), partner=partner, plans=(plan(),))
-    )
-
-    assert port.partner_memory(ACME) == partner
-    assert tuple(port.all_rule_memories(ACME)) == (memory(1),)
-    assert port.open_writes(ACME) == (write,)
-    assert port.open_writes(PartnerId("other")) == ()
-    assert list(port.firings(ACME, NOW)) == [(RULE, E1, NOW)]
-
-
-def test_a_conflict_leaves_nothing_of_a_commit(port: Ledger) -> None:
-    (write,) = port.apply(Commit(at=NOW, plans=(plan(),)))
-    port.apply(Commit(at=after(1), moves=(moved(write, "waiting", after(1)),)))
-
-    with pytest.raises(StateConflict):
-        port.apply(
-            Commit(at=after(2), records=(fired(),), plans=(plan(key(2)),), moves=(moved(write, "skipped", after(2)),))
-        )
-
-    assert [found.state for found in port.open_writes()] == ["waiting"]
-    assert list(port.firings(ACME, NOW)) == []
-
-
-def test_a_brake_lets_nothing_be_recorded_and_is_handed_back(port: Ledger) -> None:
-    (write,) = port.apply(Commit(at=NOW, plans=(plan(),)))
+def test_a_brake_lets_nothing_be_recorded_and_is_handed_back(made: SqlLedger) -> None:
+    (write,) = made.apply(Commit(at=NOW, plans=(plan(),)))
     brake = Hold(reason="spend", why="used up")
 
-    assert record(port, to_sending(write, after(1)), lambda _: brake, amount=None) is brake
-    assert port.write(write.id) == write
-    assert port.first_sendings(ACME, NOW) == {}
-    assert record(port, to_sending(write, after(2)), no_brake, amount=None) is None
-    assert list(port.first_sendings(ACME, NOW)[E1, RULE]) == [after(2)]
-
-
-def test_a_write_can_go_through_its_whole_life(made: SqlLedger) -> None:
-    (write,) = planned(made, plan(key(1), intent("create_draft", budget=5.0)))
-    unknown = become(made, sent(made, write, after(1)), "unknown", after(2), unknown_since=after(2))
-    applied = become(made, sent(made, unknown, after(3)), "applied", after(4))
-    done = become(made, applied, "confirmed", after(5), confirmed_by="read")
-
-    assert made.write(write.id) == done
-    assert made.open_writes() == ()
-    assert made.verify() is None
+    assert record(made, to_sending(write, after(1)), lambda _: brake, amount=None) is brake
+    assert made.write(write.id) == write
+    assert made.first_sendings(ACME, NOW) == {}
+    assert record(made, to_sending(write, after(2)), no_brake, amount=None) is None
+    assert list(made.first_sendings(ACME, NOW)[E1, RULE]) == [after(2)]
 
 
 def test_the_daemons_word_is_kept(made: SqlLedger) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import cases
-from tests.unit.ledger.examples import after, become, key, older_mark, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import after, become, older_mark, open_ledger, place_in
 from worker.ledger.mark import read_mark
 from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
@@ -37,19 +36,6 @@ ledger = open_ledger(folder)
 for episode in range(100_000):
     (write,) = planned(ledger, plan(key(episode, event=f"operator-{episode}")))
     print(write.id, flush=True)
-"""
-DIE_IN_THE_CHECK = """
-ledger = open_ledger(folder)
-(write,) = planned(ledger)
-record(ledger, to_sending(write, after(1)), lambda _: os.kill(os.getpid(), signal.SIGKILL), amount=None)
-"""
-DIE_WITH_ROWS_WRITTEN = """
-ledger = open_ledger(folder)
-planned(ledger)
-with ledger._store.writing() as connection:
-    connection.exec_driver_sql("UPDATE writes SET state = 'sending'")
-    connection.exec_driver_sql("DELETE FROM action_log")
-    os.kill(os.getpid(), signal.SIGKILL)
 """
 READ = """
 seen = 0
@@ -95,22 +81,6 @@ def test_what_was_recorded_before_a_kill_is_there_and_the_chain_is_whole(tmp_pat
         assert all(states[number] == "sending" for number in recorded)
         told = [record["write"] for record in ledger.log(LogFilter()) if record["kind"] == "sending"]
         assert told == [number for number, state in states.items() if state == "sending"]
-
-
-@cases(
-    "script",
-    (DIE_IN_THE_CHECK, "before the row was changed"),
-    (DIE_WITH_ROWS_WRITTEN, "rows changed, not committed"),
-)
-def test_a_kill_in_mid_transaction_leaves_what_was_before_it(tmp_path: Path, script: str) -> None:
-    with process(script, tmp_path) as dying:
-        assert dying.wait() == -signal.SIGKILL
-
-    with open_ledger(tmp_path) as ledger:
-        assert ledger.state_counts() == {"planned": 1}
-        assert ledger.last_seq() == 1
-        assert ledger.verify() is None
-        planned(ledger, plan(key(2)))
 
 
 def test_a_kill_between_commit_and_mark_leaves_a_ledger_ahead_of_its_mark(tmp_path: Path) -> None:
