@@ -4,7 +4,6 @@ A share of the cases runs with every test run; ``make prove`` runs the whole of 
 the long one; a failure names its seed and its case.
 """
 
-import asyncio
 import base64
 import json
 import os
@@ -13,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import pytest
@@ -29,7 +28,6 @@ from worker.model.facts import RECORDS, CustomFact, Fact, FactKey, Json, Known, 
 from worker.model.rules import Scope, Truth
 from worker.rules.evaluate import expression
 
-T = TypeVar("T")
 FACTS = tuple(FACT_SOURCES)
 TASK = "/events/e1/client_campaign_status/task"
 SHORT, LONG = 5, 30
@@ -43,23 +41,6 @@ FIELDS = {
 def drawn(seed: int, whole: str, count: int) -> list[Answer]:
     found = answers(Random(seed), whole)
     return [next(found) for _ in range(count)]
-
-
-def play(world: World, story: Coroutine[Any, Any, T]) -> T:
-    """Plays a long story while time goes on by itself: many cases need no clock and must not look stuck for it."""
-
-    async def tick() -> None:
-        while True:
-            await world.clock.sleep(1.0)
-
-    async def whole() -> T:
-        ticking = asyncio.ensure_future(tick())
-        try:
-            return await story
-        finally:
-            ticking.cancel()
-
-    return world.clock.run(whole())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +63,7 @@ class Read:
             world = self.world() if self.anew else world
             world.rules[self.path] = lambda _, one=one: one.make()  # type: ignore[misc]
             try:
-                word = play(world, self.judge(world, PartnerId(f"partner-id-{number}"), one))
+                word = world.clock.run(self.judge(world, PartnerId(f"partner-id-{number}"), one))
             except AssertionError as wrong:
                 raise AssertionError(f"{self.name}, seed {seed}, case {number} ({one.kind}): {wrong}") from wrong
             seen[f"{one.kind}, {word}"] += 1
@@ -149,7 +130,7 @@ def check_listings(seed: int, cases: int) -> Counter[str]:
             assert said is None, f"list, seed {seed}, case {number} ({one.kind}, page {place + 1}): {said}"
             seen[f"{one.kind}, {'whole' if listing.complete else 'not whole'}"] += 1
 
-    play(world, story())
+    world.clock.run(story())
     return seen
 
 
@@ -309,7 +290,7 @@ def test_the_well_formed_answer_is_known_or_the_cases_would_prove_nothing(name: 
 
     world = World()
     world.rules[path_of(name)] = lambda _: whole.make()
-    fact = play(world, world.service.read(HALL, E1, key_of(name), urgency=Urgency.FACT))
+    fact = world.clock.run(world.service.read(HALL, E1, key_of(name), urgency=Urgency.FACT))
 
     assert isinstance(fact, Known)
     assert complaint(name, whole, fact) is not None, "a judge that sees nothing wrong here would see nothing anywhere"

@@ -4,25 +4,33 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from heapq import heappop, heappush
 from inspect import Signature, signature
-from itertools import count
 from typing import Any, TypeVar
+
+from tests.virtual import VirtualLoop, run_virtually
 
 T = TypeVar("T")
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
-IDLE_AFTER = 100
-"""Turns of the event loop after which whoever has not finished is taken to wait for the clock."""
 
 
 class VirtualClock:
     """Time from zero, moved by ``run`` only."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._number = count()
+        self._at = 0.0
+        self._loop: VirtualLoop | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self._at if self._loop is None else self._loop.time()
+
+    @seconds.setter
+    def seconds(self, at: float) -> None:
+        if self._loop is None:
+            self._at = at
+        else:
+            self._loop.put_back(at)
 
     def now(self) -> datetime:
         return BEGIN + timedelta(seconds=self.seconds)
@@ -31,28 +39,18 @@ class VirtualClock:
         return self.seconds
 
     async def sleep(self, seconds: float) -> None:
-        woken = asyncio.get_running_loop().create_future()
-        heappush(self._sleepers, (self.seconds + max(0.0, seconds), next(self._number), woken))
-        await woken
+        await asyncio.sleep(max(0.0, seconds))
 
     def run(self, story: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine to its end in virtual time. A wait that nothing will end is an error."""
-        return asyncio.run(self._drive(story))
-
-    async def _drive(self, story: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.ensure_future(story)
-        while True:
-            for _ in range(IDLE_AFTER):
-                if task.done():
-                    return task.result()
-                await asyncio.sleep(0)
-            if not self._sleepers:
-                task.cancel()
-                raise AssertionError("everything waits, and nothing will ever wake it")
-            wake_at, _, woken = heappop(self._sleepers)
-            self.seconds = max(self.seconds, wake_at)
-            if not woken.done():
-                woken.set_result(None)
+        self._loop = VirtualLoop()
+        self._loop.put_back(self._at)
+        try:
+            return run_virtually(self._loop, story)
+        finally:
+            self._at = self._loop.time()
+            self._loop.close()
+            self._loop = None
 
 
 def virtually(make: Callable[[], tuple[VirtualClock, tuple[Any, ...]]]) -> Callable[[Callable[..., Any]], Any]:
