@@ -293,13 +293,17 @@ async def test_many_denied_at_once_share_one_new_sign_in(world: World) -> None:
 
 
 @in_world()
-async def test_refused_credentials_are_facts_that_are_denied_and_partners_that_are_an_error(world: World) -> None:
+async def test_refused_credentials_are_facts_and_lists_that_are_denied_and_partners_that_are_an_error(
+    world: World,
+) -> None:
     world.on("/auth", answer({"password": "s3cret"}, 401))
 
     with pytest.raises(NotSafe) as caught:
         await world.service.partners()
     assert "s3cret" not in str(caught.value)
     assert code(await world.read()) == "denied"
+    listing = await last(world.service.listing(HALL))
+    assert (listing.complete, listing.code, "401" in listing.why) == (False, "denied", True)
     assert len(world.asked("/auth")) == 1
 
 
@@ -481,16 +485,6 @@ async def test_the_page_parameter_is_an_assumption(world: World) -> None:
 
     assert (await last(world.service.listing(HALL))).complete
     assert world.seen[-1].target == "/api/v3/events/?limit=1&p=2"
-
-
-@in_world()
-async def test_a_refused_sign_in_makes_a_list_that_says_so(world: World) -> None:
-    world.on("/auth", answer(None, 401))
-
-    listing = await last(world.service.listing(HALL))
-
-    assert (listing.complete, listing.code) == (False, "denied")
-    assert "401" in listing.why
 
 
 @in_world(quiet_s=FLOOR_S)

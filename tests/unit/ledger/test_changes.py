@@ -25,9 +25,9 @@ from tests.unit.ledger.examples import (
 )
 from worker.ledger.rows import write_row
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import Commit, LogFilter, Move, PartnerMemory
+from worker.model.commits import Commit, LogFilter, MemoryChange, Move, PartnerMemory, Record
 from worker.model.errors import StateConflict
-from worker.model.facts import RuleId, WriteId
+from worker.model.facts import PartnerId, RuleId, WriteId
 from worker.model.writes import Intent, Write, WriteKey
 
 
@@ -179,3 +179,32 @@ def test_writes_of_an_episode_and_open_writes_are_found(ledger: SqlLedger) -> No
     assert ledger.open_writes(ACME) == (two, other)
     assert ledger.writes(state="skipped") == [done]
     assert ledger.state_counts() == {"planned": 2, "skipped": 1}
+
+
+AGAIN = Record(at=after(2), kind="again", reason="person", why="mended", partner=ACME, rule=RULE, by="ann")
+
+
+@pytest.mark.parametrize("stored", [(), (replace(memory(1), held="cooldown"),), (memory(3),)])
+def test_a_word_about_what_stands_no_longer_changes_nothing_at_all(
+    ledger: SqlLedger, stored: tuple[object, ...]
+) -> None:
+    other = memory(1, event="e2")
+    ledger.apply(Commit(at=NOW, memory=(*stored, other)))  # type: ignore[arg-type] # memories
+    good = MemoryChange(before=other, after=memory(2, event="e2"))
+    with pytest.raises(StateConflict, match="meanwhile"):
+        ledger.reopen([good, MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
+
+    assert ledger.rule_memories(ACME) == (*stored, other)
+    assert ledger.last_seq(ACME) == 0
+
+
+def test_the_daemon_sees_that_something_was_reopened_since_it_looked(ledger: SqlLedger) -> None:
+    ledger.apply(Commit(at=NOW, memory=(memory(1),)))
+    planned(ledger)
+    before = ledger.last_seq(ACME)
+    assert not ledger.standing(ACME, before).reopened
+    ledger.reopen([MemoryChange(before=memory(1), after=memory(2))], [AGAIN])
+
+    assert ledger.standing(ACME, before).reopened
+    assert not ledger.standing(ACME, ledger.last_seq(ACME)).reopened
+    assert not ledger.standing(PartnerId("partner-id-other"), before).reopened

@@ -10,11 +10,11 @@ from threading import Barrier, Event, get_ident
 import pytest
 from sqlalchemy import Connection, func, select
 
+from tests.builders import cases
 from tests.unit.ledger.examples import open_ledger, place_in, planned, raw_of
 from worker.ledger.database import SqliteStore, Store, engine_of, memory_store
 from worker.ledger.tables import writes
 from worker.model.errors import LedgerUnwritable
-from worker.model.facts import WriteId
 
 PLACE = place_in(Path("anywhere"))
 COUNT = select(func.count()).select_from(writes)
@@ -105,21 +105,31 @@ def test_a_database_in_memory_is_let_go_without_a_word(caplog: pytest.LogCapture
     assert caplog.records == []
 
 
-def test_a_connection_that_failed_is_not_used_again_and_nothing_of_it_stays(tmp_path: Path) -> None:
+@cases(
+    "statement, error, kept",
+    ("SELECT * FROM no_table", LedgerUnwritable, False, "the database's own: its connection is not used again"),
+    ("SELECT 1", ZeroDivisionError, True, "one of the program, which says nothing of the connection"),
+)
+def test_of_a_transaction_that_ends_in_an_error_nothing_stays(
+    tmp_path: Path, statement: str, error: type[Exception], kept: bool
+) -> None:
     used: list[sqlite3.Connection] = []
 
     def fail(store: Store) -> None:
         with store.writing() as connection:
             used.append(raw_of(connection))
             connection.exec_driver_sql("DELETE FROM writes")
-            connection.exec_driver_sql("SELECT * FROM no_table")
+            connection.exec_driver_sql(statement)
+            raise ZeroDivisionError
 
     with open_ledger(tmp_path) as ledger:
         planned(ledger)
-        with pytest.raises(LedgerUnwritable, match="no_table"):
+        with pytest.raises(error):
             fail(ledger._store)
-        assert closed(used[0])
-        assert ledger.write(WriteId(1)) is not None
+        assert closed(used[0]) is not kept
+        with ledger._store.reading() as connection:
+            assert (raw_of(connection) is used[0]) is kept
+            assert connection.execute(COUNT).scalar_one() == 1
 
 
 def test_a_connection_of_a_ledger_that_is_another_is_closed(tmp_path: Path) -> None:
@@ -132,24 +142,6 @@ def test_a_connection_of_a_ledger_that_is_another_is_closed(tmp_path: Path) -> N
     with pytest.raises(LedgerUnwritable, match="another"), store.reading():
         pass
     assert [closed(one) for one in made] == [True], "one more a second would be all that a server lets in"
-
-
-def test_an_error_of_the_program_undoes_its_transaction_and_keeps_the_connection(tmp_path: Path) -> None:
-    used: list[sqlite3.Connection] = []
-
-    def stop(store: Store) -> None:
-        with store.writing() as connection:
-            used.append(raw_of(connection))
-            connection.exec_driver_sql("DELETE FROM writes")
-            raise ZeroDivisionError
-
-    with open_ledger(tmp_path) as ledger:
-        planned(ledger)
-        with pytest.raises(ZeroDivisionError):
-            stop(ledger._store)
-        with ledger._store.reading() as connection:
-            assert raw_of(connection) is used[0]
-            assert connection.execute(COUNT).scalar_one() == 1
 
 
 def test_a_statement_that_was_interrupted_leaves_the_next_transaction_one_that_answers(tmp_path: Path) -> None:

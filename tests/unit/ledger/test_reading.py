@@ -31,8 +31,10 @@ from tests.unit.ledger.examples import (
     planned,
     sent,
 )
+from worker.ledger import mark as marks
 from worker.ledger import reading
-from worker.ledger.places import holder
+from worker.ledger.mark import Mark, read_mark
+from worker.ledger.places import LedgerPlace, holder
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger, draft_of
 from worker.model.commits import Commit, LogFilter
@@ -249,3 +251,30 @@ def test_what_a_crash_left_in_the_wal_is_not_passed_over_on_a_read_only_disk(sha
 
     with pytest.raises(AssertionError, match=r"was not closed: some of it is in its -wal still"):
         read_as_another(shared_folder)
+
+
+def test_a_daemon_that_sends_while_the_mark_is_looked_at_makes_no_ledger_look_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = iter(range(1, 100))
+
+    def sending(place: LedgerPlace) -> Mark | None:
+        """Reads the mark, and the daemon has sent before and after that."""
+        with monkeypatch.context() as daemons_own:
+            daemons_own.setattr(marks, "read_mark", read_mark)
+            send()
+            mark = read_mark(place)
+            send()
+        return mark
+
+    with open_ledger(tmp_path) as daemon, open_reading(f"sqlite:///{tmp_path}/worker.db") as reader:
+
+        def send() -> None:
+            (write,) = planned(daemon, plan(key(event=f"e{next(numbers)}")))
+            sent(daemon, write, NOW)
+
+        send()
+        monkeypatch.setattr(marks, "read_mark", sending)
+        assert reader.refused() is None
+        assert reader.verify() is None
+        assert next(numbers) == 6, "the mark was looked at by each, and once"

@@ -125,15 +125,6 @@ async def test_failures_slow_their_own_resource_and_no_other(world: World) -> No
 
 
 @in_world()
-async def test_a_429_slows_every_resource_of_its_partner(world: World) -> None:
-    world.verdict = "throttled"
-    await world.ask("/events/e1")
-    world.verdict = "answered"
-    await asyncio.gather(world.ask("/events/e2"), world.ask("/events/e2", partner=CLUB))
-    assert world.times() == [0.0, 0.0, 5.0], "the other partner's leaves at once, ours after the back-off"
-
-
-@in_world()
 async def test_a_failing_fetch_reaches_everyone_who_waits_and_holds_the_floor(world: World) -> None:
     async def broken() -> Told:
         raise ArithmeticError("a fault of ours")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.model.facts import EVENT_FIELDS
 from worker.sandbox.settings import TwinSettings
@@ -136,3 +137,23 @@ def test_an_event_that_comes_new_is_active_and_open_unless_said_otherwise() -> N
         ("new", "active", "OPEN"),
         ("other", "cancelled", "OPEN"),
     ]
+
+
+@cases(
+    "method, target, expected",
+    ("GET", "/events", 404, "the document writes it with a slash"),
+    ("GET", "/permissions/", 404, "and this one without"),
+    ("GET", "/nothing/here", 404, "not in the tables"),
+    ("GET", "/events/e99", 404, "no such event"),
+    ("PATCH", "/events/e1", 405, "a known path, another method"),
+    ("PUT", "/events/e1", 405, "editing is on the other service"),
+)
+def test_what_is_not_in_the_tables_is_not_there(method: str, target: str, expected: int) -> None:
+    assert Desk().status(method, target) == expected
+
+
+def test_every_answer_carries_its_own_trace_id() -> None:
+    desk = Desk()
+    seen = {desk.answer("GET", target).headers["x-request-id"] for target in ("/events/e1", "/events/e1", "/nowhere")}
+
+    assert len(seen) == 3

@@ -108,3 +108,14 @@ def test_the_statuses_of_refusals_can_be_others() -> None:
     assert desk.send_with({}, "GET", "/partners/").status == 403
     desk.partner = "partner-id-other"
     assert desk.status("GET", "/partners/") == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("POST", "/partners/"), ("PUT", "/partners/"), ("GET", "/auth/users/csv_export"), ("PUT", "/rest_demo_data/a/b")],
+)
+def test_an_admin_row_refuses_a_partner_by_name_and_says_where_the_token_is_missing(method: str, target: str) -> None:
+    refused, unknown = Desk().answer(method, target), Desk().send_with({}, method, target)
+
+    assert json.loads(refused.body)["error"] == "error.unauthorized"
+    assert json.loads(unknown.body)["error"] == "error.auth.missing_token"
