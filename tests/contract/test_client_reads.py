@@ -378,13 +378,11 @@ async def test_a_fact_that_cannot_be_asked_for_asks_nothing(world: World) -> Non
     assert world.seen == []
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("error.auth.missing_token", "no access token that the service accepts came with the request"),
-        ("error.auth.not_authorized", "this account may not do this for this partner"),
-        ("error.unauthorized", "only administrators of the service may do this"),
-    ],
+@cases(
+    "code, words",
+    ("error.auth.missing_token", "no access token that the service accepts came with the request", "no token"),
+    ("error.auth.not_authorized", "this account may not do this for this partner", "not this account"),
+    ("error.unauthorized", "only administrators of the service may do this", "no administrator"),
 )
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_the_three_documented_refusals_are_told_apart(code: str, words: str, status: int) -> None:
@@ -616,14 +614,12 @@ CLUSTERS: Json = {"tc_run_id": 7, "clusters": [{"tc": "a"}]}
 SUGGESTED: Json = [{"tc": "a", "tc_run_id": "7"}]
 
 
-@pytest.mark.parametrize(
-    ("name", "params", "path", "body"),
-    [
-        ("clusters", (), "/events/e1/clusters", CLUSTERS),
-        ("confirm", CONFIRM, "/events/e1/series", {"items": [{"id": "e1"}]}),
-        ("suggested_tcs", (("budget", 500.0), ("goal", "ROAS")), "/events/e1/suggested_tcs", SUGGESTED),
-        ("permissions", (), "/permissions", ["events:read"]),
-    ],
+@cases(
+    "name, params, path, body",
+    ("clusters", (), "/events/e1/clusters", CLUSTERS, "clusters"),
+    ("confirm", CONFIRM, "/events/e1/series", {"items": [{"id": "e1"}]}, "what a rule confirms by"),
+    ("suggested_tcs", (("budget", 500.0), ("goal", "ROAS")), "/events/e1/suggested_tcs", SUGGESTED, "suggestions"),
+    ("permissions", (), "/permissions", ["events:read"], "permissions"),
 )
 @in_world()
 async def test_a_part_of_another_list_is_no_fact(

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from sqlalchemy import RowMapping
 
+from tests.builders import cases
 from tests.contract.link import Link
 from tests.contract.postgres import SERVER_USER, USER, Server
 from tests.unit.ledger.examples import (
@@ -58,12 +59,10 @@ def link(postgres: Server) -> Iterator[Link]:
     made.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("postgresql://ann@127.0.0.1:1/ledger", ("ledger on 127.0.0.1:1", "efused")),
-        ("postgresql://ann@/ledger?host=/nowhere", ("ledger on /nowhere", "No such file")),
-    ],
+@cases(
+    "url, words",
+    ("postgresql://ann@127.0.0.1:1/ledger", ("ledger on 127.0.0.1:1", "efused"), "no port"),
+    ("postgresql://ann@/ledger?host=/nowhere", ("ledger on /nowhere", "No such file"), "no socket"),
 )
 def test_a_server_that_is_not_there_is_told_with_its_place_and_what_to_do(url: str, words: tuple[str, ...]) -> None:
     for door in (opened, open_reading):
@@ -230,16 +229,14 @@ def test_each_partner_has_a_chain_and_what_concerns_all_has_another(postgres: Se
         assert ledger.verify() is None
 
 
-@pytest.mark.parametrize(
-    ("statement", "seq", "words"),
-    [
-        ("DELETE FROM action_log WHERE chain = '{acme}' AND seq = 3", 3, "its end was cut off"),
-        ("DELETE FROM action_log WHERE chain = '{acme}' AND seq = 1", 1, "record 1 is missing"),
-        ("UPDATE action_log SET chain = 'elsewhere' WHERE chain = '{acme}'", 1, "its end was cut off"),
-        ("UPDATE action_log SET replica = 'another' WHERE seq = 2 AND chain = '{acme}'", 2, "was changed"),
-        (PUT_BACK, 3, "more than its partner"),
-        ("DELETE FROM partners WHERE partner = '{acme}'", 1, "more than its partner"),
-    ],
+@cases(
+    "statement, seq, words",
+    ("DELETE FROM action_log WHERE chain = '{acme}' AND seq = 3", 3, "its end was cut off", "the last taken out"),
+    ("DELETE FROM action_log WHERE chain = '{acme}' AND seq = 1", 1, "record 1 is missing", "the first taken out"),
+    ("UPDATE action_log SET chain = 'elsewhere' WHERE chain = '{acme}'", 1, "its end was cut off", "all renamed"),
+    ("UPDATE action_log SET replica = 'another' WHERE seq = 2 AND chain = '{acme}'", 2, "was changed", "another's"),
+    (PUT_BACK, 3, "more than its partner", "its end put back"),
+    ("DELETE FROM partners WHERE partner = '{acme}'", 1, "more than its partner", "no end"),
 )
 def test_what_was_done_to_one_of_the_chains_is_found(postgres: Server, statement: str, seq: int, words: str) -> None:
     with opened(postgres.ledger()) as ledger:

@@ -223,16 +223,14 @@ class Proxied(Meeting):
         return Adding()
 
 
-@pytest.mark.parametrize(
-    ("headers", "proxied"),
-    [
-        ({"Server": "nginx/1.25.3"}, {"server": "nginx/1.25.3"}),
-        ({"Via": "1.1 edge", "X-Cache": "MISS"}, {"via": "1.1 edge", "x-cache": "MISS"}),
-        ({"Age": "0"}, {"age": "0"}),
-        ({"Server": "istio-envoy", "CF-Ray": "1"}, {"server": "istio-envoy", "cf-ray": "1"}),
-        ({"Server": "uvicorn"}, {}),
-        ({}, {}),
-    ],
+@cases(
+    "headers, proxied",
+    ({"Server": "nginx/1.25.3"}, {"server": "nginx/1.25.3"}, "a server"),
+    ({"Via": "1.1 edge", "X-Cache": "MISS"}, {"via": "1.1 edge", "x-cache": "MISS"}, "a cache"),
+    ({"Age": "0"}, {"age": "0"}, "a store"),
+    ({"Server": "istio-envoy", "CF-Ray": "1"}, {"server": "istio-envoy", "cf-ray": "1"}, "a mesh"),
+    ({"Server": "uvicorn"}, {}, "no proxy"),
+    ({}, {}, "nothing"),
 )
 def test_a_proxy_that_shows_itself_is_named(headers: dict[str, str], proxied: dict[str, str]) -> None:
     assert probe(Proxied(headers)).proxied == proxied

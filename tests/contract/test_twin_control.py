@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.builders import cases
 from worker.sandbox.app import ConnectionCutError, sandbox_app
 from worker.sandbox.faults import Fault
 from worker.sandbox.service import Twin
@@ -115,15 +116,13 @@ async def test_settings_can_be_changed_while_it_runs_and_all_can_be_reset(it: Op
     assert event.json()["client_campaign_status"] == "RUNNING"
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "message"),
-    [
-        ("faults", {"kind": "slwo"}, "did you mean 'slow'"),
-        ("faults", [3], "fault cannot be 3: expected a map"),
-        ("change", {"event": "e1", "set": {"status": "x"}}, "several partners have an event 'e1'"),
-        ("change", {"event": "e4", "set": {"staus": "x"}}, "unknown field 'staus', did you mean 'status'"),
-        ("settings", {"task_fail": True}, "did you mean 'task_fails'"),
-    ],
+@cases(
+    "path, body, message",
+    ("faults", {"kind": "slwo"}, "did you mean 'slow'", "a fault"),
+    ("faults", [3], "fault cannot be 3: expected a map", "no fault"),
+    ("change", {"event": "e1", "set": {"status": "x"}}, "several partners have an event 'e1'", "whose event?"),
+    ("change", {"event": "e4", "set": {"staus": "x"}}, "unknown field 'staus', did you mean 'status'", "a field"),
+    ("settings", {"task_fail": True}, "did you mean 'task_fails'", "a setting"),
 )
 async def test_what_cannot_be_done_is_refused_with_the_nearest_right_name(
     it: Operator, path: str, body: object, message: str

@@ -18,6 +18,7 @@ import anyio
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.twin import BASE_URLS, TwinTransport
 from worker.sandbox.app import SandboxError, serving
 from worker.sandbox.faults import Fault, Kind, Match
@@ -129,14 +130,12 @@ async def test_repeated_query_keys_arrive_in_order(it: Wire) -> None:
     assert (await it.send("GET", "/events/e1")).json()["campaign_event_series"] == ["e3", "e2"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "reset", "expected", "effects"),
-    [
-        ("cut_before", True, httpx.ReadError, 0),
-        ("cut_after", True, httpx.ReadError, 1),
-        ("cut_before", False, httpx.RemoteProtocolError, 0),
-        ("cut_after", False, httpx.RemoteProtocolError, 1),
-    ],
+@cases(
+    "kind, reset, expected, effects",
+    ("cut_before", True, httpx.ReadError, 0, "reset before"),
+    ("cut_after", True, httpx.ReadError, 1, "reset after"),
+    ("cut_before", False, httpx.RemoteProtocolError, 0, "closed before"),
+    ("cut_after", False, httpx.RemoteProtocolError, 1, "closed after"),
 )
 async def test_a_cut_is_a_broken_connection_and_says_nothing_of_the_effect(
     it: Wire, kind: Kind, reset: bool, expected: type[Exception], effects: int

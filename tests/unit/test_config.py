@@ -190,16 +190,14 @@ def test_a_partner_id_that_looks_like_a_number_stands_in_quotes() -> None:
     assert read("partners: [partner-id-a, '12', '007']").partners == ("partner-id-a", "12", "007")
 
 
-@pytest.mark.parametrize(
-    ("base_url", "local", "media"),
-    [
-        ("sandbox", True, None),
-        ("http://127.0.0.1:8080/api/v3", True, "http://127.0.0.1:8080/api/media"),
-        ("http://localhost/api/v3/", True, "http://localhost/api/media"),
-        ("http://[::1]:9/v3", True, "http://[::1]:9/media"),
-        ("https://host/api/v3", False, "https://host/api/media"),
-        ("https://host/x", False, "https://host/api/media"),
-    ],
+@cases(
+    "base_url, local, media",
+    ("sandbox", True, None, "embedded"),
+    ("http://127.0.0.1:8080/api/v3", True, "http://127.0.0.1:8080/api/media", "this machine"),
+    ("http://localhost/api/v3/", True, "http://localhost/api/media", "by name"),
+    ("http://[::1]:9/v3", True, "http://[::1]:9/media", "by another address"),
+    ("https://host/api/v3", False, "https://host/api/media", "another machine"),
+    ("https://host/x", False, "https://host/api/media", "another path"),
 )
 def test_what_follows_from_the_address(base_url: str, local: bool, media: str | None) -> None:
     config = read(f"api: {{base_url: '{base_url}'}}")
@@ -303,12 +301,10 @@ def test_evidence_that_cannot_come_in_time_is_a_warning() -> None:
     assert str(warning) == "folder/c.yaml:1:27: warning: safety.evidence_within is shorter than safety.settle"
 
 
-@pytest.mark.parametrize(
-    ("interval", "said"),
-    [
-        ("6m", "poll.interval is too long for rules with `at`"),
-        ("90m", "poll.interval is as long as what counts as a silence"),
-    ],
+@cases(
+    "interval, said",
+    ("6m", "poll.interval is too long for rules with `at`", "long"),
+    ("90m", "poll.interval is as long as what counts as a silence", "longer"),
 )
 def test_an_interval_with_which_rules_cannot_act_is_warned_of(interval: str, said: str) -> None:
     (warning,) = read(f"poll: {{interval: {interval}}}").warnings

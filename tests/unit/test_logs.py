@@ -11,6 +11,8 @@ from typing import IO
 
 import pytest
 
+from tests.builders import cases
+
 pytestmark = pytest.mark.timeout(60)
 KEPT = 10
 
@@ -142,15 +144,13 @@ def test_where_a_program_reads_it_the_log_is_json_to_its_last_line() -> None:
     assert next(level for text, level in said.items() if text.endswith("UserWarning: of a library")) == "warning"
 
 
-@pytest.mark.parametrize(
-    ("last", "code"),
-    [
-        ("print('a line', file=sys.stderr)", 0),
-        ("warnings.warn('of a library')", 0),
-        ("sys.exit('a word on the way out')", 1),
-        ("raise RuntimeError('a page of Python')", 1),
-        ("import logging; logging.getLogger('uvicorn').error('fell over')", 0),
-    ],
+@cases(
+    "last, code",
+    ("print('a line', file=sys.stderr)", 0, "a line"),
+    ("warnings.warn('of a library')", 0, "a warning"),
+    ("sys.exit('a word on the way out')", 1, "a word at the end"),
+    ("raise RuntimeError('a page of Python')", 1, "an error"),
+    ("import logging; logging.getLogger('uvicorn').error('fell over')", 0, "a library's word"),
 )
 def test_a_process_ends_though_nobody_reads_what_it_says_last(last: str, code: int) -> None:
     with stalled(f"configure()\n{last}\n") as one:

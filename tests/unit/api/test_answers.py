@@ -10,27 +10,23 @@ from worker.api.answers import Malformed
 from worker.model.facts import EVENT_FIELDS, Field, Json
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "nothing"),
-        (b"<html>", "a proxy's page"),
-        (b'{"a": NaN}', "not JSON, though some libraries write it"),
-        (b'{"a": -Infinity}', "neither"),
-        (b'{"a": 1e999}', "a double cannot hold it"),
-        (b'{"a": ' + b"9" * 400 + b"}", "nor this"),
-        (b'{"a": 1', "cut short"),
-        (b'[{"status": "active", "status": "cancelled"}]', "which of the two?"),
-        (b"\xff\xfe{}", "not UTF-8"),
-        (b"[" * 200 + b"]" * 200, "deeper than any record"),
-        (b"[" * 100_000, "deep enough to break a parser"),
-    ],
+@cases(
+    "content",
+    (b"", "nothing"),
+    (b"<html>", "a proxy's page"),
+    (b'{"a": NaN}', "not JSON, though some libraries write it"),
+    (b'{"a": -Infinity}', "neither"),
+    (b'{"a": 1e999}', "a double cannot hold it"),
+    (b'{"a": ' + b"9" * 400 + b"}", "nor this"),
+    (b'{"a": 1', "cut short"),
+    (b'[{"status": "active", "status": "cancelled"}]', "which of the two?"),
+    (b"\xff\xfe{}", "not UTF-8"),
+    (b"[" * 200 + b"]" * 200, "deeper than any record"),
+    (b"[" * 100_000, "deep enough to break a parser"),
 )
-def test_what_is_no_json_is_malformed(content: bytes, reason: str) -> None:
-    found: object = reason
+def test_what_is_no_json_is_malformed(content: bytes) -> None:
     with pytest.raises(Malformed):
-        found = answers.parsed(content)
-    assert found == reason
+        answers.parsed(content)
 
 
 def test_what_other_programs_write_and_no_store_can_keep_is_read_all_the_same() -> None:

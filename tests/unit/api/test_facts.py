@@ -46,13 +46,11 @@ def test_every_fact_that_a_rule_can_name_is_read() -> None:
     assert set(FACT_SOURCES) == {name for name, known in BUILT_IN.items() if known.get}
 
 
-@pytest.mark.parametrize(
-    ("name", "event", "params", "words"),
-    [
-        ("weather", E1, (), "there is no fact weather"),
-        ("event", None, (), "event is read for one event"),
-        ("suggested_tcs", E1, (("goal", "ROAS"),), "suggested_tcs needs budget"),
-    ],
+@cases(
+    "name, event, params, words",
+    ("weather", E1, (), "there is no fact weather", "no such fact"),
+    ("event", None, (), "event is read for one event", "of no event"),
+    ("suggested_tcs", E1, (("goal", "ROAS"),), "suggested_tcs needs budget", "a parameter is missing"),
 )
 def test_a_fact_that_cannot_be_asked_for_says_why(
     name: str, event: EventId | None, params: tuple[tuple[str, str], ...], words: str

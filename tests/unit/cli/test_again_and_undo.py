@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import ACME, become, key, memory, open_ledger, plan, planned, sent
 from worker.ledger.reading import LedgerReader, open_reading
@@ -153,14 +154,12 @@ def test_writes_show_an_undo_without_a_rule(config: Path) -> None:
     assert (undo["rule"], undo["rules"], undo["action"]) == (None, [], "run")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "pairs"),
-    [
-        (("5",), {("e5", "pause-cancelled")}),
-        (("5", "6"), {("e5", "pause-cancelled"), ("e6", "boost-now")}),
-        (("--rule", "boost-now"), {("e6", "boost-now")}),
-        (("--rule", "boost-now", "--event", "e6"), {("e6", "boost-now")}),
-    ],
+@cases(
+    "arguments, pairs",
+    (("5",), {("e5", "pause-cancelled")}, "one"),
+    (("5", "6"), {("e5", "pause-cancelled"), ("e6", "boost-now")}, "several of several rules"),
+    (("--rule", "boost-now"), {("e6", "boost-now")}, "all of a rule"),
+    (("--rule", "boost-now", "--event", "e6"), {("e6", "boost-now")}, "all of a rule for an event"),
 )
 def test_again_closes_the_episodes_and_the_log_says_who_wanted_it(
     config: Path, arguments: tuple[str, ...], pairs: set[tuple[str, str]]

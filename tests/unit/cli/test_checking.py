@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import PAUSE, call, settle_in
 from worker.cli.wiring import FolderSource
 from worker.config import load_config
@@ -102,16 +103,14 @@ def test_a_schema_is_printed_with_the_facts_of_the_config_also_of_a_broken_one(t
     assert call("schema", "rules", config=tmp_path / "none.yaml").json == schema("rules"), "without a config"
 
 
-@pytest.mark.parametrize(
-    ("folder", "file", "told"),
-    [
-        (0o755, 0o644, True),
-        (0o755, 0o620, True),
-        (0o755, 0o600, False),
-        (0o700, 0o644, False),
-        (0o710, 0o604, False),
-        (0o710, 0o640, True),
-    ],
+@cases(
+    "folder, file, told",
+    (0o755, 0o644, True, "all may"),
+    (0o755, 0o620, True, "somebody may write it"),
+    (0o755, 0o600, False, "nobody else may"),
+    (0o700, 0o644, False, "nobody else comes there"),
+    (0o710, 0o604, False, "the group comes there, and may not"),
+    (0o710, 0o640, True, "the group comes there, and may"),
 )
 def test_files_that_others_may_read_are_warned_of(tmp_path: Path, folder: int, file: int, told: bool) -> None:
     config = settle_in(tmp_path)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
+from tests.builders import cases
 from worker.cli.app import app
 
 
@@ -16,18 +16,16 @@ def offered(config: Path, *words: str, begun: str = "") -> Sequence[str]:
     return CliRunner().invoke(app, [], prog_name="campaign-worker", env=asked).stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("words", "begun", "names"),
-    [
-        (("writes", "--state"), "need", ["needs_human"]),
-        (("log", "--kind"), "plan", ["planned"]),
-        (("writes", "--event"), "", ["e1"]),
-        (("log", "--rule"), "p", ["pause-cancelled"]),
-        (("log", "--rule"), "x", []),
-        (("approve", "--rule"), "", ["pause-cancelled"]),
-        (("explain", "--event"), "", ["e1"]),
-        (("halt", "--partner"), "", ["partner-id-acme"]),
-    ],
+@cases(
+    "words, begun, names",
+    (("writes", "--state"), "need", ["needs_human"], "a state"),
+    (("log", "--kind"), "plan", ["planned"], "a kind"),
+    (("writes", "--event"), "", ["e1"], "an event of a write"),
+    (("log", "--rule"), "p", ["pause-cancelled"], "a rule that begins so"),
+    (("log", "--rule"), "x", [], "no rule begins so"),
+    (("approve", "--rule"), "", ["pause-cancelled"], "a rule to approve of"),
+    (("explain", "--event"), "", ["e1"], "an event to explain"),
+    (("halt", "--partner"), "", ["partner-id-acme"], "a partner"),
 )
 def test_names_are_completed(config: Path, words: tuple[str, ...], begun: str, names: list[str]) -> None:
     assert offered(config, *words, begun=begun) == names

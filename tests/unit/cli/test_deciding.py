@@ -107,22 +107,18 @@ def test_halt_says_its_scope_and_lists_what_is_in_flight_within(
     assert kinds(config)[-1] == "halted"
 
 
-@pytest.mark.parametrize(
-    ("known_by", "arguments"),
-    [
-        ("the ledger alone: its file was removed", ("--rule", "boost-now")),
-        ("the rule files alone: it never did anything", ("--rule", "fresh")),
-        ("the config's list alone", ("--partner", "partner-id-new")),
-    ],
+@cases(
+    "arguments",
+    (("--rule", "boost-now"), "the ledger alone: its file was removed"),
+    (("--rule", "fresh"), "the rule files alone: it never did anything"),
+    (("--partner", "partner-id-new"), "the config's list alone"),
 )
-def test_a_name_is_known_from_the_ledger_the_rules_or_the_config(
-    config: Path, known_by: str, arguments: tuple[str, ...]
-) -> None:
+def test_a_name_is_known_from_the_ledger_the_rules_or_the_config(config: Path, arguments: tuple[str, ...]) -> None:
     config.write_text("partners: [partner-id-new]\n", "utf-8")
     fresh = "rules:\n- {id: fresh, when: event.status == 'cancelled', do: [pause]}\n"
     (config.parent / "rules" / "rules.yaml").write_text(fresh, "utf-8")
 
-    assert call("halt", "--because", "look", *arguments, config=config).code == 0, known_by
+    assert call("halt", "--because", "look", *arguments, config=config).code == 0
 
 
 def test_rules_that_do_not_load_keep_nobody_from_halting_what_the_ledger_knows(config: Path) -> None:

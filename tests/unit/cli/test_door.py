@@ -11,6 +11,7 @@ from typing import TextIO
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import call, settle_in
 from tests.reference.commands import commands
 from tests.unit.rules.test_files import folder_of_somebody, without_rights
@@ -83,14 +84,12 @@ def test_an_error_is_worth_more_than_where_the_output_went(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
-@pytest.mark.parametrize(
-    ("arguments", "stream", "code"),
-    [
-        (("check", "nowhere"), redirect_stdout, 2),
-        (("check", "nowhere"), redirect_stderr, 2),
-        (("check",), redirect_stderr, 0),
-        (("status", "--healthy"), redirect_stderr, 1),
-    ],
+@cases(
+    "arguments, stream, code",
+    (("check", "nowhere"), redirect_stdout, 2, "a mistake, without its answer"),
+    (("check", "nowhere"), redirect_stderr, 2, "a mistake, without a word beside it"),
+    (("check",), redirect_stderr, 0, "nothing amiss"),
+    (("status", "--healthy"), redirect_stderr, 1, "not healthy"),
 )
 def test_the_answer_is_the_exit_code_also_where_it_cannot_be_written(
     tmp_path: Path,

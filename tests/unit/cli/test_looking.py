@@ -160,14 +160,12 @@ def test_an_id_that_nobody_knows_is_told_of_with_what_there_is_and_exits_1(
     assert done.out == ("" if output == "table" else "[]\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("log", "--since", "1h", "--event", "e1"), "no record is as asked for"),
-        (("log", "--rule", "never-fired"), "no record is as asked for"),
-        (("writes", "--rule", "never-fired"), "no write is as asked for"),
-        (("writes", "--state", "waiting"), "no write is as asked for"),
-    ],
+@cases(
+    "arguments, said",
+    (("log", "--since", "1h", "--event", "e1"), "no record is as asked for", "nothing lately"),
+    (("log", "--rule", "never-fired"), "no record is as asked for", "nothing of a rule"),
+    (("writes", "--rule", "never-fired"), "no write is as asked for", "no write of a rule"),
+    (("writes", "--state", "waiting"), "no write is as asked for", "nothing in a state"),
 )
 def test_what_is_known_and_has_nothing_to_show_is_an_empty_answer(
     config: Path, arguments: tuple[str, ...], said: str

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import PAUSE, settle_in
 from worker.cli import trial
 from worker.cli.trial import Bounds
@@ -46,13 +47,11 @@ async def test_nothing_of_the_folder_in_which_it_begins_is_run(tmp_path: Path, m
     assert [rule.id for rule in found.rules] == ["pause-cancelled"]
 
 
-@pytest.mark.parametrize(
-    ("rules", "bounds", "why"),
-    [
-        (LONG, Bounds(memory_mb=60), "reading them takes more than 60 MB of memory"),
-        (MANY, Bounds(cpu_s=1), "reading them takes more than 1 s of processor time"),
-        (MANY, Bounds(wall_s=0.01), "reading them takes more than 0.01 s"),
-    ],
+@cases(
+    "rules, bounds, why",
+    (LONG, Bounds(memory_mb=60), "reading them takes more than 60 MB of memory", "memory"),
+    (MANY, Bounds(cpu_s=1), "reading them takes more than 1 s of processor time", "processor"),
+    (MANY, Bounds(wall_s=0.01), "reading them takes more than 0.01 s", "time"),
 )
 async def test_one_that_takes_more_is_refused_with_what_to_do(
     tmp_path: Path, rules: str, bounds: Bounds, why: str

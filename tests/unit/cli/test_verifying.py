@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import NOW, fired, open_ledger
 from worker.model.commits import Commit
@@ -129,16 +130,14 @@ def test_a_part_has_no_head_of_its_own(log: Log) -> None:
     assert (done.code, "head" in done.err) == (0, False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--against", "5:abc", "--verify"), "SEQ:HASH"),
-        (("--against", "5:" + "a" * 11, "--verify"), "SEQ:HASH"),
-        (("--against", "5:" + "a" * 65, "--verify"), "SEQ:HASH"),
-        (("--from", "x"), "go with --verify"),
-        (("--verify", "--from", "there is none"), "cannot be read"),
-        (("--verify", "--from", "rules/rules.yaml"), "no export"),
-    ],
+@cases(
+    "arguments, words",
+    (("--against", "5:abc", "--verify"), "SEQ:HASH", "no hash"),
+    (("--against", "5:" + "a" * 11, "--verify"), "SEQ:HASH", "too short a hash"),
+    (("--against", "5:" + "a" * 65, "--verify"), "SEQ:HASH", "too long a hash"),
+    (("--from", "x"), "go with --verify", "a file and nothing to do"),
+    (("--verify", "--from", "there is none"), "cannot be read", "a file that is not there"),
+    (("--verify", "--from", "rules/rules.yaml"), "no export", "another file"),
 )
 def test_wrong_usage_says_what_to_do(
     log: Log, arguments: Sequence[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

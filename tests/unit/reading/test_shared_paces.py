@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.reading.test_gate import CLUB, FLOOR_S, HALL, World, in_world
 from tests.unit.reading.virtual import BEGIN, VirtualClock, no_chance
 from worker.model.commits import DaemonStatus
@@ -192,18 +193,16 @@ def test_a_longer_wait_that_was_heard_meanwhile_is_not_cut_short() -> None:
     assert pacer.blocked_until(HALL) == until
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        pytest.param(None, id="of nobody, at the first start"),
-        pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:00:00Z"}}, id="one that is over"),
-        pytest.param({}, id="of a program before this one"),
-        pytest.param({"asked_to_wait": None}, id="nothing"),
-        pytest.param({"asked_to_wait": {HALL: "soon"}}, id="no time"),
-        pytest.param({"asked_to_wait": {HALL: 7}}, id="a number"),
-        pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:10:00"}}, id="no zone"),
-        pytest.param({"asked_to_wait": {HALL: "2030-01-01T00:15:01Z"}}, id="by a clock that was wrong"),
-    ],
+    (None, "of nobody, at the first start"),
+    ({"asked_to_wait": {HALL: "2030-01-01T00:00:00Z"}}, "one that is over"),
+    ({}, "of a program before this one"),
+    ({"asked_to_wait": None}, "nothing"),
+    ({"asked_to_wait": {HALL: "soon"}}, "no time"),
+    ({"asked_to_wait": {HALL: 7}}, "a number"),
+    ({"asked_to_wait": {HALL: "2030-01-01T00:10:00"}}, "no zone"),
+    ({"asked_to_wait": {HALL: "2030-01-01T00:15:01Z"}}, "by a clock that was wrong"),
 )
 def test_what_cannot_be_a_wait_holds_nobody(body: dict[str, Json] | None) -> None:
     _, pacer = started(at=0.0)

@@ -244,19 +244,17 @@ def test_a_storm_can_hide_the_writes_that_it_refuses_and_can_be_one_partners_own
     assert desk.pause("e1") == 204
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ({"kind": "answer_bevore"}, "did you mean 'answer_before'"),
-        ({}, "kind is missing"),
-        ({"kind": "slow", "tims": 2}, "did you mean 'times'"),
-        ({"kind": "slow", "match": {"pth": "x"}}, "did you mean 'path'"),
-        ({"kind": "slow", "match": {"path": "("}}, r"path is a regular expression, and '\(' is none"),
-        ({"kind": "slow", "match": {"host": "cdn"}}, "host cannot be 'cdn'; known: api, cr, media"),
-        ({"kind": "slow", "params": {"delay": 2}}, "did you mean 'delay_s'"),
-        ({"kind": "slow", "params": 3}, "params cannot be 3: expected a map"),
-        ({"kind": "slow", "times": "often"}, "times cannot be 'often': expected a valid integer"),
-    ],
+@cases(
+    "written, message",
+    ({"kind": "answer_bevore"}, "did you mean 'answer_before'", "a kind misspelt"),
+    ({}, "kind is missing", "no kind"),
+    ({"kind": "slow", "tims": 2}, "did you mean 'times'", "a key misspelt"),
+    ({"kind": "slow", "match": {"pth": "x"}}, "did you mean 'path'", "what it matches misspelt"),
+    ({"kind": "slow", "match": {"path": "("}}, r"path is a regular expression, and '\(' is none", "no expression"),
+    ({"kind": "slow", "match": {"host": "cdn"}}, "host cannot be 'cdn'; known: api, cr, media", "no such host"),
+    ({"kind": "slow", "params": {"delay": 2}}, "did you mean 'delay_s'", "a param misspelt"),
+    ({"kind": "slow", "params": 3}, "params cannot be 3: expected a map", "params that are none"),
+    ({"kind": "slow", "times": "often"}, "times cannot be 'often': expected a valid integer", "no number"),
 )
 def test_a_fault_that_cannot_be_is_refused_with_the_nearest_right_name(written: dict[str, Any], message: str) -> None:
     with pytest.raises(SandboxInputError, match=message):

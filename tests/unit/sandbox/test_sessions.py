@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import SignOutChange
 from worker.sandbox.settings import TwinSettings, User
@@ -39,14 +40,12 @@ def test_a_user_sees_and_reaches_only_the_partners_that_are_theirs() -> None:
     assert desk.status("GET", "/partners/") == 200
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"username": "sandbox", "password": "wrong"}, 401),
-        ({"username": "nobody", "password": "sandbox"}, 401),
-        ({"username": "sandbox"}, 422),
-        (b"no json", 422),
-    ],
+@cases(
+    "body, expected",
+    ({"username": "sandbox", "password": "wrong"}, 401, "another password"),
+    ({"username": "nobody", "password": "sandbox"}, 401, "nobody of that name"),
+    ({"username": "sandbox"}, 422, "no password"),
+    (b"no json", 422, "no JSON"),
 )
 def test_a_wrong_sign_in_is_refused(body: object, expected: int) -> None:
     assert Desk().status("POST", "/auth", body) == expected
@@ -62,15 +61,13 @@ def test_a_token_works_until_its_last_moment_and_not_longer() -> None:
     assert (refused.status, json.loads(refused.body)["error"]) == (401, "error.auth.missing_token")
 
 
-@pytest.mark.parametrize(
-    ("headers", "status", "code"),
-    [
-        ({}, 401, "error.auth.missing_token"),
-        ({"authorization": "Bearer made.up.token"}, 401, "error.auth.missing_token"),
-        ({"authorization": "{token}", "x-preferred-partner-id": FIRST_PARTNER}, 401, "error.auth.missing_token"),
-        ({"authorization": "Bearer {token}"}, 403, "error.auth.not_authorized"),
-        ({"authorization": "Bearer {token}", "x-preferred-partner-id": "x"}, 403, "error.auth.not_authorized"),
-    ],
+@cases(
+    "headers, status, code",
+    ({}, 401, "error.auth.missing_token", "nothing"),
+    ({"authorization": "Bearer made.up.token"}, 401, "error.auth.missing_token", "a token made up"),
+    ({"authorization": "{token}", "x-preferred-partner-id": FIRST_PARTNER}, 401, "error.auth.missing_token", "bare"),
+    ({"authorization": "Bearer {token}"}, 403, "error.auth.not_authorized", "no partner"),
+    ({"authorization": "Bearer {token}", "x-preferred-partner-id": "x"}, 403, "error.auth.not_authorized", "another's"),
 )
 def test_a_call_without_a_valid_token_and_partner_is_refused_by_name(
     headers: dict[str, str], status: int, code: str

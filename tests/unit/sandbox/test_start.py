@@ -38,15 +38,13 @@ def test_a_fault_is_asked_for_in_a_line(text: str, fault: Fault) -> None:
     assert fault_from(text) == fault
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "fault.kind cannot be ''"),
-        ("storm for=20", "fault.params have no 'for', did you mean 'for_s'"),
-        ("slow PUT client_campaign_status", "not 'CLIENT_CAMPAIGN_STATUS'; a path has a / in it"),
-        ("storm host=moon", "fault.match.host cannot be 'moon'"),
-        ("{[", "is not YAML"),
-    ],
+@cases(
+    "text, words",
+    ("", "fault.kind cannot be ''", "nothing"),
+    ("storm for=20", "fault.params have no 'for', did you mean 'for_s'", "another param"),
+    ("slow PUT client_campaign_status", "not 'CLIENT_CAMPAIGN_STATUS'; a path has a / in it", "no path"),
+    ("storm host=moon", "fault.match.host cannot be 'moon'", "no such host"),
+    ("{[", "is not YAML", "no YAML"),
 )
 def test_a_fault_that_makes_no_sense_is_refused(text: str, words: str) -> None:
     with pytest.raises(SandboxInputError, match=words):
@@ -60,13 +58,11 @@ def test_a_setting_is_a_name_and_a_value() -> None:
         setting_from("page_parameter")
 
 
-@pytest.mark.parametrize(
-    ("dialect", "settings", "words"),
-    [
-        ("tense", [], "unknown dialect 'tense', did you mean 'terse'"),
-        ("standard", ["page=p"], "unknown key 'page' in settings"),
-        ("standard", ["task_fails=OFF"], "cannot be 'OFF'"),
-    ],
+@cases(
+    "dialect, settings, words",
+    ("tense", [], "unknown dialect 'tense', did you mean 'terse'", "no such dialect"),
+    ("standard", ["page=p"], "unknown key 'page' in settings", "no such setting"),
+    ("standard", ["task_fails=OFF"], "cannot be 'OFF'", "no value of it"),
 )
 def test_a_beginning_that_makes_no_sense_is_refused(dialect: str, settings: list[str], words: str) -> None:
     with pytest.raises(SandboxInputError, match=words):

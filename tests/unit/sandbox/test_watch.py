@@ -63,14 +63,12 @@ def test_no_rounding_accuses_a_client_that_waits_three_seconds_after_each_answer
     assert kinds(desk) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ("/events/?limit=5", "/events/?limit=5&page=2", []),
-        ("/events/?limit=5", "/events/e1", []),
-        ("/events/?limit=5&page=1", "/events/?page=1&limit=5", ["read_floor"]),
-        ("/events/e1", "/events/%651", ["read_floor"]),
-    ],
+@cases(
+    "first, second, expected",
+    ("/events/?limit=5", "/events/?limit=5&page=2", [], "another page"),
+    ("/events/?limit=5", "/events/e1", [], "another resource"),
+    ("/events/?limit=5&page=1", "/events/?page=1&limit=5", ["read_floor"], "another order"),
+    ("/events/e1", "/events/%651", ["read_floor"], "another spelling"),
 )
 def test_what_is_another_read_does_not_go_by_its_spelling(first: str, second: str, expected: list[str]) -> None:
     desk = Desk()
