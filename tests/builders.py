@@ -32,8 +32,10 @@ from worker.writes.life import Policy
 
 
 def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """A table of cases; what each shows is said last in its row, and is the name that pytest gives it."""
-    return pytest.mark.parametrize(names, [pytest.param(*row[:-1], id=row[-1]) for row in rows])
+    """A table of cases. Where a row does not speak for itself, what it shows is said last in it, as its name in pytest."""
+    columns = len(names.split(","))
+    named = [pytest.param(*row[:-1], id=row[-1]) if len(row) > columns else row for row in rows]
+    return pytest.mark.parametrize(names, named)
 
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -428,21 +428,19 @@ async def test_events_that_ask_the_very_same_share_one_answer_within_the_floor(w
     assert world.asked(path) == [0.0]
 
 
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (answer({"data": {"state": "SUCCESS"}}), TaskState(state="SUCCESS", verdict="succeeded")),
-        (answer({"data": {"state": "FAILURE"}}), TaskState(state="FAILURE", verdict="failed")),
-        (answer({"data": {"state": "PENDING"}}), TaskState(state="PENDING", verdict="running")),
-        (answer({"data": {"state": "x" * 100_000}}), TaskState(state="x" * 80, verdict="running")),
-        (
-            answer({"data": {"state": "FAILURE"}}, age="9"),
-            TaskState(state="the answer comes from a store, and may be of another task", verdict="unreadable"),
-        ),
-        (answer({"data": {"state": 1}}), TaskState(state="no data.state in the answer", verdict="unreadable")),
-        (answer({"data": None}), TaskState(state="no data.state in the answer", verdict="unreadable")),
-        (answer(None, 500), TaskState(state="the service answered 500", verdict="unreadable")),
-    ],
+@cases(
+    "made, expected",
+    (answer({"data": {"state": "SUCCESS"}}), TaskState(state="SUCCESS", verdict="succeeded")),
+    (answer({"data": {"state": "FAILURE"}}), TaskState(state="FAILURE", verdict="failed")),
+    (answer({"data": {"state": "PENDING"}}), TaskState(state="PENDING", verdict="running")),
+    (answer({"data": {"state": "x" * 100_000}}), TaskState(state="x" * 80, verdict="running")),
+    (
+        answer({"data": {"state": "FAILURE"}}, age="9"),
+        TaskState(state="the answer comes from a store, and may be of another task", verdict="unreadable"),
+    ),
+    (answer({"data": {"state": 1}}), TaskState(state="no data.state in the answer", verdict="unreadable")),
+    (answer({"data": None}), TaskState(state="no data.state in the answer", verdict="unreadable")),
+    (answer(None, 500), TaskState(state="the service answered 500", verdict="unreadable")),
 )
 @in_world()
 async def test_the_state_of_a_task(world: World, made: httpx.Response, expected: TaskState) -> None:
@@ -547,17 +545,15 @@ async def test_a_list_of_campaigns_is_read_page_by_page_and_is_as_old_as_the_fir
     assert [seen.target for seen in world.seen[-2:]] == ["/api/v3" + CAMPAIGNS, "/api/v3" + CAMPAIGNS + "?page=2"]
 
 
-@pytest.mark.parametrize(
-    ("second", "why"),
-    [
-        (answer(None, 500), "page 2: the service answered 500"),
-        (answer({"items": [{"no": "name"}]}), "page 2: campaign 1 has no usable tc"),
-        (answer(None, 404), "page 2: the service answered 404"),
-        (httpx.Response(200, content=b"{"), "page 2: the answer is not JSON"),
-        (campaigns("a", "b", total=3), "page 2 answered as one before it; see the assumption events.page_parameter"),
-        (campaigns("b", total=3), "it changed while it was read"),
-        (campaigns(total=3), "it holds 2 of 3"),
-    ],
+@cases(
+    "second, why",
+    (answer(None, 500), "page 2: the service answered 500"),
+    (answer({"items": [{"no": "name"}]}), "page 2: campaign 1 has no usable tc"),
+    (answer(None, 404), "page 2: the service answered 404"),
+    (httpx.Response(200, content=b"{"), "page 2: the answer is not JSON"),
+    (campaigns("a", "b", total=3), "page 2 answered as one before it; see the assumption events.page_parameter"),
+    (campaigns("b", total=3), "it changed while it was read"),
+    (campaigns(total=3), "it holds 2 of 3"),
 )
 @in_world(assumptions=assumed(campaigns__items="items"))
 async def test_a_list_of_which_a_page_cannot_be_had_shows_only_what_is_there(

@@ -44,94 +44,92 @@ def mistake(text: str) -> Problem:
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- a", "1:1: a config is a mapping, such as `mode: live`"),
-        ("a: [", "1:5: not valid YAML: the file ends inside of a bracket"),
-        ("pol: {}", "1:1: unknown key 'pol' in the config; did you mean 'poll'?"),
-        ("facts: {a: {get: /x, every: 10}}", "1:29: facts.a.every: '10' is not a duration"),
-        ("facts: {a: {get: /x, every: 0s}}", "1:29: facts.a.every: '0s' is too short"),
-        ("facts: {a: {get: /x, type: string}}", "1:28: facts.a.type is one of number, text, bool, list, record"),
-        ("notify: [{url: {env: A}, onn: [x]}]", "1:26: unknown key 'onn' in an item of notify; did you mean"),
-        ("facts: {a: {get: /x, value: 'a[].lenght(b)'}}", "1:29: facts.a.value: JMESPath has no function lenght; did"),
-        ("poll: {interval: 2s}", "1:18: poll.interval: '2s' is too short; the service asks"),
-        ('safety: {writes_per_hour: "120"}', "1:27: safety.writes_per_hour must be a whole number, and this"),
-        ("mode: alive", "1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
-        ("partners: discovr", "1:11: partners: write `discover` or a list of partner ids"),
-        ("partners: []", "1:11: partners: write `discover` or a list of partner ids"),
-        ("partners: [[a]]", "1:12: an item of partners must be a text"),
-        ("partners: [a, 12]", "1:15: an item of partners must be a text, as in partner-id-the-hall; a number"),
-        ("partners: [discover]", "1:12: an item of partners: 'discover' is no partner id"),
-        ("partners: [a, b, a]", "1:18: the partner 'a' is listed already"),
-        ("partners: ['a b']", "1:12: an item of partners: 'a b' is no partner id"),
-        ("partners: [ä]", "1:12: an item of partners: 'ä' is no partner id"),
-        ("partners: ['..']", "1:12: an item of partners: '..' is no partner id"),
-        ("operator_prefix: a/b", "1:18: operator_prefix: 'a/b' is no partner id"),
-        ("partners: [a/b]", "1:12: an item of partners: 'a/b' is no partner id"),
-        (
-            "notify: [{name: a, url: {env: A}, on: [surge]}, {name: a, url: {env: B}, on: [surge]}]",
-            "1:56: the name 'a' is taken",
-        ),
-        ("notify: [{url: 'tel://1', on: [surge]}]", "1:16: notify.url must not stand in the file itself"),
-        ("web: {listen: 8080}", "1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
-        ("web: {listen: here}", "1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
-        ("facts: {event: {get: /x}}", "1:9: the fact's name 'event' is taken"),
-        ("facts: {in: {get: /x}}", "1:9: the fact's name 'in' is taken"),
-        ("facts: {a-b: {get: /x}}", "1:9: the fact's name 'a-b' is no name: letters, digits and _"),
-        ("facts: {a: {get: x}}", "1:18: facts.a.get is a path that begins with /"),
-        ("facts: {a: {get: '/x#y'}}", "1:21: facts.a.get has '#' in it, which is written %23"),
-        ("facts: {a: {get: /auth/x}}", "1:18: facts.a.get must not be a path of /auth"),
-        ("facts: {a: {get: /%61uth/x}}", "1:19: facts.a.get has '%61' in it"),
-        ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "1:20: facts.a.get has '%73' in it"),
-        ("facts: {a: {get: '/./setup_processes/{eid}'}}", "1:19: facts.a.get has '/.' in it"),
-        ("facts: {a: {get: /x/..}}", "1:20: facts.a.get has '/..' in it"),
-        ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "1:29: facts.a.value: not a JMESPath"),
-        ("facts: {a: {get: /x%2f..%2fauth}}", "1:20: facts.a.get has '%2f' in it"),
-        ("facts: {a: {get: '/events/{eid}/client_campaign_status/task'}}", "1:18: facts.a.get must not be a task"),
-        ('facts: {a: {get: "/x/{id}"}}', "1:22: facts.a.get: nothing fills in {id}; did you mean 'eid'?"),
-        (
-            "facts: {a: {get: /campaign_results/}}",
-            "1:18: facts.a.get: /campaign_results/ turns a partner's token away (error.auth.not_authorized)",
-        ),
-        (
-            "facts: {a: {get: /auth/users/csv_export}}",
-            "1:18: facts.a.get: /auth/users/csv_export turns a partner's token away (error.unauthorized or ",
-        ),
-        (
-            "facts: {a: {get: '/adplatform_targeting/suggested_radius?location=Gent&distance_unit=km'}}",
-            "1:18: facts.a.get: distance_unit is mile or kilometer, not km",
-        ),
-        ('facts: {a: {get: /x, value: "a["}}', "1:29: facts.a.value: not a JMESPath: "),
-        ("api: {timeout: 1ms}", "1:16: api.timeout: '1ms' is too short"),
-        ("api: {timeout: 100d}", "1:16: api.timeout: '100d' is too long"),
-        ("ledger: postgres//x", "1:9: ledger must be sqlite:///FILE"),
-        ("ledger: postgresql://ann@db/x", "1:9: ledger is a database, and `state_dir` is missing"),
-        ("ledger: postgresql://ann@db/x", "1:9: ledger is shared, and each worker would have an embedded sandbox"),
-        ("state_dir: s\nledger: postgresql:///x", "2:9: ledger names no server or no database"),
-        ("state_dir: s\nledger: postgresql://ann@db:/x", "2:9: ledger names no server or no database"),
-        ("state_dir: s\nledger: postgresql://ann@db/x?port=54e2", "2:9: ledger names no server or no database"),
-        ("ledger: postgresql://ann:hidden@db/x", "1:9: ledger must not hold a password"),
-        ("ledger: postgresql://db/x?pass%77ord=hidden", "1:9: ledger must not hold a password"),
-        (
-            "ledger: postgresql://db/x?sslmode=verify",
-            "1:9: ledger: there is no sslmode of this name; did you mean 'verify-ca'?",
-        ),
-        ("ledger: 'sqlite:///'", "1:9: ledger must be sqlite:///FILE"),
-        ("api: {base_url: sandbx}", "1:17: api.base_url is not an address"),
-        ("api: {base_url: 'https://[x'}", "1:17: api.base_url is not an address"),
-        ("api: {base_url: http://host/api/v3}", "1:17: api.base_url must begin with https://"),
-        ("api: {cr_url: 'https://u:p@host'}", "1:15: api.cr_url must not hold a user name or password"),
-        ("api: {media_url: 'https://host?x=1'}", "1:18: api.media_url must not have a query or fragment"),
-        ("api: {base_url: 'https://host/api/v3?'}", "1:17: api.base_url must not have a query or fragment"),
-        ("api: {base_url: 'https://host/api/v3#'}", "1:17: api.base_url must not have a query or fragment"),
-        (REMOTE + "credentials: {username: bob}", "2:25: credentials.username must not stand in the file itself"),
-        (
-            REMOTE + "credentials: {password: {env: A, file: b}}",
-            "2:25: credentials.password is either {env: NAME} or {file: PATH}",
-        ),
-        ("credentials: {password: {}}", "1:25: credentials.password is either {env: NAME} or {file: PATH}"),
-    ],
+@cases(
+    "text, message",
+    ("- a", "1:1: a config is a mapping, such as `mode: live`"),
+    ("a: [", "1:5: not valid YAML: the file ends inside of a bracket"),
+    ("pol: {}", "1:1: unknown key 'pol' in the config; did you mean 'poll'?"),
+    ("facts: {a: {get: /x, every: 10}}", "1:29: facts.a.every: '10' is not a duration"),
+    ("facts: {a: {get: /x, every: 0s}}", "1:29: facts.a.every: '0s' is too short"),
+    ("facts: {a: {get: /x, type: string}}", "1:28: facts.a.type is one of number, text, bool, list, record"),
+    ("notify: [{url: {env: A}, onn: [x]}]", "1:26: unknown key 'onn' in an item of notify; did you mean"),
+    ("facts: {a: {get: /x, value: 'a[].lenght(b)'}}", "1:29: facts.a.value: JMESPath has no function lenght; did"),
+    ("poll: {interval: 2s}", "1:18: poll.interval: '2s' is too short; the service asks"),
+    ('safety: {writes_per_hour: "120"}', "1:27: safety.writes_per_hour must be a whole number, and this"),
+    ("mode: alive", "1:7: mode is one of shadow, approve, live, not 'alive'; did you mean 'live'?"),
+    ("partners: discovr", "1:11: partners: write `discover` or a list of partner ids"),
+    ("partners: []", "1:11: partners: write `discover` or a list of partner ids"),
+    ("partners: [[a]]", "1:12: an item of partners must be a text"),
+    ("partners: [a, 12]", "1:15: an item of partners must be a text, as in partner-id-the-hall; a number"),
+    ("partners: [discover]", "1:12: an item of partners: 'discover' is no partner id"),
+    ("partners: [a, b, a]", "1:18: the partner 'a' is listed already"),
+    ("partners: ['a b']", "1:12: an item of partners: 'a b' is no partner id"),
+    ("partners: [ä]", "1:12: an item of partners: 'ä' is no partner id"),
+    ("partners: ['..']", "1:12: an item of partners: '..' is no partner id"),
+    ("operator_prefix: a/b", "1:18: operator_prefix: 'a/b' is no partner id"),
+    ("partners: [a/b]", "1:12: an item of partners: 'a/b' is no partner id"),
+    (
+        "notify: [{name: a, url: {env: A}, on: [surge]}, {name: a, url: {env: B}, on: [surge]}]",
+        "1:56: the name 'a' is taken",
+    ),
+    ("notify: [{url: 'tel://1', on: [surge]}]", "1:16: notify.url must not stand in the file itself"),
+    ("web: {listen: 8080}", "1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
+    ("web: {listen: here}", "1:15: web.listen must be HOST:PORT, such as 127.0.0.1:8080"),
+    ("facts: {event: {get: /x}}", "1:9: the fact's name 'event' is taken"),
+    ("facts: {in: {get: /x}}", "1:9: the fact's name 'in' is taken"),
+    ("facts: {a-b: {get: /x}}", "1:9: the fact's name 'a-b' is no name: letters, digits and _"),
+    ("facts: {a: {get: x}}", "1:18: facts.a.get is a path that begins with /"),
+    ("facts: {a: {get: '/x#y'}}", "1:21: facts.a.get has '#' in it, which is written %23"),
+    ("facts: {a: {get: /auth/x}}", "1:18: facts.a.get must not be a path of /auth"),
+    ("facts: {a: {get: /%61uth/x}}", "1:19: facts.a.get has '%61' in it"),
+    ("facts: {a: {get: '/%73etup_processes/{eid}'}}", "1:20: facts.a.get has '%73' in it"),
+    ("facts: {a: {get: '/./setup_processes/{eid}'}}", "1:19: facts.a.get has '/.' in it"),
+    ("facts: {a: {get: /x/..}}", "1:20: facts.a.get has '/..' in it"),
+    ("facts: {a: {get: /x, value: '" + "[" * 3000 + "'}}", "1:29: facts.a.value: not a JMESPath"),
+    ("facts: {a: {get: /x%2f..%2fauth}}", "1:20: facts.a.get has '%2f' in it"),
+    ("facts: {a: {get: '/events/{eid}/client_campaign_status/task'}}", "1:18: facts.a.get must not be a task"),
+    ('facts: {a: {get: "/x/{id}"}}', "1:22: facts.a.get: nothing fills in {id}; did you mean 'eid'?"),
+    (
+        "facts: {a: {get: /campaign_results/}}",
+        "1:18: facts.a.get: /campaign_results/ turns a partner's token away (error.auth.not_authorized)",
+    ),
+    (
+        "facts: {a: {get: /auth/users/csv_export}}",
+        "1:18: facts.a.get: /auth/users/csv_export turns a partner's token away (error.unauthorized or ",
+    ),
+    (
+        "facts: {a: {get: '/adplatform_targeting/suggested_radius?location=Gent&distance_unit=km'}}",
+        "1:18: facts.a.get: distance_unit is mile or kilometer, not km",
+    ),
+    ('facts: {a: {get: /x, value: "a["}}', "1:29: facts.a.value: not a JMESPath: "),
+    ("api: {timeout: 1ms}", "1:16: api.timeout: '1ms' is too short"),
+    ("api: {timeout: 100d}", "1:16: api.timeout: '100d' is too long"),
+    ("ledger: postgres//x", "1:9: ledger must be sqlite:///FILE"),
+    ("ledger: postgresql://ann@db/x", "1:9: ledger is a database, and `state_dir` is missing"),
+    ("ledger: postgresql://ann@db/x", "1:9: ledger is shared, and each worker would have an embedded sandbox"),
+    ("state_dir: s\nledger: postgresql:///x", "2:9: ledger names no server or no database"),
+    ("state_dir: s\nledger: postgresql://ann@db:/x", "2:9: ledger names no server or no database"),
+    ("state_dir: s\nledger: postgresql://ann@db/x?port=54e2", "2:9: ledger names no server or no database"),
+    ("ledger: postgresql://ann:hidden@db/x", "1:9: ledger must not hold a password"),
+    ("ledger: postgresql://db/x?pass%77ord=hidden", "1:9: ledger must not hold a password"),
+    (
+        "ledger: postgresql://db/x?sslmode=verify",
+        "1:9: ledger: there is no sslmode of this name; did you mean 'verify-ca'?",
+    ),
+    ("ledger: 'sqlite:///'", "1:9: ledger must be sqlite:///FILE"),
+    ("api: {base_url: sandbx}", "1:17: api.base_url is not an address"),
+    ("api: {base_url: 'https://[x'}", "1:17: api.base_url is not an address"),
+    ("api: {base_url: http://host/api/v3}", "1:17: api.base_url must begin with https://"),
+    ("api: {cr_url: 'https://u:p@host'}", "1:15: api.cr_url must not hold a user name or password"),
+    ("api: {media_url: 'https://host?x=1'}", "1:18: api.media_url must not have a query or fragment"),
+    ("api: {base_url: 'https://host/api/v3?'}", "1:17: api.base_url must not have a query or fragment"),
+    ("api: {base_url: 'https://host/api/v3#'}", "1:17: api.base_url must not have a query or fragment"),
+    (REMOTE + "credentials: {username: bob}", "2:25: credentials.username must not stand in the file itself"),
+    (
+        REMOTE + "credentials: {password: {env: A, file: b}}",
+        "2:25: credentials.password is either {env: NAME} or {file: PATH}",
+    ),
+    ("credentials: {password: {}}", "1:25: credentials.password is either {env: NAME} or {file: PATH}"),
 )
 def test_each_mistake_is_told_with_line_and_column(text: str, message: str) -> None:
     found = mistakes(text)
@@ -168,19 +166,17 @@ def test_what_is_left_out_has_the_documented_default() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("partners: here", "write partners: discover, or partners: [partner-id-the-hall]"),
-        ("ledger: worker.db", "write sqlite:///worker.db for a file"),
-        ("api: {media_url: sandbox}", "write https://HOST/…; only api.base_url can be sandbox"),
-        ("web: {listen: 9000}", "write listen: 127.0.0.1:9000"),
-        ("web: {listen: ':9000'}", "write listen: 127.0.0.1:9000"),
-        ("web: {listen: here}", "write listen: 127.0.0.1:8080"),
-        ("notify: [needs_human]", "write {url: …, on: …}"),
-        ("notify: [{url: {env: A}, on: [needs_humans]}]", "write needs_human"),
-        ("notify: [{url: {env: A}, on: [zzz]}]", "such as needs_human, waiting or surge; docs/reference.md has all"),
-    ],
+@cases(
+    "text, hint",
+    ("partners: here", "write partners: discover, or partners: [partner-id-the-hall]"),
+    ("ledger: worker.db", "write sqlite:///worker.db for a file"),
+    ("api: {media_url: sandbox}", "write https://HOST/…; only api.base_url can be sandbox"),
+    ("web: {listen: 9000}", "write listen: 127.0.0.1:9000"),
+    ("web: {listen: ':9000'}", "write listen: 127.0.0.1:9000"),
+    ("web: {listen: here}", "write listen: 127.0.0.1:8080"),
+    ("notify: [needs_human]", "write {url: …, on: …}"),
+    ("notify: [{url: {env: A}, on: [needs_humans]}]", "write needs_human"),
+    ("notify: [{url: {env: A}, on: [zzz]}]", "such as needs_human, waiting or surge; docs/reference.md has all"),
 )
 def test_what_is_said_to_write_can_be_written_there(text: str, hint: str) -> None:
     assert mistake(text).hint.startswith(hint)
@@ -261,29 +257,27 @@ def test_assumptions_are_checked_and_told_at_their_key() -> None:
     assert read(text.partition("  b.c")[0]).assumptions == {"setup.state_field": "status"}
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "hint"),
-    [
-        (
-            "assumptions: {safety.settle: 2m}",
-            "15: there is no assumption 'safety.settle'",
-            "write safety: {settle: …} beside `assumptions`, not under it",
-        ),
-        (
-            "assumptions: {safety: {settle: 2m}}",
-            "15: there is no assumption 'safety'",
-            "write safety: … beside `assumptions`, not under it",
-        ),
-        (
-            "assumptions: {client_campaign_status: {semantics: toggle}}",
-            "15: there is no assumption 'client_campaign_status'",
-            "write the whole key in one, with its dots: client_campaign_status.semantics: …",
-        ),
-        ("settle: 2m", "1: unknown key 'settle' in the config", "write safety: {settle: …}"),
-        ("web.listen: a:1", "1: unknown key 'web.listen' in the config", "write web: {listen: …}"),
-        ("task.failed: [BAD]", "1: unknown key 'task.failed' in the config", "write assumptions: {task.failed: …}"),
-        ("pol.interval: 3s", "1: unknown key 'pol.interval' in the config", "known here: api, assumptions"),
-    ],
+@cases(
+    "text, message, hint",
+    (
+        "assumptions: {safety.settle: 2m}",
+        "15: there is no assumption 'safety.settle'",
+        "write safety: {settle: …} beside `assumptions`, not under it",
+    ),
+    (
+        "assumptions: {safety: {settle: 2m}}",
+        "15: there is no assumption 'safety'",
+        "write safety: … beside `assumptions`, not under it",
+    ),
+    (
+        "assumptions: {client_campaign_status: {semantics: toggle}}",
+        "15: there is no assumption 'client_campaign_status'",
+        "write the whole key in one, with its dots: client_campaign_status.semantics: …",
+    ),
+    ("settle: 2m", "1: unknown key 'settle' in the config", "write safety: {settle: …}"),
+    ("web.listen: a:1", "1: unknown key 'web.listen' in the config", "write web: {listen: …}"),
+    ("task.failed: [BAD]", "1: unknown key 'task.failed' in the config", "write assumptions: {task.failed: …}"),
+    ("pol.interval: 3s", "1: unknown key 'pol.interval' in the config", "known here: api, assumptions"),
 )
 def test_a_key_at_another_place_is_told_where_it_belongs(text: str, message: str, hint: str) -> None:
     found = mistake(text)
@@ -473,17 +467,15 @@ def test_an_empty_variable_undoes_nothing_that_the_file_says(
     assert (config.mode, config.safety.spend.per_day, config.partners) == ("shadow", 100, ("p1",))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("POLL__INTERVAL", "1s", "POLL__INTERVAL:1:1: poll.interval: '1s' is too short; the service asks"),
-        ("POLL__INTERVALL", "5s", "POLL__INTERVALL:1:1: unknown key 'intervall' in poll; did you mean 'interval'?"),
-        ("SAFETY", "{gap: {then: now}}", "SAFETY:1:14: safety.gap.then is one of ask, act, reobserve, not 'now'"),
-        ("NOTIFY", "[{", "NOTIFY:1:3: not valid YAML: the file ends inside of a bracket"),
-        ("NOTIFY__0__URL", "x", "NOTIFY__0__URL:1:1: sets '0' of what is no mapping in the file"),
-        ("", "x", ":1:1: unknown key '' in the config"),
-        ("MODE", "live\udcff", "MODE:1:5: not valid YAML: the character U+DCFF is not allowed"),
-    ],
+@cases(
+    "name, text, message",
+    ("POLL__INTERVAL", "1s", "POLL__INTERVAL:1:1: poll.interval: '1s' is too short; the service asks"),
+    ("POLL__INTERVALL", "5s", "POLL__INTERVALL:1:1: unknown key 'intervall' in poll; did you mean 'interval'?"),
+    ("SAFETY", "{gap: {then: now}}", "SAFETY:1:14: safety.gap.then is one of ask, act, reobserve, not 'now'"),
+    ("NOTIFY", "[{", "NOTIFY:1:3: not valid YAML: the file ends inside of a bracket"),
+    ("NOTIFY__0__URL", "x", "NOTIFY__0__URL:1:1: sets '0' of what is no mapping in the file"),
+    ("", "x", ":1:1: unknown key '' in the config"),
+    ("MODE", "live\udcff", "MODE:1:5: not valid YAML: the character U+DCFF is not allowed"),
 )
 def test_a_mistake_in_a_variable_is_told_at_its_name(
     name: str, text: str, message: str, monkeypatch: pytest.MonkeyPatch
@@ -493,18 +485,16 @@ def test_a_mistake_in_a_variable_is_told_at_its_name(
     assert mistakes("notify: []")[0].startswith(f"CAMPAIGN_WORKER__{message}")
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        *((name, "MODE") for name in ("campaign_worker__mode", "Campaign_Worker__MODE", "campaign_worker_mode")),
-        ("CAMPAIGN_WORKER_MODE", "MODE"),
-        ("CAMPAIGN_WORKER_PARTNERS__0", "PARTNERS__0"),
-        ("CAMPAIGN_WORKER_API_BASE_URL", "API__BASE_URL"),
-        ("CAMPAIGN_WORKER_SAFETY_SPEND_PER_DAY", "SAFETY__SPEND__PER_DAY"),
-        ("CAMPAIGN_WORKER_SAFETY_SPEND__PER_DAY", "SAFETY__SPEND__PER_DAY"),
-        ("CAMPAIGN_WORKER_ASSUMPTIONS_SETUP_STATE_FIELD", "ASSUMPTIONS__SETUP__STATE_FIELD"),
-        *((f"CAMPAIGN_WORKER_{name}", "") for name in ("USERNAME", "CREDENTIALS_PASSWORD", "NOTIFY_URL")),
-    ],
+@cases(
+    "name, meant",
+    *((name, "MODE") for name in ("campaign_worker__mode", "Campaign_Worker__MODE", "campaign_worker_mode")),
+    ("CAMPAIGN_WORKER_MODE", "MODE"),
+    ("CAMPAIGN_WORKER_PARTNERS__0", "PARTNERS__0"),
+    ("CAMPAIGN_WORKER_API_BASE_URL", "API__BASE_URL"),
+    ("CAMPAIGN_WORKER_SAFETY_SPEND_PER_DAY", "SAFETY__SPEND__PER_DAY"),
+    ("CAMPAIGN_WORKER_SAFETY_SPEND__PER_DAY", "SAFETY__SPEND__PER_DAY"),
+    ("CAMPAIGN_WORKER_ASSUMPTIONS_SETUP_STATE_FIELD", "ASSUMPTIONS__SETUP__STATE_FIELD"),
+    *((f"CAMPAIGN_WORKER_{name}", "") for name in ("USERNAME", "CREDENTIALS_PASSWORD", "NOTIFY_URL")),
 )
 def test_a_variable_in_small_letters_or_with_one_underscore_where_two_are_meant_is_no_silent_live(
     monkeypatch: pytest.MonkeyPatch, name: str, meant: str

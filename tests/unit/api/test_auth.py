@@ -241,16 +241,14 @@ def test_a_lifetime_that_is_left_out_is_the_documented_one() -> None:
     assert tokens.tokens_from(json.dumps(body).encode(), 0.0).lifetime_s == 3600
 
 
-@pytest.mark.parametrize(
-    ("identity", "why"),
-    [
-        *((one, "cannot be decoded") for one in ("", "one", "a.b", "a.%%%.c", "a." + "é" * 5 + ".c", "..")),
-        (jwt({}), "idp:groups"),
-        (jwt({"idp:groups": "partner-id-hall"}), "idp:groups"),
-        (jwt({"idp:groups": ["partner-id-hall", 7]}), "idp:groups"),
-        (jwt({"idp:groups": None}), "idp:groups"),
-        (jwt(["partner-id-hall"]), "idp:groups"),
-    ],
+@cases(
+    "identity, why",
+    *((one, "cannot be decoded") for one in ("", "one", "a.b", "a.%%%.c", "a." + "é" * 5 + ".c", "..")),
+    (jwt({}), "idp:groups"),
+    (jwt({"idp:groups": "partner-id-hall"}), "idp:groups"),
+    (jwt({"idp:groups": ["partner-id-hall", 7]}), "idp:groups"),
+    (jwt({"idp:groups": None}), "idp:groups"),
+    (jwt(["partner-id-hall"]), "idp:groups"),
 )
 def test_an_identity_that_names_no_groups_is_a_clear_error(identity: str, why: str) -> None:
     with pytest.raises(NotSafe, match=why) as caught:

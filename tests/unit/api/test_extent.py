@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from worker.api.listing import full, lacking, leaf_of, next_page
 from worker.model.facts import Json
 
@@ -35,35 +36,33 @@ def test_a_list_that_says_nothing_of_more_is_whole(value: Json) -> None:
     assert lacking([leaf(value)]) == ""
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ({"items": ABC, "total": 4}, "it holds 3 of 4"),
-        ({"items": ABC, "totalCount": 4}, "it holds 3 of 4"),
-        ({"data": {"campaigns": ABC, "total_items": 4}}, "it holds 3 of 4"),
-        ({"campaigns": ABC, "meta": {"pagination": {"total": 4}}}, "it holds 3 of 4"),
-        ({"items": ABC, "pages": 2}, "it is 1 of 2 pages"),
-        ({"items": ABC, "nextPage": 2}, "it names a next page"),
-        ({"items": ABC, "has_more": True}, "it names a next page"),
-        ({"items": ABC, "_links": {"self": "/x", "next": {"href": "/x?p=2"}}}, "it names a next page"),
-        ({"items": ABC, "limit": 3}, "it is as long as its limit of 3"),
-        ({"items": ABC, "per_page": 2}, "it is as long as its limit of 2"),
-        ({"items": ABC, "total": "4", "pages": "2", "limit": "3"}, "it holds 3 of 4"),
-        ({"content": ABC, "totalElements": 4, "last": False}, "it holds 3 of 4"),
-        ({"content": ABC, "last": False}, "it names a next page"),
-        ({"value": ABC, "@odata.nextLink": "/x?skip=3"}, "it names a next page"),
-        ({"value": ABC, "@odata.count": 4}, "it holds 3 of 4"),
-        ({"items": ABC, "page": {"size": 3, "total": 4}}, "it holds 3 of 4"),
-        ({"items": ABC, "truncated": True}, "it names a next page"),
-        ({"items": ABC, "cursor": "abc"}, "it names a next page"),
-        ({"items": ABC, "paging": {"cursors": {"after": "abc"}}}, "it names a next page"),
-        ({"campaigns": {"items": ABC, "total": 4, "nextPage": 2}}, "it holds 3 of 4"),
-        ({"response": {"payload": {"list": ABC, "pages": 4}}}, "it is 1 of 4 pages"),
-        ({"campaigns": ABC, "total_campaigns": 4}, "it holds 3 of 4"),
-        ({"campaigns": ABC, "campaigns_total": 4}, "it holds 3 of 4"),
-        ({"campaigns": ABC, "grand_total": 4}, "it holds 3 of 4"),
-        ({"campaigns": ABC, "found": 4}, "it holds 3 of 4"),
-    ],
+@cases(
+    "value, words",
+    ({"items": ABC, "total": 4}, "it holds 3 of 4"),
+    ({"items": ABC, "totalCount": 4}, "it holds 3 of 4"),
+    ({"data": {"campaigns": ABC, "total_items": 4}}, "it holds 3 of 4"),
+    ({"campaigns": ABC, "meta": {"pagination": {"total": 4}}}, "it holds 3 of 4"),
+    ({"items": ABC, "pages": 2}, "it is 1 of 2 pages"),
+    ({"items": ABC, "nextPage": 2}, "it names a next page"),
+    ({"items": ABC, "has_more": True}, "it names a next page"),
+    ({"items": ABC, "_links": {"self": "/x", "next": {"href": "/x?p=2"}}}, "it names a next page"),
+    ({"items": ABC, "limit": 3}, "it is as long as its limit of 3"),
+    ({"items": ABC, "per_page": 2}, "it is as long as its limit of 2"),
+    ({"items": ABC, "total": "4", "pages": "2", "limit": "3"}, "it holds 3 of 4"),
+    ({"content": ABC, "totalElements": 4, "last": False}, "it holds 3 of 4"),
+    ({"content": ABC, "last": False}, "it names a next page"),
+    ({"value": ABC, "@odata.nextLink": "/x?skip=3"}, "it names a next page"),
+    ({"value": ABC, "@odata.count": 4}, "it holds 3 of 4"),
+    ({"items": ABC, "page": {"size": 3, "total": 4}}, "it holds 3 of 4"),
+    ({"items": ABC, "truncated": True}, "it names a next page"),
+    ({"items": ABC, "cursor": "abc"}, "it names a next page"),
+    ({"items": ABC, "paging": {"cursors": {"after": "abc"}}}, "it names a next page"),
+    ({"campaigns": {"items": ABC, "total": 4, "nextPage": 2}}, "it holds 3 of 4"),
+    ({"response": {"payload": {"list": ABC, "pages": 4}}}, "it is 1 of 4 pages"),
+    ({"campaigns": ABC, "total_campaigns": 4}, "it holds 3 of 4"),
+    ({"campaigns": ABC, "campaigns_total": 4}, "it holds 3 of 4"),
+    ({"campaigns": ABC, "grand_total": 4}, "it holds 3 of 4"),
+    ({"campaigns": ABC, "found": 4}, "it holds 3 of 4"),
 )
 def test_a_list_that_tells_of_more_than_it_holds_lacks_something(value: Json, words: str) -> None:
     assert lacking([leaf(value)]) == words
@@ -94,20 +93,18 @@ def test_headers_tell_of_more_too() -> None:
     assert lacking([leaf(ABC, x_has_more="false", x_next_cursor="null")]) == ""
 
 
-@pytest.mark.parametrize(
-    ("pages", "words"),
-    [
-        ([(["a", "b"], {"total": 3}), (["c"], {"total": 3})], ""),
-        ([(["a", "b"], {"nextPage": 2}), (["c"], {"nextPage": None})], ""),
-        ([(["a", "b"], {"limit": 2}), (["c"], {"limit": 2})], ""),
-        ([(["a", "b"], {"total": 3}), ([], {"total": 3})], "it holds 2 of 3"),
-        ([(["a", "b"], {"total": 3}), (["c"], {"total": 4})], "it changed while it was read"),
-        ([(["a", "b"], {"total": 4}), (["b", "d"], {"total": 4})], "it changed while it was read"),
-        ([(["a", "b"], {"limit": 2}), (["c", "d"], {"limit": 2})], "it is as long as its limit of 2"),
-        ([(["a", "b"], {"limit": 2}), ([], {"limit": 2})], ""),
-        ([(["a", "b"], {"has_more": True}), ([], {"has_more": False})], "a page that it told of is empty"),
-        ([(["a", "b"], {"totalPages": 2}), ([], {"totalPages": 2})], "a page that it told of is empty"),
-    ],
+@cases(
+    "pages, words",
+    ([(["a", "b"], {"total": 3}), (["c"], {"total": 3})], ""),
+    ([(["a", "b"], {"nextPage": 2}), (["c"], {"nextPage": None})], ""),
+    ([(["a", "b"], {"limit": 2}), (["c"], {"limit": 2})], ""),
+    ([(["a", "b"], {"total": 3}), ([], {"total": 3})], "it holds 2 of 3"),
+    ([(["a", "b"], {"total": 3}), (["c"], {"total": 4})], "it changed while it was read"),
+    ([(["a", "b"], {"total": 4}), (["b", "d"], {"total": 4})], "it changed while it was read"),
+    ([(["a", "b"], {"limit": 2}), (["c", "d"], {"limit": 2})], "it is as long as its limit of 2"),
+    ([(["a", "b"], {"limit": 2}), ([], {"limit": 2})], ""),
+    ([(["a", "b"], {"has_more": True}), ([], {"has_more": False})], "a page that it told of is empty"),
+    ([(["a", "b"], {"totalPages": 2}), ([], {"totalPages": 2})], "a page that it told of is empty"),
 )
 def test_pages_together_are_whole_only_if_nothing_speaks_against_it(
     pages: list[tuple[list[Json], dict[str, Json]]], words: str

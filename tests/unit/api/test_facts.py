@@ -222,20 +222,18 @@ def test_a_fact_of_ones_own_is_found_by_its_path() -> None:
     assert isinstance(fact("ad_spend", {"spend": None}, ad_spend=spend), Unknown), "null or missing: nobody knows"
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "found"),
-    [
-        ("number", 12.5, "number"),
-        ("number", 12, "number"),
-        ("number", True, "bool"),
-        ("number", "12", "text"),
-        ("text", "x", "text"),
-        ("bool", False, "bool"),
-        ("list", [1], "list"),
-        ("record", {"a": 1}, "record"),
-        ("record", [1], "list"),
-        (None, [1], None),
-    ],
+@cases(
+    "kind, value, found",
+    ("number", 12.5, "number"),
+    ("number", 12, "number"),
+    ("number", True, "bool"),
+    ("number", "12", "text"),
+    ("text", "x", "text"),
+    ("bool", False, "bool"),
+    ("list", [1], "list"),
+    ("record", {"a": 1}, "record"),
+    ("record", [1], "list"),
+    (None, [1], None),
 )
 def test_a_fact_of_ones_own_has_the_type_that_was_said_or_is_unknown(
     kind: FactKind | None, value: Json, found: str | None

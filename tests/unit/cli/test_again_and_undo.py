@@ -78,30 +78,28 @@ def everything(config: Path) -> tuple[object, ...]:
         return ledger.last_seq(), ledger.writes(), ledger.rule_memories(ACME)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("again", "5", "--because", " "), 2, "--because is empty"),
-        (("again", *WHY), 2, "name writes by number, or all of a rule"),
-        (("again", "5", "--rule", "boost-now", *WHY), 2, "name writes by number, or all of a rule"),
-        (("again", "5", "--event", "e5", *WHY), 2, "name writes by number, or all of a rule"),
-        (("again", "5", "99", *WHY), 1, "there is no write 99; nothing was changed"),
-        (("again", "5", "1", *WHY), 1, "write 1 is confirmed: only cancelled, refused, rejected, shadowed, skipped"),
-        (("again", "--rule", "boost-nou", *WHY), 1, "did you mean 'boost-now'?; nothing was changed"),
-        (("again", "--rule", "boost-now", "--event", "e5", *WHY), 1, "rule 'boost-now' has nothing for event 'e5'"),
-        (("undo", *WHY), 2, "name writes by number, or all that a rule sent with --rule and --since"),
-        (("undo", "1", "--since", "1h", *WHY), 2, "name writes by number"),
-        (("undo", *RULE, *WHY), 2, "say since when: --rule pause-cancelled --since 30m"),
-        (("undo", "1", "99", *WHY), 1, "there is no write 99; nothing was changed"),
-        (("undo", "1", "5", *WHY), 1, "write 5 is rejected and had no effect; nothing was changed"),
-        (("undo", "1", "7", *WHY), 1, "write 7 is waiting: there is nothing to put back yet; nothing was changed"),
-        (("undo", "1", "7", *WHY), 1, "campaign-worker reject 7 drops it"),
-        *(((command, HUGE, *WHY), 1, f"there is no write {HUGE}") for command in ("again", "undo")),
-        (("undo", "--rule", "pause-canceled", "--since", "1h", *WHY), 1, "did you mean 'pause-cancelled'?"),
-        (("undo", *RULE, "--since", "1m", *WHY), 1, "that may have had an effect; nothing was changed"),
-        (("undo", "--rule", "boost-now", "--since", "7h", *WHY), 1, "there is nothing to put back"),
-        (("undo", "1", "--because", ""), 2, "--because is empty"),
-    ],
+@cases(
+    "arguments, code, said",
+    (("again", "5", "--because", " "), 2, "--because is empty"),
+    (("again", *WHY), 2, "name writes by number, or all of a rule"),
+    (("again", "5", "--rule", "boost-now", *WHY), 2, "name writes by number, or all of a rule"),
+    (("again", "5", "--event", "e5", *WHY), 2, "name writes by number, or all of a rule"),
+    (("again", "5", "99", *WHY), 1, "there is no write 99; nothing was changed"),
+    (("again", "5", "1", *WHY), 1, "write 1 is confirmed: only cancelled, refused, rejected, shadowed, skipped"),
+    (("again", "--rule", "boost-nou", *WHY), 1, "did you mean 'boost-now'?; nothing was changed"),
+    (("again", "--rule", "boost-now", "--event", "e5", *WHY), 1, "rule 'boost-now' has nothing for event 'e5'"),
+    (("undo", *WHY), 2, "name writes by number, or all that a rule sent with --rule and --since"),
+    (("undo", "1", "--since", "1h", *WHY), 2, "name writes by number"),
+    (("undo", *RULE, *WHY), 2, "say since when: --rule pause-cancelled --since 30m"),
+    (("undo", "1", "99", *WHY), 1, "there is no write 99; nothing was changed"),
+    (("undo", "1", "5", *WHY), 1, "write 5 is rejected and had no effect; nothing was changed"),
+    (("undo", "1", "7", *WHY), 1, "write 7 is waiting: there is nothing to put back yet; nothing was changed"),
+    (("undo", "1", "7", *WHY), 1, "campaign-worker reject 7 drops it"),
+    *(((command, HUGE, *WHY), 1, f"there is no write {HUGE}") for command in ("again", "undo")),
+    (("undo", "--rule", "pause-canceled", "--since", "1h", *WHY), 1, "did you mean 'pause-cancelled'?"),
+    (("undo", *RULE, "--since", "1m", *WHY), 1, "that may have had an effect; nothing was changed"),
+    (("undo", "--rule", "boost-now", "--since", "7h", *WHY), 1, "there is nothing to put back"),
+    (("undo", "1", "--because", ""), 2, "--because is empty"),
 )
 def test_what_is_asked_for_in_vain_changes_nothing(
     config: Path, arguments: tuple[str, ...], code: int, said: str

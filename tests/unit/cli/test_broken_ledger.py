@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import NOW, key, open_ledger, place_in, plan, planned, sent
 
@@ -85,12 +86,10 @@ UNWRITTEN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        *((folder, (f"{folder} is a folder", "name a file in it")) for folder in (".", "..", "/")),
-        ("/nonexistent/x.db", UNWRITTEN),
-    ],
+@cases(
+    "place, words",
+    *((folder, (f"{folder} is a folder", "name a file in it")) for folder in (".", "..", "/")),
+    ("/nonexistent/x.db", UNWRITTEN),
 )
 def test_a_backup_that_cannot_be_made_accuses_the_place_of_the_backup(
     config: Path, place: str, words: tuple[str, ...]

@@ -39,43 +39,41 @@ def kinds(config: Path) -> list[str]:
         return [str(record["kind"]) for record in ledger.log(LogFilter())]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("halt", "--because", ""), 2, "--because is empty"),
-        (("halt", "--because", " \t"), 2, "--because is empty"),
-        (("resume", "--because", ""), 2, "--because is empty"),
-        (("resolve", "1", "--applied", "--because", ""), 2, "--because is empty"),
-        (("approve", "3", "--because", " "), 2, "--because is empty"),
-        (("reject", "3", "--because", ""), 2, "--because is empty"),
-        (("halt", "--because", "x", "--for", "0s"), 2, "--for: must be longer than 0s"),
-        (
-            ("halt", "--because", "x", "--rule", "pause-canceled"),
-            1,
-            "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
-        ),
-        (
-            ("halt", "--because", "x", "--partner", "partner-id-acne"),
-            1,
-            f"nothing is known of partner 'partner-id-acne'; did you mean '{ACME}'?",
-        ),
-        (
-            ("halt", "--because", "x", "--partner", "zz"),
-            1,
-            "of partner 'zz'; there are 2 partners, such as partner-id-acme, partner-id-other",
-        ),
-        (("approve", "--rule", "boost-nou"), 1, "nothing is known of rule 'boost-nou'; did you mean 'boost-now'?"),
-        (("approve", "1", "--rule", "pause-cancelled"), 2, "with --rule, and not both"),
-        (("approve", "--rule", ""), 2, "with --rule, and not both"),
-        (("reject", "--rule", ""), 2, "with --rule, and not both"),
-        (("again", "--rule", "", "--because", "x"), 2, "and not both"),
-        (("undo", "--rule", "", "--since", "900d", "--because", "x"), 2, "and not both"),
-        (("rules", "publish", ""), 2, "FOLDER is empty"),
-        (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "error: no halt is in force"),
-        (("approve", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
-        (("reject", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
-        (("resolve", HUGE, "--applied", "--because", "x"), 1, f"there is no write {HUGE}; nothing was changed"),
-    ],
+@cases(
+    "arguments, code, said",
+    (("halt", "--because", ""), 2, "--because is empty"),
+    (("halt", "--because", " \t"), 2, "--because is empty"),
+    (("resume", "--because", ""), 2, "--because is empty"),
+    (("resolve", "1", "--applied", "--because", ""), 2, "--because is empty"),
+    (("approve", "3", "--because", " "), 2, "--because is empty"),
+    (("reject", "3", "--because", ""), 2, "--because is empty"),
+    (("halt", "--because", "x", "--for", "0s"), 2, "--for: must be longer than 0s"),
+    (
+        ("halt", "--because", "x", "--rule", "pause-canceled"),
+        1,
+        "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
+    ),
+    (
+        ("halt", "--because", "x", "--partner", "partner-id-acne"),
+        1,
+        f"nothing is known of partner 'partner-id-acne'; did you mean '{ACME}'?",
+    ),
+    (
+        ("halt", "--because", "x", "--partner", "zz"),
+        1,
+        "of partner 'zz'; there are 2 partners, such as partner-id-acme, partner-id-other",
+    ),
+    (("approve", "--rule", "boost-nou"), 1, "nothing is known of rule 'boost-nou'; did you mean 'boost-now'?"),
+    (("approve", "1", "--rule", "pause-cancelled"), 2, "with --rule, and not both"),
+    (("approve", "--rule", ""), 2, "with --rule, and not both"),
+    (("reject", "--rule", ""), 2, "with --rule, and not both"),
+    (("again", "--rule", "", "--because", "x"), 2, "and not both"),
+    (("undo", "--rule", "", "--since", "900d", "--because", "x"), 2, "and not both"),
+    (("rules", "publish", ""), 2, "FOLDER is empty"),
+    (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "error: no halt is in force"),
+    (("approve", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
+    (("reject", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
+    (("resolve", HUGE, "--applied", "--because", "x"), 1, f"there is no write {HUGE}; nothing was changed"),
 )
 def test_a_slip_changes_nothing_and_says_what_was_meant(
     config: Path, arguments: tuple[str, ...], code: int, said: str
@@ -86,16 +84,14 @@ def test_a_slip_changes_nothing_and_says_what_was_meant(
     assert kinds(config) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "scope", "flying"),
-    [
-        ((), "every partner, every rule", ["write 1", "write 2"]),
-        (("--partner", ACME), f"{ACME}, every rule", ["write 1"]),
-        (("--rule", "pause-cancelled"), "every partner, pause-cancelled", ["write 1", "write 2"]),
-        (("--rule", RULE, "--partner", "partner-id-other"), "partner-id-other, pause-cancelled", ["write 2"]),
-        (("--rule", "boost-now"), "every partner, boost-now", ["write 2"]),
-        (("--rule", "boost-now", "--partner", ACME), f"{ACME}, boost-now", []),
-    ],
+@cases(
+    "arguments, scope, flying",
+    ((), "every partner, every rule", ["write 1", "write 2"]),
+    (("--partner", ACME), f"{ACME}, every rule", ["write 1"]),
+    (("--rule", "pause-cancelled"), "every partner, pause-cancelled", ["write 1", "write 2"]),
+    (("--rule", RULE, "--partner", "partner-id-other"), "partner-id-other, pause-cancelled", ["write 2"]),
+    (("--rule", "boost-now"), "every partner, boost-now", ["write 2"]),
+    (("--rule", "boost-now", "--partner", ACME), f"{ACME}, boost-now", []),
 )
 def test_halt_says_its_scope_and_lists_what_is_in_flight_within(
     config: Path, arguments: tuple[str, ...], scope: str, flying: list[str]

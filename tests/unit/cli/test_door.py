@@ -30,18 +30,16 @@ def ended(*arguments: str) -> int | str | None:
     return stop.value.code
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("log", "--format", "xml"), f"{INVALID} '--format': 'xml' is not one of 'table', 'json', 'jsonl', 'csv'."),
-        (("approve", "abc"), f"{INVALID} 'ids': it must be a valid integer\n"),
-        (("log", "--write", "1.5"), f"{INVALID} '--write': it must be a valid integer\n"),
-        (("sandbox", "--port", "99999"), f"{INVALID} '--port': it must be less than or equal to 65535"),
-        (("check", "--events", "0"), f"{INVALID} '--events': it must be greater than or equal to 1\n"),
-        (("check", "--events", "9" * 23), f"{INVALID} '--events': it must be less than or equal to 100000000\n"),
-        (("wirtes",), "Did you mean 'writes'"),
-        (("check", "9" * 300), f"error: {'9' * 300}: File name too long"),
-    ],
+@cases(
+    "arguments, said",
+    (("log", "--format", "xml"), f"{INVALID} '--format': 'xml' is not one of 'table', 'json', 'jsonl', 'csv'."),
+    (("approve", "abc"), f"{INVALID} 'ids': it must be a valid integer\n"),
+    (("log", "--write", "1.5"), f"{INVALID} '--write': it must be a valid integer\n"),
+    (("sandbox", "--port", "99999"), f"{INVALID} '--port': it must be less than or equal to 65535"),
+    (("check", "--events", "0"), f"{INVALID} '--events': it must be greater than or equal to 1\n"),
+    (("check", "--events", "9" * 23), f"{INVALID} '--events': it must be less than or equal to 100000000\n"),
+    (("wirtes",), "Did you mean 'writes'"),
+    (("check", "9" * 300), f"error: {'9' * 300}: File name too long"),
 )
 def test_a_wrong_argument_is_told_in_words_for_a_person(arguments: tuple[str, ...], said: str) -> None:
     call(*arguments).fails(2, said)

@@ -82,12 +82,8 @@ def test_a_ledger_that_is_gone_but_for_its_mark_is_never_read_as_an_empty_one(
     place_in(config.parent).file.unlink()
 
     call(*arguments, config=config).fails(3, "was lost: only its mark worker.db.mark is there", "accept-restore")
-
-
-def test_an_emptied_ledger_is_lost_as_well(config: Path) -> None:
     place_in(config.parent).file.write_bytes(b"")
-
-    assert call("log", "--verify", config=config).code == 3
+    assert call(*arguments, config=config).code == 3, "nor is an emptied one"
 
 
 def test_status_says_that_a_ledger_is_gone_from_under_a_running_daemon(config: Path) -> None:
@@ -136,18 +132,16 @@ def test_who_follows_or_plans_by_a_misspelt_name_is_told_so(config: Path, monkey
     rule.fails(1, "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("log", "--event", "nope"), "nothing is known of event 'nope'; there is 1 event, such as e1"),
-        (("log", "--event", "E1x"), "nothing is known of event 'E1x'; did you mean 'e1'?"),
-        (("log", "--rule", "pause-canceled"), "of rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
-        (("log", "--write", "99"), "there is no write 99"),
-        (("log", "--write", "9" * 23), f"there is no write {'9' * 23}"),
-        (("log", "--write", f"-{'9' * 23}"), f"there is no write -{'9' * 23}"),
-        (("writes", "--partner", "nope"), "there is 1 partner, such as partner-id-acme"),
-        (("writes", "--rule", "nope"), "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled"),
-    ],
+@cases(
+    "arguments, said",
+    (("log", "--event", "nope"), "nothing is known of event 'nope'; there is 1 event, such as e1"),
+    (("log", "--event", "E1x"), "nothing is known of event 'E1x'; did you mean 'e1'?"),
+    (("log", "--rule", "pause-canceled"), "of rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
+    (("log", "--write", "99"), "there is no write 99"),
+    (("log", "--write", "9" * 23), f"there is no write {'9' * 23}"),
+    (("log", "--write", f"-{'9' * 23}"), f"there is no write -{'9' * 23}"),
+    (("writes", "--partner", "nope"), "there is 1 partner, such as partner-id-acme"),
+    (("writes", "--rule", "nope"), "nothing is known of rule 'nope'; there is 1 rule, such as pause-cancelled"),
 )
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_an_id_that_nobody_knows_is_told_of_with_what_there_is_and_exits_1(
@@ -196,16 +190,14 @@ def test_a_head_with_a_number_that_no_log_reaches_is_one_that_this_log_lacks(con
 NO_TIME = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "3000000d", "soon")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        *((("log", "--since", since), f"--since: '{since}' is no time") for since in NO_TIME),
-        (("log", "--verify", "--follow"), "--verify looks at the whole log"),
-        (("log", "--verify", "--event", "e1"), "--verify looks at the whole log"),
-        (("log", "--verify", "--since", "1h"), "--verify looks at the whole log"),
-        (("log", "--kind", "sendign"), "there is no kind 'sendign'; did you mean 'sending'?"),
-        (("writes", "--state", "needs-human"), "there is no state 'needs-human'; did you mean 'needs_human'?"),
-    ],
+@cases(
+    "arguments, said",
+    *((("log", "--since", since), f"--since: '{since}' is no time") for since in NO_TIME),
+    (("log", "--verify", "--follow"), "--verify looks at the whole log"),
+    (("log", "--verify", "--event", "e1"), "--verify looks at the whole log"),
+    (("log", "--verify", "--since", "1h"), "--verify looks at the whole log"),
+    (("log", "--kind", "sendign"), "there is no kind 'sendign'; did you mean 'sending'?"),
+    (("writes", "--state", "needs-human"), "there is no state 'needs-human'; did you mean 'needs_human'?"),
 )
 def test_what_cannot_be_asked_for_is_wrong_usage(config: Path, arguments: tuple[str, ...], said: str) -> None:
     call(*arguments, config=config).fails(2, said)

@@ -23,20 +23,17 @@ from worker.model.facts import Json
 from worker.system import utc_now
 
 
-def test_the_embedded_world_begins_anew_and_its_ledger_does_not_which_is_said(config: Path) -> None:
-    anew = f"it begins anew at every start, and the ledger {config.parent / 'worker.db'} does not"
-    call("run", "--for", "1ms", config=config).tells(0, anew, "remove worker.db*")
-    assert (config.parent / "worker.db").exists(), "nothing is thrown away"
-
-
-def test_a_run_on_the_sandbox_says_that_nothing_is_real(tmp_path: Path) -> None:
+def test_a_run_on_the_sandbox_says_that_nothing_is_real_and_what_does_not_begin_anew(config: Path) -> None:
     """An empty config is one, and nobody may take it for the real service."""
-    call("run", "--for", "1ms", config=settle_in(tmp_path)).tells(
+    call("run", "--for", "1ms", config=config).tells(
         0,
         "the service is the embedded sandbox: no real event is looked at, and nothing real is changed\n",
         '; mode live: writes of 1 rule are sent"',
         "set `api.base_url`",
+        f"it begins anew at every start, and the ledger {config.parent / 'worker.db'} does not",
+        "remove worker.db*",
     )
+    assert (config.parent / "worker.db").exists(), "nothing is thrown away"
 
 
 def test_a_worker_says_at_its_start_whether_it_acts(tmp_path: Path) -> None:

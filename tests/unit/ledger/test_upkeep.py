@@ -98,12 +98,12 @@ def accepted_restore(folder: Path) -> RestoreAccepted:
     return accept_restore(f"sqlite:///{folder}/worker.db", by="ann", now=after(10), restored=restored)
 
 
-def test_every_write_that_is_not_final_is_put_before_a_person(tmp_path: Path) -> None:
+def test_what_is_open_is_put_before_a_person_and_nothing_that_is_remembered_is_trusted(tmp_path: Path) -> None:
     waits, sends, unknown, over = restored(tmp_path)
 
     accepted = accepted_restore(tmp_path)
 
-    assert accepted.needs_human == (waits.id, sends.id, unknown.id)
+    assert (accepted.needs_human, accepted.memories) == ((waits.id, sends.id, unknown.id), 1)
     with open_ledger(tmp_path) as ledger:
         assert ledger.writes(state="skipped") == [over]
         for write in ledger.writes(state="needs_human"):
@@ -113,17 +113,11 @@ def test_every_write_that_is_not_final_is_put_before_a_person(tmp_path: Path) ->
         assert {record["by"] for record in records} == {"ann"}
         assert "restored" in str(records[0]["why"])
         assert ledger.verify() is None
-
-
-def test_memory_keeps_its_raised_episode_number_and_what_is_to_be_compared_is_forgotten(tmp_path: Path) -> None:
-    restored(tmp_path)
-
-    assert accepted_restore(tmp_path).memories == 1
-
-    with open_ledger(tmp_path) as ledger:
-        (found,) = ledger.rule_memories(ACME)
-    expected = replace(memory(3 + EPISODE_JUMP), do_hash="d", stopped="rejected")
-    assert found == expected, "not open: what is true at the next look opens an episode, which then waits"
+        # not open: what is true at the next look opens an episode, which then waits; nothing is left to be compared
+        assert ledger.rule_memories(ACME) == (replace(memory(3 + EPISODE_JUMP), do_hash="d", stopped="rejected"),)
+        new = PartnerId("partner-id-new")
+        assert ledger.partner_memory(ACME) == PartnerMemory(partner=ACME, listed_at=after(3), restored_at=after(10))
+        assert ledger.partner_memory(new) == PartnerMemory(partner=new, restored_at=after(10)), "known or not"
 
 
 def test_no_event_counts_as_looked_at_any_more(tmp_path: Path) -> None:
@@ -141,18 +135,6 @@ def test_no_event_counts_as_looked_at_any_more(tmp_path: Path) -> None:
 
     with open_ledger(tmp_path) as ledger:
         assert [one.looked_at for one in ledger.observed(ACME)] == [None]
-
-
-def test_every_partner_known_to_the_ledger_or_not_is_remembered_as_restored(tmp_path: Path) -> None:
-    restored(tmp_path)
-
-    accepted_restore(tmp_path)
-
-    with open_ledger(tmp_path) as ledger:
-        known = ledger.partner_memory(ACME)
-        stranger = ledger.partner_memory(PartnerId("partner-id-new"))
-    assert known == PartnerMemory(partner=ACME, listed_at=after(3), restored_at=after(10))
-    assert stranger == PartnerMemory(partner=PartnerId("partner-id-new"), restored_at=after(10))
 
 
 def test_an_accepted_ledger_is_another_one_so_that_the_lost_one_cannot_come_back_unnoticed(tmp_path: Path) -> None:

@@ -132,18 +132,14 @@ def test_the_late_landing_of_the_first_write_after_the_second_is_the_repetition(
     ]
 
 
-def test_every_request_is_in_the_books_with_its_fault() -> None:
-    desk = Desk(faults=[Fault(kind="cut_before", match=Match(method="PUT"))])
-    desk.send("PUT", "/events/e1/client_campaign_status?client_campaign_status=PAUSED")
+def test_every_request_is_in_the_books_with_its_fault_and_a_connection_that_was_not_made_sent_none() -> None:
+    desk = Desk(faults=[Fault(kind=kind, match=Match(method="PUT")) for kind in ("no_connection", "cut_before")])
+    for writes in (0, 1):
+        desk.send("PUT", "/events/e1/client_campaign_status?client_campaign_status=PAUSED")
+        assert desk.service.books.writes_sent == writes, "nor is signing in a write"
     desk.pause("e1")
 
-    seen = [(each.method, each.status, each.fault) for each in desk.service.books.requests]
-    assert seen == [("POST", 200, None), ("PUT", None, "cut_before"), ("PUT", 204, None)]
-
-
-def test_signing_in_is_no_write_and_an_unmade_connection_is_no_request_sent() -> None:
-    desk = Desk(faults=[Fault(kind="no_connection", match=Match(method="PUT"))])
-    desk.send("PUT", "/events/e1/client_campaign_status?client_campaign_status=PAUSED")
-
-    assert desk.service.books.writes_sent == 0
-    assert [each.reached for each in desk.service.books.requests] == [True, False]
+    assert [(each.method, each.status, each.fault, each.reached) for each in desk.service.books.requests] == [
+        *(("POST", 200, None, True), ("PUT", None, "no_connection", False)),
+        *(("PUT", None, "cut_before", True), ("PUT", 204, None, True)),
+    ]

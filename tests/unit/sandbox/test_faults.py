@@ -58,9 +58,11 @@ def test_before_and_after_look_alike_to_the_client() -> None:
     assert met("answer_before", status=503)[1] == met("answer_after", status=503)[1]
 
 
-def test_a_retry_after_is_there_only_when_asked_for() -> None:
+def test_a_retry_after_and_a_delay_are_there_only_when_asked_for() -> None:
     assert "retry-after" not in answered("answer_before").headers
     assert answered("answer_before", retry_after=7).headers["retry-after"] == "7"
+    assert answered("answer_after", delay_s=3).delay_s == answered("slow", "GET", "/events/e1", delay_s=3).delay_s == 3
+    assert answered("answer_after").delay_s == 0
 
 
 def at_first(status: int, **how: Any) -> Fault:  # noqa: ANN401  # the fields of a Fault
@@ -206,11 +208,6 @@ def test_a_vanished_event_is_not_in_the_list_and_answers_by_itself() -> None:
     assert "e3" not in [event["id"] for event in listed["items"]]
     assert desk.read("/events/e3")["id"] == "e3"
     assert desk.read("/events/")["total"] == 8
-
-
-def test_any_answer_can_be_slow() -> None:
-    assert answered("slow", "GET", "/events/e1", delay_s=12).delay_s == 12
-    assert answered("answer_after", delay_s=3).delay_s == 3
 
 
 def test_an_expired_token_stays_expired_until_one_signs_in_again() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import Desk
 from worker.sandbox.changes import EventChange, ResetChange, change_from, check_story, read_story, seconds
 from worker.sandbox.settings import SandboxInputError, TwinSettings
@@ -57,49 +58,45 @@ def test_a_bare_list_is_a_story_too_and_so_is_nothing() -> None:
     assert read_story("").steps == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- at: 1s\n  event: e1\n  sett: {}", r"s\.yaml:3: unknown key 'sett', did you mean 'set'"),
-        ("- at: 1s\n  reset: true\n- at: soon\n  reset: true", r"s\.yaml:3: 'at' is a time like 12s .* not 'soon'"),
-        ("- at: -1\n  reset: true", r"s\.yaml:1: 'at' is a time"),
-        ("- reset: true", r"s\.yaml:1: a step is a map with `at`"),
-        ("- at: 1s", r"s\.yaml:1: a change is a map with one of"),
-        ("- at: 1s\n  reset: false", r"s\.yaml:2: reset cannot be False"),
-        ("- at: 1s\n  reset: true\n  event: e1", r"s\.yaml:3: unknown key 'event'"),
-        ("- at: 1s\n  fault:\n    kind: slwo", r"s\.yaml:3: fault\.kind cannot be 'slwo', did you mean 'slow'"),
-        ("- at: 1s\n  settings: {task_fail: true}", r"s\.yaml:2: unknown key 'task_fail' in settings, did you mean"),
-        ("- at: 1s\n  event: e1\n  clusters: [x]", r"s\.yaml:3: clusters\.0 cannot be 'x': expected a map"),
-        ("- at: 1s\n  event: e1\n  by: ghost", r"by cannot be 'ghost'; known: person, world"),
-        ("- at: 1s\n  person: {reset: true}", r"s\.yaml:2: unknown key 'reset' in person"),
-        ("- at: 1s\n  event: e1\n  1: x", r"s\.yaml:\d: unknown key '1'"),
-        ("story: 3", r"s\.yaml:1: story cannot be 3: expected a list"),
-        ("stroy: []", r"s\.yaml:1: unknown key 'stroy', did you mean 'story'"),
-        ("settings: {page_parameter: 3}", r"s\.yaml:1: settings\.page_parameter cannot be 3: expected a valid string"),
-        ("just text", r"s\.yaml:1: a story is a list"),
-        ("- {at: 1s, event: e1, set: &a {x: *a}}", r"s\.yaml:1: this cannot be read: Circular"),
-        ("- {at: 1s, event: e1, set: {[1, 2]: x}}", r"s\.yaml:1: "),
-        ("- at: 1s\n  event: {", r"s\.yaml:\d: "),
-    ],
+@cases(
+    "text, message",
+    ("- at: 1s\n  event: e1\n  sett: {}", r"s\.yaml:3: unknown key 'sett', did you mean 'set'"),
+    ("- at: 1s\n  reset: true\n- at: soon\n  reset: true", r"s\.yaml:3: 'at' is a time like 12s .* not 'soon'"),
+    ("- at: -1\n  reset: true", r"s\.yaml:1: 'at' is a time"),
+    ("- reset: true", r"s\.yaml:1: a step is a map with `at`"),
+    ("- at: 1s", r"s\.yaml:1: a change is a map with one of"),
+    ("- at: 1s\n  reset: false", r"s\.yaml:2: reset cannot be False"),
+    ("- at: 1s\n  reset: true\n  event: e1", r"s\.yaml:3: unknown key 'event'"),
+    ("- at: 1s\n  fault:\n    kind: slwo", r"s\.yaml:3: fault\.kind cannot be 'slwo', did you mean 'slow'"),
+    ("- at: 1s\n  settings: {task_fail: true}", r"s\.yaml:2: unknown key 'task_fail' in settings, did you mean"),
+    ("- at: 1s\n  event: e1\n  clusters: [x]", r"s\.yaml:3: clusters\.0 cannot be 'x': expected a map"),
+    ("- at: 1s\n  event: e1\n  by: ghost", r"by cannot be 'ghost'; known: person, world"),
+    ("- at: 1s\n  person: {reset: true}", r"s\.yaml:2: unknown key 'reset' in person"),
+    ("- at: 1s\n  event: e1\n  1: x", r"s\.yaml:\d: unknown key '1'"),
+    ("story: 3", r"s\.yaml:1: story cannot be 3: expected a list"),
+    ("stroy: []", r"s\.yaml:1: unknown key 'stroy', did you mean 'story'"),
+    ("settings: {page_parameter: 3}", r"s\.yaml:1: settings\.page_parameter cannot be 3: expected a valid string"),
+    ("just text", r"s\.yaml:1: a story is a list"),
+    ("- {at: 1s, event: e1, set: &a {x: *a}}", r"s\.yaml:1: this cannot be read: Circular"),
+    ("- {at: 1s, event: e1, set: {[1, 2]: x}}", r"s\.yaml:1: "),
+    ("- at: 1s\n  event: {", r"s\.yaml:\d: "),
 )
 def test_a_story_that_cannot_be_read_says_where_and_what(text: str, message: str) -> None:
     with pytest.raises(SandboxInputError, match=message):
         read_story(text, "s.yaml")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- at: 1s\n  event: e99\n  set: {status: x}", "s.yaml:1: no partner has an event 'e99'"),
-        ("- at: 1s\n  event: e1\n  set: {status: x}", "several partners have an event 'e1': name the partner"),
-        ("- at: 1s\n  event: e1\n  partner: partner-id-aurora-liv", "did you mean 'partner-id-aurora-live'"),
-        ("- at: 1s\n  partner: nobody\n  set: {status: x}", "unknown partner 'nobody'"),
-        ("- {at: 1s, event: e3, set: {staus: cancelled}}", "s.yaml:1: unknown field 'staus', did you mean 'status'"),
-        (
-            f"- {{at: 1s, partner: {FIRST_PARTNER}, set: {{campaign_recommendation: false}}}}",
-            "s.yaml:1: unknown field 'campaign_recommendation', did you mean 'campaign_recommendations'",
-        ),
-    ],
+@cases(
+    "text, message",
+    ("- at: 1s\n  event: e99\n  set: {status: x}", "s.yaml:1: no partner has an event 'e99'"),
+    ("- at: 1s\n  event: e1\n  set: {status: x}", "several partners have an event 'e1': name the partner"),
+    ("- at: 1s\n  event: e1\n  partner: partner-id-aurora-liv", "did you mean 'partner-id-aurora-live'"),
+    ("- at: 1s\n  partner: nobody\n  set: {status: x}", "unknown partner 'nobody'"),
+    ("- {at: 1s, event: e3, set: {staus: cancelled}}", "s.yaml:1: unknown field 'staus', did you mean 'status'"),
+    (
+        f"- {{at: 1s, partner: {FIRST_PARTNER}, set: {{campaign_recommendation: false}}}}",
+        "s.yaml:1: unknown field 'campaign_recommendation', did you mean 'campaign_recommendations'",
+    ),
 )
 def test_a_story_about_nobody_is_refused_before_it_begins(text: str, message: str) -> None:
     with pytest.raises(SandboxInputError, match=message):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from tests.builders import cases
 from tests.unit.sandbox.desk import START_S, Desk
 from worker.sandbox.changes import ResetChange
 from worker.sandbox.service import Twin
@@ -84,22 +85,20 @@ def test_time_does_not_run_backwards_when_a_clock_does() -> None:
     assert [effect.at_s for effect in desk.service.books.effects] == [START_S + 50.0, START_S + 50.0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"page_paramter": "p"}, "unknown key 'page_paramter' in settings, did you mean 'page_parameter'"),
-        ({"task_fails": 1}, "expected a valid boolean"),
-        ({"reset_result": "gone"}, "cannot be 'gone'; known: empty, initial, new_ids"),
-        ({"rate_limit_per_minute": 1.5}, "cannot be 1.5"),
-        ({"rate_limit_per_minute": True}, "cannot be True"),
-        ({"create_campaign_query": {"a": 1}}, "cannot be"),
-        ({"reset_every_s": 0}, "reset_every_s cannot be 0"),
-        ({"default_page_limit": 0}, "default_page_limit cannot be 0"),
-        ({"max_page_limit": 0}, "max_page_limit cannot be 0"),
-        ({"token_lifetime_s": float("inf")}, "this cannot be read: Out of range float"),
-        ({"users": "me"}, "settings.users cannot be 'me': expected"),
-        ({"users": [{"name": "x"}]}, "unknown key 'name' in settings.users.0, did you mean 'username'"),
-    ],
+@cases(
+    "changes, message",
+    ({"page_paramter": "p"}, "unknown key 'page_paramter' in settings, did you mean 'page_parameter'"),
+    ({"task_fails": 1}, "expected a valid boolean"),
+    ({"reset_result": "gone"}, "cannot be 'gone'; known: empty, initial, new_ids"),
+    ({"rate_limit_per_minute": 1.5}, "cannot be 1.5"),
+    ({"rate_limit_per_minute": True}, "cannot be True"),
+    ({"create_campaign_query": {"a": 1}}, "cannot be"),
+    ({"reset_every_s": 0}, "reset_every_s cannot be 0"),
+    ({"default_page_limit": 0}, "default_page_limit cannot be 0"),
+    ({"max_page_limit": 0}, "max_page_limit cannot be 0"),
+    ({"token_lifetime_s": float("inf")}, "this cannot be read: Out of range float"),
+    ({"users": "me"}, "settings.users cannot be 'me': expected"),
+    ({"users": [{"name": "x"}]}, "unknown key 'name' in settings.users.0, did you mean 'username'"),
 )
 def test_a_setting_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SandboxInputError, match=message):
