@@ -32,7 +32,7 @@ from worker.writes.life import Policy
 
 
 def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """A table of cases. Where a row does not speak for itself, what it shows is said last in it, as its name in pytest."""
+    """A table of cases. What a row shows, where it does not speak for itself, is said last in it, and is its name."""
     columns = len(names.split(","))
     named = [pytest.param(*row[:-1], id=row[-1]) if len(row) > columns else row for row in rows]
     return pytest.mark.parametrize(names, named)

@@ -1,21 +1,21 @@
 """The door to the shell: lost output, the help, and what the table of commands promises."""
 
-import inspect
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 from inspect import cleandoc
 from pathlib import Path
 from typing import TextIO
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.builders import cases
 from tests.calling import call, settle_in
 from tests.reference.commands import commands
 from tests.unit.rules.test_files import folder_of_somebody, without_rights
-from worker.cli.app import COMMANDS, flowing, main
+from worker.cli.app import COMMANDS, app, flowing, main
 
 LONG = ("schema", "config")
 """More than fits into a buffer."""
@@ -190,4 +190,33 @@ def test_what_stands_apart_stays_apart() -> None:
 
     Example: this
     """
-    assert flowing(inspect.cleandoc(text)) == "One.\n\nTwo, which goes on.\n\nExample: this"
+    assert flowing(cleandoc(text)) == "One.\n\nTwo, which goes on.\n\nExample: this"
+
+
+# what a shell offers behind an option: the names that config, rules and ledger know
+
+
+def offered(config: Path, *words: str, begun: str = "") -> Sequence[str]:
+    """What bash is told for these words, the last of which is only begun."""
+    line = " ".join(["campaign-worker", "--config", str(config), *words, begun])
+    asked = {"_CAMPAIGN_WORKER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) + 3)}
+    return CliRunner().invoke(app, [], prog_name="campaign-worker", env=asked).stdout.split()
+
+
+@cases(
+    "words, begun, names",
+    (("writes", "--state"), "need", ["needs_human"], "a state"),
+    (("log", "--kind"), "plan", ["planned"], "a kind"),
+    (("writes", "--event"), "", ["e1"], "an event of a write"),
+    (("log", "--rule"), "p", ["pause-cancelled"], "a rule that begins so"),
+    (("log", "--rule"), "x", [], "no rule begins so"),
+    (("approve", "--rule"), "", ["pause-cancelled"], "a rule to approve of"),
+    (("explain", "--event"), "", ["e1"], "an event to explain"),
+    (("halt", "--partner"), "", ["partner-id-acme"], "a partner"),
+)
+def test_names_are_completed(config: Path, words: tuple[str, ...], begun: str, names: list[str]) -> None:
+    assert offered(config, *words, begun=begun) == names
+
+
+def test_where_nothing_can_be_read_nothing_is_offered(tmp_path: Path) -> None:
+    assert offered(tmp_path / "none.yaml", "log", "--rule") == []

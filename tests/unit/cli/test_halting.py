@@ -10,8 +10,7 @@ import pytest
 
 from tests.builders import cases
 from tests.calling import call
-from tests.unit.cli.test_refused_ledger import run_sql
-from tests.unit.ledger.examples import E1, NOW, key, open_ledger, place_in, plan, planned
+from tests.unit.ledger.examples import E1, NOW, key, open_ledger, place_in, plan, planned, run_sql
 from tests.unit.ledger.test_lock import another_process
 from tests.web.scene import scene
 from worker.ledger.lock import SenderLock
@@ -112,7 +111,7 @@ def test_a_word_that_the_running_daemon_would_never_read_is_refused(config: Path
 
 @pytest.mark.timeout(20)
 def test_a_daemon_that_an_older_program_left_running_is_named_where_it_cannot_be_halted(config: Path) -> None:
-    run_sql(config, "UPDATE alembic_version SET version_num = '0004'")
+    run_sql(config.parent, "UPDATE alembic_version SET version_num = '0004'")
     alone = call("halt", *BECAUSE, config=config)
     with another_process(place_in(config.parent)) as (process, _):
         beside = call("halt", *BECAUSE, config=config)

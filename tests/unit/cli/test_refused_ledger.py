@@ -1,15 +1,13 @@
 """A ledger that can be read and that `run` would refuse: nobody who looks at it is told that all is well."""
 
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.calling import call, settle_in
-from tests.unit.ledger.examples import NOW, after, key, older_mark, open_ledger, place_in, plan, planned, sent
+from tests.unit.ledger.examples import NOW, after, key, older_mark, open_ledger, place_in, plan, planned, run_sql, sent
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import SLOT_BYTES
 
@@ -103,7 +101,7 @@ def test_a_running_daemon_whose_ledger_it_could_not_be_started_on_again_is_not_h
 def test_a_log_that_was_cut_off_with_its_mark_taken_away_is_not_said_to_hold(config: Path) -> None:
     with open_ledger(config.parent) as ledger:
         sent(ledger, planned(ledger, plan(key(2, event="e2")))[0], after(1))
-    run_sql(config, "DELETE FROM action_log WHERE seq > 2")
+    run_sql(config.parent, "DELETE FROM action_log WHERE seq > 2")
     assert "it ends at record 2 and has no record 4" in call("log", "--verify", config=config).out
     without_mark(config.parent)
 
@@ -126,7 +124,7 @@ def test_a_backup_in_the_place_of_the_ledger_is_said_by_status_to_be_one(config:
 
 def test_a_broken_chain_is_said_to_be_broken_whatever_its_mark_says(config: Path) -> None:
     without_mark(config.parent)
-    run_sql(config, "UPDATE action_log SET why = 'nothing' WHERE seq = 1")
+    run_sql(config.parent, "UPDATE action_log SET why = 'nothing' WHERE seq = 1")
 
     done = call("log", "--verify", config=config)
 
@@ -169,9 +167,3 @@ def test_a_new_ledger_whose_first_start_was_cut_short_is_new_and_not_lost(tmp_pa
 def test_where_there_is_no_ledger_nothing_holds(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = call("log", "--verify", *more, config=settle_in(tmp_path))
     done.fails(1, f"there is no ledger {tmp_path / 'worker.db'}", "--config names another config")
-
-
-def run_sql(config: Path, statement: str) -> None:
-    """What somebody does who goes past the program."""
-    with closing(sqlite3.connect(place_in(config.parent).file)) as connection, connection:
-        connection.execute(statement)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
@@ -182,6 +182,7 @@ one_for_all_examples = cache(lambda: in_memory_ledger(NOW))
 NUMBERS = st.none() | st.integers(min_value=0, max_value=2**62)
 
 
+@settings(deadline=None)  # the first example makes the ledger of all
 @given(
     texts=st.tuples(TEXT, TEXT, st.none() | TEXT, TEXT), values=st.tuples(VALUES, VALUES), numbers=st.tuples(NUMBERS)
 )
