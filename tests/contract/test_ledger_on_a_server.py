@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -24,17 +25,19 @@ from tests.unit.ledger.examples import (
     after,
     become,
     fired,
+    in_memory_ledger,
     intent,
     key,
     moved,
     no_brake,
     plan,
     planned,
+    record,
     to_sending,
 )
 from worker.ledger import postgres as server_side
 from worker.ledger import rows
-from worker.ledger.log import recording, verified
+from worker.ledger.log import hash_of, recording, verified
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger
 from worker.ledger.upkeep import accept_restore
@@ -307,9 +310,7 @@ def test_a_link_that_takes_nothing_more_ends_the_call_too(url: str, postgres: Se
         assert time.monotonic() - began < 5
 
 
-def test_a_commit_whose_answer_did_not_come_is_an_error_and_may_be_there(
-    url: str, postgres: Server, link: Link
-) -> None:
+def test_a_commit_without_an_answer_is_an_error_and_may_be_there(url: str, postgres: Server, link: Link) -> None:
     commit = server_side.Bounded.commit
 
     def cut(connection: server_side.Bounded) -> None:
@@ -400,3 +401,19 @@ def test_a_server_that_starts_again_is_found_again(postgres: Server) -> None:
         postgres.start()
         assert len(ledger.open_writes()) == 1
         assert ledger.verify() is None
+
+
+def test_every_ledger_writes_the_same_log_to_the_byte(tmp_path: Path, postgres: Server) -> None:
+    ends = []
+    for made in (opened(f"sqlite:///{tmp_path}/worker.db"), in_memory_ledger(NOW), opened(postgres.ledger())):
+        with made as ledger:
+            (write,) = planned(ledger)
+            record(ledger, to_sending(write, after(1)), no_brake, amount=None)
+            ends.append([{**one, "chain": ""} for one in ledger.log(LogFilter())])
+    assert ends[0] == ends[1]
+    with_another_name = [hash_of({**one, "chain": ACME, "prev": ends[2][0]["prev"]}) for one in ends[0][:1]]
+    assert with_another_name == [ends[2][0]["hash"]], "but for the name of its chain, a server's record is the same"
+    for linked in ("prev", "hash"):
+        for one in (*ends[0], *ends[2]):
+            del one[linked]
+    assert ends[0] == ends[2]

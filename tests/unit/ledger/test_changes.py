@@ -185,9 +185,7 @@ AGAIN = Record(at=after(2), kind="again", reason="person", why="mended", partner
 
 
 @pytest.mark.parametrize("stored", [(), (replace(memory(1), held="cooldown"),), (memory(3),)])
-def test_a_word_about_what_stands_no_longer_changes_nothing_at_all(
-    ledger: SqlLedger, stored: tuple[object, ...]
-) -> None:
+def test_a_word_about_what_stands_no_longer_changes_nothing(ledger: SqlLedger, stored: tuple[object, ...]) -> None:
     other = memory(1, event="e2")
     ledger.apply(Commit(at=NOW, memory=(*stored, other)))  # type: ignore[arg-type] # memories
     good = MemoryChange(before=other, after=memory(2, event="e2"))

@@ -70,9 +70,7 @@ def test_a_value_that_cannot_have_been_written_is_damage(tmp_path: Path, stateme
     ("DROP TABLE action_log; DROP TABLE meta", "no table action_log", "what is left is a ledger's all the same"),
     ("UPDATE sqlite_master SET sql = CAST(x'ff4352' AS TEXT) WHERE name = 'halts'", "", "its schema is no text"),
 )
-def test_a_ledger_that_does_not_say_what_it_is_is_refused_as_damaged(
-    tmp_path: Path, statement: str, words: str
-) -> None:
+def test_a_ledger_that_does_not_say_what_it_is_is_damaged(tmp_path: Path, statement: str, words: str) -> None:
     written(tmp_path)
     spoil(tmp_path, statement)
 

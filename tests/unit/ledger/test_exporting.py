@@ -12,23 +12,12 @@ import pytest
 from tests.builders import cases
 from tests.unit.ledger.examples import ACME, NOW, fired, in_memory_ledger
 from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, read_export, verified
-from worker.model.commits import Commit, LogFilter, Record
-from worker.model.facts import EventId, Json
+from worker.model.commits import Commit, LogFilter
+from worker.model.facts import Json
 
 NASTY: tuple[Json, ...] = (
-    None,
-    "RUNNING",
-    "",
-    "'",
-    "=1+1",
-    5,
-    5.0,
-    -0.5,
-    True,
-    [],
-    {"a": None},
-    '{"a": 1}',
-    'a\nb\r\nc,"d"',
+    *(None, "RUNNING", "", "'", "=1+1", 5, 5.0, -0.5, True),
+    *([], {"a": None}, '{"a": 1}', 'a\nb\r\nc,"d"'),
 )
 WORDS = ("=HYPERLINK(1)", "'quoted", "+1", "-1", "@x", "\ttab", "", "a\nb", "a\rb", 'say "x", y', "\ufeffé\u2028\x00")
 
@@ -36,14 +25,7 @@ WORDS = ("=HYPERLINK(1)", "'quoted", "+1", "-1", "@x", "\ttab", "", "a\nb", "a\r
 def a_log() -> list[dict[str, Json]]:
     """Records with everything that a file format could spoil."""
     records = [
-        Record(
-            at=NOW + timedelta(seconds=number),
-            kind="sending",
-            why=word,
-            before=value,
-            partner=ACME,
-            event=EventId(word or "e"),
-        )
+        replace(fired(NOW + timedelta(seconds=number), event=word or "e", why=word), kind="sending", before=value)
         for number, (word, value) in enumerate((word, value) for word in WORDS for value in NASTY)
     ]
     with in_memory_ledger(NOW) as ledger:

@@ -121,13 +121,8 @@ def test_what_is_dropped_leaves_the_rest_readable() -> None:
 
 def test_a_change_that_was_stamped_ahead_is_as_old_as_what_came_next() -> None:
     """Else what came between is left out where only the later ones are asked for, and a sound ledger seems damaged."""
-    first, second, gone = known({"a": 1}), known({"a": 2}), Unknown(code="unreadable", why="500")
-    looks: list[tuple[int, Fact, Fact]] = [
-        (0, first, first),
-        (3600, first, second),
-        (60, second, gone),
-        (120, gone, second),
-    ]
+    one, two, gone = known({"a": 1}), known({"a": 2}), Unknown(code="unreadable", why="500")
+    looks: list[tuple[int, Fact, Fact]] = [(0, one, one), (3600, one, two), (60, two, gone), (120, gone, two)]
     with in_memory_ledger(NOW) as ledger:
         for seconds, was, fact in looks:
             change = Change(now=observed(fact, seconds), before=None if seconds == 0 else observed(was))

@@ -40,8 +40,9 @@ def test_a_halt_is_seen_by_the_next_sending_of_another_process(ledger: SqlLedger
     assert ledger.halts(after(2)) == (halt,)
 
 
-def test_a_halt_and_its_end_are_in_the_log(ledger: SqlLedger) -> None:
-    ledger.append_halt(partner=ACME, rule=RULE, until=after(60), because="prices", by="ann", at=NOW)
+def test_a_halt_ends_by_itself_when_its_time_is_over_and_a_persons_end_of_it_is_in_the_log(ledger: SqlLedger) -> None:
+    halt = ledger.append_halt(partner=ACME, rule=RULE, until=after(60), because="prices", by="ann", at=NOW)
+    assert (ledger.halts(after(59.9)), ledger.halts(after(60))) == ((halt,), ())
     ledger.resume_halts(because="mended", by="bob", at=after(1))
 
     halted, resumed = ledger.log(LogFilter())
@@ -50,13 +51,6 @@ def test_a_halt_and_its_end_are_in_the_log(ledger: SqlLedger) -> None:
     assert halted["why"] == "until 2026-01-31 12:01:00 UTC: prices"
     assert (resumed["kind"], resumed["by"], resumed["why"]) == ("resumed", "bob", "mended")
     assert ledger.halts(after(1)) == ()
-
-
-def test_a_halt_ends_by_itself_when_its_time_is_over(ledger: SqlLedger) -> None:
-    halt = ledger.append_halt(until=after(60), because="x", by="ann", at=NOW)
-
-    assert ledger.halts(after(59.9)) == (halt,)
-    assert ledger.halts(after(60)) == ()
 
 
 def test_resuming_ends_only_what_it_names(ledger: SqlLedger) -> None:

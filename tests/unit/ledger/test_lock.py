@@ -50,13 +50,9 @@ def another_process(place: LedgerPlace) -> Iterator[tuple[subprocess.Popen[str],
             process.kill()
 
 
-def test_nobody_holds_a_lock_that_was_never_taken(tmp_path: Path) -> None:
-    assert holder(place_in(tmp_path)) is None
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_holder_is_named_and_its_release_is_seen(tmp_path: Path) -> None:
     place = place_in(tmp_path)
+    assert (holder(place), list(tmp_path.iterdir())) == (None, []), "it was never taken"
 
     with SenderLock.acquire(place, now=NOW) as lock:
         assert holder(place) == os.getpid()

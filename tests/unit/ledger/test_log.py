@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,18 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from tests.builders import cases
-from tests.unit.ledger.examples import (
-    ACME,
-    NOW,
-    RULE,
-    after,
-    become,
-    fired,
-    in_memory_ledger,
-    planned,
-    run_sql,
-    sent,
-)
+from tests.unit.ledger.examples import ACME, NOW, RULE, after, become, fired, in_memory_ledger, planned, run_sql, sent
 from worker.ledger.log import FIELDS, GENESIS, hash_of, verified
 from worker.ledger.reading import PAGE_RECORDS, open_reading
 from worker.ledger.sql import SqlLedger
@@ -191,17 +181,8 @@ def test_what_is_hashed_is_what_anybody_makes_of_the_printed_record(
 ) -> None:
     ledger, (why, action, event, by) = one_for_all_examples(), texts
     before = ledger.last_seq(ACME)
-    record = Record(
-        at=NOW,
-        kind="fired",
-        why=why,
-        action=action,
-        by=by,
-        event=None if event is None else EventId(event),
-        episode=numbers[0],
-        before=values[0],
-        facts={"x": values[1]},
-    )
+    record = Record(at=NOW, kind="fired", why=why, action=action, by=by, episode=numbers[0], before=values[0])
+    record = replace(record, event=None if event is None else EventId(event), facts={"x": values[1]})
     ledger.apply(Commit(at=NOW, records=(record, record)))
 
     lines = list(ledger.log(LogFilter(after_seq=before)))

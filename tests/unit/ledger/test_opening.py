@@ -27,19 +27,15 @@ def openings(folder: Path) -> list[Callable[[], LedgerReader]]:
     return [lambda: open_ledger(folder), lambda: open_reading(f"sqlite:///{folder}/worker.db")]
 
 
-def test_the_first_opening_makes_ledger_and_mark(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger:
+def test_the_first_opening_makes_a_ledger_that_is_durable_by_its_own_word_and_its_mark(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger, ledger._store.reading() as connection:
         assert ledger.last_seq() == 0
+        assert connection.exec_driver_sql("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.exec_driver_sql("PRAGMA synchronous").fetchone() == (2,)
 
     mark = mark_in(tmp_path)
     assert (mark.seq, len(mark.ledger_id)) == (0, 32)
     open_ledger(tmp_path).close()
-
-
-def test_the_file_is_durable_by_its_own_word(tmp_path: Path) -> None:
-    with open_ledger(tmp_path) as ledger, ledger._store.reading() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.exec_driver_sql("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_a_place_that_cannot_hold_a_wal_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from errno import EPERM
 from pathlib import Path
@@ -17,7 +18,9 @@ import pytest
 
 from tests.unit.ledger.examples import (
     ACME,
+    E1,
     NOW,
+    RULE,
     after,
     become,
     fired,
@@ -37,8 +40,9 @@ from worker.ledger.mark import Mark, read_mark
 from worker.ledger.places import LedgerPlace, holder
 from worker.ledger.reading import open_reading
 from worker.ledger.sql import SqlLedger, draft_of
-from worker.model.commits import Commit, LogFilter
+from worker.model.commits import Commit, DaemonStatus, LogFilter
 from worker.model.errors import LedgerUnwritable, NotFound
+from worker.model.facts import WriteId
 from worker.web.views import writes_json
 
 NOBODY = 65534
@@ -57,6 +61,28 @@ def test_what_does_not_exist_reads_as_empty_and_is_not_made(tmp_path: Path) -> N
             reader.backup(tmp_path / "b.db")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_ledger_knows_nothing(ledger: SqlLedger) -> None:
+    assert ledger.partner_memory(ACME) is None
+    assert ledger.observed(ACME) == ()
+    assert ledger.history(ACME).changes == ()
+    assert tuple(ledger.all_rule_memories(ACME)) == ()
+    assert ledger.write(WriteId(1)) is None
+    assert ledger.open_writes() == ()
+    assert ledger.episode_writes(ACME, E1, RULE, 1) == ()
+    assert ledger.first_sendings(ACME, NOW) == {}
+    assert list(ledger.firings(ACME, NOW)) == []
+    assert ledger.halts(NOW) == ()
+
+
+def test_the_daemons_word_is_kept(ledger: SqlLedger) -> None:
+    status = DaemonStatus(pid=4, since=NOW, seen_at=after(1), body={"a": [1, 1.0, None]})
+
+    for said in (replace(status, pid=3, body={"cycle_ms": 5}), status):
+        ledger.save_status(said)
+
+    assert repr(ledger.status()) == repr(status)
 
 
 def test_the_memories_of_a_partner_come_a_page_at_a_time_and_each_once(

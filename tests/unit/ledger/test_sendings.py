@@ -37,7 +37,7 @@ from tests.unit.ledger.examples import plan as on_one_target
 from worker.ledger.lock import SenderLock
 from worker.ledger.mark import write_mark
 from worker.ledger.sql import SqlLedger
-from worker.model.commits import LogFilter, Move, SendingView
+from worker.model.commits import Hold, LogFilter, Move, SendingView
 from worker.model.errors import LedgerDamaged, LedgerUnwritable, SendingUnmarked
 from worker.model.facts import EventId, RuleId
 from worker.model.writes import Intent, Plan, State, Write, WriteKey
@@ -76,6 +76,16 @@ def test_only_the_next_attempt_is_a_sending(ledger: SqlLedger, to: State, attemp
         record(ledger, bent, no_brake, amount=None)
 
     assert ledger.write(write.id) == write
+
+
+def test_a_brake_lets_nothing_be_recorded_and_is_handed_back(ledger: SqlLedger) -> None:
+    (write,) = planned(ledger)
+    brake = Hold(reason="spend", why="used up")
+
+    assert record(ledger, to_sending(write, after(1)), lambda _: brake, amount=None) is brake
+    assert ledger.write(write.id) == write
+    assert ledger.first_sendings(ACME, NOW) == {}
+    assert sent(ledger, write, after(2)).attempt == 1
 
 
 def test_a_mark_that_cannot_be_written_says_so_and_the_write_can_go_back_as_not_sent(

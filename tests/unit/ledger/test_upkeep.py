@@ -34,17 +34,7 @@ from worker.engine.operators import after_restore
 from worker.ledger.lock import SenderLock
 from worker.ledger.tables import REVISION, REVISIONS, metadata
 from worker.ledger.upkeep import RestoreAccepted, accept_restore, upgrade
-from worker.model.commits import (
-    EPISODE_JUMP,
-    Baseline,
-    Change,
-    Changes,
-    Commit,
-    LogFilter,
-    Move,
-    Observed,
-    PartnerMemory,
-)
+from worker.model.commits import Baseline, Change, Changes, Commit, LogFilter, Move, Observed, PartnerMemory
 from worker.model.errors import NotFound, NotSafe
 from worker.model.facts import EventId, FactKey, Known, PartnerId, RuleId, WriteId
 from worker.model.writes import Write
@@ -114,7 +104,7 @@ def test_what_is_open_is_put_before_a_person_and_nothing_that_is_remembered_is_t
         assert "restored" in str(records[0]["why"])
         assert ledger.verify() is None
         # not open: what is true at the next look opens an episode, which then waits; nothing is left to be compared
-        assert ledger.rule_memories(ACME) == (replace(memory(3 + EPISODE_JUMP), do_hash="d", stopped="rejected"),)
+        assert ledger.rule_memories(ACME) == (replace(memory(1_000_003), do_hash="d", stopped="rejected"),)
         new = PartnerId("partner-id-new")
         assert ledger.partner_memory(ACME) == PartnerMemory(partner=ACME, listed_at=after(3), restored_at=after(10))
         assert ledger.partner_memory(new) == PartnerMemory(partner=new, restored_at=after(10)), "known or not"
