@@ -293,9 +293,7 @@ async def test_many_denied_at_once_share_one_new_sign_in(world: World) -> None:
 
 
 @in_world()
-async def test_refused_credentials_are_facts_and_lists_that_are_denied_and_partners_that_are_an_error(
-    world: World,
-) -> None:
+async def test_refused_credentials_are_denied_facts_and_lists_and_partners_that_are_an_error(world: World) -> None:
     world.on("/auth", answer({"password": "s3cret"}, 401))
 
     with pytest.raises(NotSafe) as caught:

@@ -83,9 +83,7 @@ def test_a_backup_is_for_the_databases_own_tools(made: Host, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", DECIDING)
-def test_no_command_of_an_operator_makes_a_ledger(
-    command: tuple[str, ...], host: Host, url: str, postgres: Server
-) -> None:
+def test_no_operators_word_makes_a_ledger(command: tuple[str, ...], host: Host, url: str, postgres: Server) -> None:
     done = host(*command)
     assert done.code == 1
     assert "there is no ledger postgres on" in done.err

@@ -1,7 +1,5 @@
 """The control paths and the page: what an operator of the sandbox can see and do, from this machine only."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ What a client concludes from a broken connection decides whether money is spent 
 in-process, is worth only as much as this likeness.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

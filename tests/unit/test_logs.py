@@ -107,9 +107,7 @@ def on_a_terminal(script: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
-def test_on_a_terminal_the_log_has_colours_unless_nobody_wants_them(
-    environment: dict[str, str], coloured: bool
-) -> None:
+def test_on_a_terminal_the_log_has_colours_unless_none_are_wanted(environment: dict[str, str], coloured: bool) -> None:
     said = on_a_terminal("from worker.logs import configure, logger\nconfigure()\nlogger().info('x')", **environment)
 
     assert ("\x1b[" in said) == coloured, said

@@ -100,12 +100,7 @@ TWO = envelope(["e1", "e2"], 1, 9)
     ([envelope(["e1"], 0, 1)], "its page is 0", 1, "pages are counted from 1"),
     ([envelope(["e1"], 2, 1)], "page 1 calls itself 2; see the assumption", 1, "another page"),
     ([{**envelope(["e1"], 1, 1), "nextPage": 2}], "names a next page", 1, "the total counts the page alone"),
-    (
-        [{**envelope(["e1", "e2"], 1, 2), "pages": 2}, envelope(["e3"], 2, 2)],
-        "3 events where the total is 2",
-        3,
-        "the same, and the rest is read",
-    ),
+    ([{**envelope(["e1", "e2"], 1, 2), "pages": 2}, envelope(["e3"], 2, 2)], "the total is 2", 3, "the rest is read"),
     ([envelope(["e1"], 1, "many " * 10_000)], "total is 'many many", 1, "a text of any length, told briefly"),
 )
 def test_a_list_with_any_doubt_is_incomplete_and_its_events_are_facts_all_the_same(

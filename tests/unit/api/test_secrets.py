@@ -25,22 +25,20 @@ def in_hand(*secrets: str) -> Redactor:
     return made
 
 
-SPELLINGS = {
-    "as it is": PASSWORD,
-    "in JSON": json.dumps(PASSWORD)[1:-1],
-    "in JSON with its letters": json.dumps(PASSWORD, ensure_ascii=False)[1:-1],
-    "in an address": quote(PASSWORD, safe=""),
-    "in a form": quote_plus(PASSWORD),
-    "in a page": html.escape(PASSWORD),
-    "as Python shows it": repr(PASSWORD)[1:-1],
-    "as Python shows its bytes": repr(PASSWORD.encode())[2:-1],
-    "in base64": base64.b64encode(PASSWORD.encode()).decode(),
-}
-
-
-@pytest.mark.parametrize("how", list(SPELLINGS))
-def test_a_secret_is_taken_out_however_it_is_spelled(how: str) -> None:
-    assert in_hand(PASSWORD).scrubbed(f"you sent {SPELLINGS[how]}, truly") == f"you sent {GONE}, truly"
+@cases(
+    "spelled",
+    (PASSWORD, "as it is"),
+    (json.dumps(PASSWORD)[1:-1], "in JSON"),
+    (json.dumps(PASSWORD, ensure_ascii=False)[1:-1], "in JSON with its letters"),
+    (quote(PASSWORD, safe=""), "in an address"),
+    (quote_plus(PASSWORD), "in a form"),
+    (html.escape(PASSWORD), "in a page"),
+    (repr(PASSWORD)[1:-1], "as Python shows it"),
+    (repr(PASSWORD.encode())[2:-1], "as Python shows its bytes"),
+    (base64.b64encode(PASSWORD.encode()).decode(), "in base64"),
+)
+def test_a_secret_is_taken_out_however_it_is_spelled(spelled: str) -> None:
+    assert in_hand(PASSWORD).scrubbed(f"you sent {spelled}, truly") == f"you sent {GONE}, truly"
 
 
 @cases(

@@ -101,9 +101,7 @@ def everything(config: Path) -> tuple[object, ...]:
     (("undo", "--rule", "boost-now", "--since", "7h", *WHY), 1, "there is nothing to put back"),
     (("undo", "1", "--because", ""), 2, "--because is empty"),
 )
-def test_what_is_asked_for_in_vain_changes_nothing(
-    config: Path, arguments: tuple[str, ...], code: int, said: str
-) -> None:
+def test_what_is_asked_in_vain_changes_nothing(config: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
     before = everything(config)
     call(*arguments, config=config).tells(code, said)
     assert everything(config) == before

@@ -29,11 +29,8 @@ rules:
     do: [boost]
 """
 PAUSE = [
-    "auth.denied",
-    "client_campaign_status.query",
-    "client_campaign_status.semantics",
-    "task.failed",
-    "task.succeeded",
+    *("auth.denied", "client_campaign_status.query", "client_campaign_status.semantics"),
+    *("task.failed", "task.succeeded"),
 ]
 DRAFT = ["auth.denied", "setup.after_publish", "setup.draft", "setup.published", "setup.state_field"]
 OPTIMISE = [

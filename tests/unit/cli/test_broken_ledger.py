@@ -80,16 +80,13 @@ def test_a_folder_that_there_is_not_is_named(tmp_path: Path, arguments: tuple[st
     assert not (tmp_path / "var").exists()
 
 
-UNWRITTEN = (
-    "the backup /nonexistent/x.db cannot be written: No such file or directory",
-    "the ledger itself is as it was",
-)
+UNMADE = ("the backup /nonexistent/x.db cannot be written: No such file or directory", "the ledger itself is as it was")
 
 
 @cases(
     "place, words",
     *((folder, (f"{folder} is a folder", "name a file in it")) for folder in (".", "..", "/")),
-    ("/nonexistent/x.db", UNWRITTEN),
+    ("/nonexistent/x.db", UNMADE),
 )
 def test_a_backup_that_cannot_be_made_accuses_the_place_of_the_backup(
     config: Path, place: str, words: tuple[str, ...]

@@ -13,6 +13,7 @@ from worker.ledger.reading import open_reading
 from worker.model.commits import LogFilter
 from worker.model.facts import RuleId
 
+WHY = ("--because", "x")
 HUGE = "99999999999999999999999"
 """More than SQLite can hold, or be asked for."""
 
@@ -47,33 +48,21 @@ def kinds(config: Path) -> list[str]:
     (("resolve", "1", "--applied", "--because", ""), 2, "--because is empty"),
     (("approve", "3", "--because", " "), 2, "--because is empty"),
     (("reject", "3", "--because", ""), 2, "--because is empty"),
-    (("halt", "--because", "x", "--for", "0s"), 2, "--for: must be longer than 0s"),
-    (
-        ("halt", "--because", "x", "--rule", "pause-canceled"),
-        1,
-        "nothing is known of rule 'pause-canceled'; did you mean 'pause-cancelled'?",
-    ),
-    (
-        ("halt", "--because", "x", "--partner", "partner-id-acne"),
-        1,
-        f"nothing is known of partner 'partner-id-acne'; did you mean '{ACME}'?",
-    ),
-    (
-        ("halt", "--because", "x", "--partner", "zz"),
-        1,
-        "of partner 'zz'; there are 2 partners, such as partner-id-acme, partner-id-other",
-    ),
-    (("approve", "--rule", "boost-nou"), 1, "nothing is known of rule 'boost-nou'; did you mean 'boost-now'?"),
+    (("halt", *WHY, "--for", "0s"), 2, "--for: must be longer than 0s"),
+    (("halt", *WHY, "--rule", "pause-canceled"), 1, "of rule 'pause-canceled'; did you mean 'pause-cancelled'?"),
+    (("halt", *WHY, "--partner", "partner-id-acne"), 1, f"of partner 'partner-id-acne'; did you mean '{ACME}'?"),
+    (("halt", *WHY, "--partner", "zz"), 1, "there are 2 partners, such as partner-id-acme, partner-id-other"),
+    (("approve", "--rule", "boost-nou"), 1, "of rule 'boost-nou'; did you mean 'boost-now'?"),
     (("approve", "1", "--rule", "pause-cancelled"), 2, "with --rule, and not both"),
     (("approve", "--rule", ""), 2, "with --rule, and not both"),
     (("reject", "--rule", ""), 2, "with --rule, and not both"),
-    (("again", "--rule", "", "--because", "x"), 2, "and not both"),
-    (("undo", "--rule", "", "--since", "900d", "--because", "x"), 2, "and not both"),
+    (("again", "--rule", "", *WHY), 2, "and not both"),
+    (("undo", "--rule", "", "--since", "900d", *WHY), 2, "and not both"),
     (("rules", "publish", ""), 2, "FOLDER is empty"),
-    (("resume", "--because", "x", "--rule", "pause-cancelled"), 1, "error: no halt is in force"),
+    (("resume", *WHY, "--rule", "pause-cancelled"), 1, "error: no halt is in force"),
     (("approve", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
     (("reject", HUGE), 1, f"there is no write {HUGE}; nothing was changed"),
-    (("resolve", HUGE, "--applied", "--because", "x"), 1, f"there is no write {HUGE}; nothing was changed"),
+    (("resolve", HUGE, "--applied", *WHY), 1, f"there is no write {HUGE}; nothing was changed"),
 )
 def test_a_slip_changes_nothing_and_says_what_was_meant(
     config: Path, arguments: tuple[str, ...], code: int, said: str
@@ -133,8 +122,7 @@ def test_a_halt_of_a_name_makes_it_no_better_known(config: Path) -> None:
 
 
 def nothing_to_do(config: Path) -> list[Called]:
-    why = ("--because", "x")
-    commands = [("halt", *why), ("approve", "1", *why), ("resolve", "1", "--applied", *why), ("resume", *why)]
+    commands = [("halt", *WHY), ("approve", "1", *WHY), ("resolve", "1", "--applied", *WHY), ("resume", *WHY)]
     return [call(*one, config=config) for one in commands]
 
 

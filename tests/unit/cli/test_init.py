@@ -9,9 +9,7 @@ from worker.cli.check import starting_files
 from worker.config import load_config
 
 
-def test_what_it_writes_is_checked_and_tested_without_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_it_writes_is_checked_and_tested_with_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     done = call("init", "new/here")

@@ -20,18 +20,9 @@ from worker.model.facts import Json
 from worker.system import utc_now
 
 READING = (("log",), ("log", "--verify"), ("writes",), ("status",))
-RULES: Json = {
-    "hash": "abcdef0123456789",
-    "loaded_at": "2026-01-31T12:00:00Z",
-    "error": None,
-    "ids": ["pause-cancelled"],
-}
-WATCHED: dict[str, Json] = {
-    "last_ok_at": "2026-01-31T12:00:00Z",
-    "last_error": None,
-    "requests_per_minute": 30,
-    "budget": 300,
-}
+THEN = "2026-01-31T12:00:00Z"
+RULES: Json = {"hash": "abcdef0123456789", "loaded_at": THEN, "error": None, "ids": ["pause-cancelled"]}
+WATCHED: dict[str, Json] = {"last_ok_at": THEN, "last_error": None, "requests_per_minute": 30, "budget": 300}
 
 
 def say_as_daemon(config: Path, pid: int, at: datetime, **more: Json) -> None:
@@ -300,11 +291,7 @@ SENT = ["POST http://x/e1", 'body {"goal": "ROAS"}', "before: null"]
     ),
     ({"response": {"error": "connection reset"}}, [], "why has the words already"),
     ({"evidence": {"get": "/e1", "status": None, "x_request_id": None}}, ["GET /e1: no answer"], "read in vain"),
-    (
-        {"evidence": {"get": "/e1", "status": 200, "x_request_id": "id-8"}},
-        ["GET /e1: 200, x-request-id id-8"],
-        "a read",
-    ),
+    ({"evidence": {"get": "/e1", "status": 200, "x_request_id": "id-8"}}, ["GET /e1: 200, x-request-id id-8"], "read"),
     ({"kind": "planned", "request": None, "response": None, "evidence": None}, [], "nothing"),
 )
 def test_a_record_says_in_words_what_went_over_the_wire(record: dict[str, Json], lines: list[str]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import Called, call, settle_in
 from tests.unit.ledger.examples import ACME, E1, NOW, RULE, key, memory, open_ledger, place_in, plan, planned, sent
 from worker.config.addresses import service_of
@@ -112,7 +113,8 @@ def test_where_nothing_was_run_yet_nothing_can_move(tmp_path: Path) -> None:
     moved(config, OLD).fails(1, "belongs to no service yet")
 
 
-SPELLINGS = [
+@cases(
+    "url, spelled",
     ("https://Api.Example.com/api/v3/", "https://api.example.com/api/v3", "letters and slash"),
     ("HTTPS://api.example.com:443/api/v3", "https://api.example.com/api/v3", "a port that goes without saying"),
     ("https://api.example.com:8443/api/v3", "https://api.example.com:8443/api/v3", "another port"),
@@ -121,9 +123,6 @@ SPELLINGS = [
     ("http://[::1]:8080/v3", "http://[::1]:8080/v3", "an address in brackets"),
     ("sandbox", "sandbox", "the embedded simulator"),
     ("nonsense", "nonsense", "what is no address stays what it is"),
-]
-
-
-@pytest.mark.parametrize(("url", "spelled", "reason"), SPELLINGS, ids=[one[2] for one in SPELLINGS])
-def test_one_service_has_one_spelling(url: str, spelled: str, reason: str) -> None:
-    assert service_of(url) == spelled, reason
+)
+def test_one_service_has_one_spelling(url: str, spelled: str) -> None:
+    assert service_of(url) == spelled

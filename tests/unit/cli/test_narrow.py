@@ -103,13 +103,10 @@ def test_a_pipe_gets_the_table_whole_however_long_an_id_is(tmp_path: Path, monke
     assert row.split()[:5] == ["1", "planned", "condition", ACME, long]
 
 
-def test_only_a_person_is_named_in_the_log(shown: Shown) -> None:
-    told = [line for line in shown(None, "log") if "(by " in line]
-    assert [line.split()[0] for line in told] == ["23"]
-    assert told[0].endswith("let go: seen (by root)")
+def test_only_a_person_is_named_in_the_log_and_to_who_follows_it(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    (told,) = [line for line in shown(None, "log") if "(by " in line]
+    assert (told.split()[0], told.endswith("let go: seen (by root)")) == ("23", True)
 
-
-def test_a_person_is_named_to_who_follows_the_log(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 

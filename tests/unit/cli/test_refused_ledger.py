@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import cases
 from tests.calling import call, settle_in
 from tests.unit.ledger.examples import NOW, after, key, older_mark, open_ledger, place_in, plan, planned, run_sql, sent
 from worker.ledger.lock import SenderLock
@@ -60,7 +61,8 @@ def put_back_and_gone_on_with(folder: Path) -> None:
     place.mark.write_bytes(newer)
 
 
-REFUSED: tuple[tuple[Callable[[Path], None], str], ...] = (
+@cases(
+    "spoil, words",
     (without_mark, "worker.db.mark is missing"),
     (with_an_empty_mark, "worker.db.mark cannot be read"),
     (with_half_a_mark, "shows no sending after that, so one may be lost"),
@@ -68,9 +70,6 @@ REFUSED: tuple[tuple[Callable[[Path], None], str], ...] = (
     (with_the_file_of_another, "worker.db.mark belongs to another ledger"),
     (put_back_and_gone_on_with, "it is not what had reached seq 4"),
 )
-
-
-@pytest.mark.parametrize(("spoil", "words"), REFUSED, ids=[spoil.__name__ for spoil, _ in REFUSED])
 def test_what_run_would_say_is_said_by_all_who_look(config: Path, spoil: Callable[[Path], None], words: str) -> None:
     spoil(config.parent)
 

@@ -146,9 +146,7 @@ def test_wrong_usage_says_what_to_do(
     log(*arguments).fails(2, words)
 
 
-def test_a_quote_that_is_never_closed_makes_no_export(
-    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quote_that_is_not_closed_makes_no_export(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, head = exported(log, "csv", tmp_path)
     file.write_text(file.read_text("utf-8").replace("'=look 3", '"look 3'), "utf-8")
     monkeypatch.setattr("worker.ledger.log.CELL_MAX", 100)

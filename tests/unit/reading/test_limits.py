@@ -18,9 +18,7 @@ def behind(name: str, per_minute: int, seed: int) -> Behind:
 
 @pytest.mark.parametrize(("per_minute", "seed"), [(30, 1), (30, 2), (90, 1), (90, 2), (600, 1)])
 @pytest.mark.parametrize("name", BURSTS)
-def test_behind_a_limit_that_does_not_move_80_percent_are_used_and_5_are_429(
-    name: str, per_minute: int, seed: int
-) -> None:
+def test_behind_a_steady_limit_80_percent_are_used_and_5_are_429(name: str, per_minute: int, seed: int) -> None:
     seen = behind(name, per_minute, seed)
 
     assert seen.used(FOUND_S, END_S) >= 0.8

@@ -337,9 +337,7 @@ async def test_closing_ends_all_waiting(clock: VirtualClock, pacer: Pacer) -> No
 
 
 @with_pacer(300)
-async def test_status_sees_the_budget_of_each_partner_and_what_was_used_of_it(
-    clock: VirtualClock, pacer: Pacer
-) -> None:
+async def test_status_sees_the_budget_of_each_partner_and_what_is_used_of_it(clock: VirtualClock, pacer: Pacer) -> None:
     await pacer.turn(HALL, Urgency.FACT)
     await clock.sleep(30.0)
     await pacer.turn(HALL, Urgency.FACT)
@@ -364,9 +362,7 @@ async def taken(clock: VirtualClock, pacer: Pacer, count: int, by_s: float) -> l
 
 
 @with_pacer(60, taught=True)
-async def test_the_write_leaves_as_long_after_its_reads_as_its_facts_stay_young(
-    clock: VirtualClock, pacer: Pacer
-) -> None:
+async def test_a_write_leaves_as_long_after_its_reads_as_its_facts_are_young(clock: VirtualClock, pacer: Pacer) -> None:
     left = await taken(clock, pacer, 4, by_s=2.7)
     assert left == pytest.approx([0.0, 0.9, 1.8, 2.7]), "as evenly as the interval lets it"
 

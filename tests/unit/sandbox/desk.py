@@ -1,7 +1,5 @@
 """A desk from which tests talk to the twin: signed in, on a clock that only moves when told to."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

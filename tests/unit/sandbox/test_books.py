@@ -1,7 +1,5 @@
 """The books count what took effect, and call a repetition what is one, no more and no less."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/sandbox.md names everything that can be set, asked for or noted."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args

@@ -1,7 +1,5 @@
 """Each fault does what its name says: to the answer, to the effect, and to nothing else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

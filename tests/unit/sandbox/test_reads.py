@@ -1,7 +1,5 @@
 """What the twin answers to reads is what the document shows, to the letter."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.builders import cases

@@ -1,7 +1,5 @@
 """Signing in gives what the document says, and nothing works without it."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What an operator asks of a twin on the command line is what it does, and what makes no sense is refused by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Stories are read without surprises, refused with file and line, and told at their times."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The twin notes bad manners, and does not accuse the polite."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """The world keeps its past, its partners apart and its reset; settings say no to what they are not."""
 
-from __future__ import annotations
-
 import string
 
 import pytest

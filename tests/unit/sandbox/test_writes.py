@@ -1,7 +1,5 @@
 """What writes do to the twin, under the defaults and under the other dialects that the document leaves possible."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal
 
@@ -279,10 +277,7 @@ def test_a_series_takes_repeated_keys_in_and_out() -> None:
 
 def test_sales_are_ingested_summed_and_cleared() -> None:
     desk = Desk()
-    rows = [
-        {"date": "2031-01-05", "tickets": 2, "revenue": 70.0},
-        {"date": "2031-03-05", "tickets": 1, "revenue": 35.0},
-    ]
+    rows = [{"date": "2031-01-05", "tickets": 2, "revenue": 70}, {"date": "2031-03-05", "tickets": 1, "revenue": 35.0}]
     assert desk.status("POST", "/ingest/transaction_summary", {"eid": "e1", "rows": rows}) == 201
     target = "/daily_revenue_summary/?event_id=e1&currency=EUR&start_date=2031-01-01&end_date=2031-02-01"
 
