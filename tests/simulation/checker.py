@@ -6,24 +6,13 @@ there is counted, so that it is said and not hidden. What the worker cannot prom
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import inf
 
 from tests.prove.proofs import AT_ONCE, PROOFS
-from tests.simulation import sharing
-from tests.simulation.brakes import (
-    caps_are_kept,
-    limits_are_kept,
-    money_is_kept,
-    no_request_spends_too_much,
-    nothing_sent_during_a_halt,
-    surges_wait,
-    what_changed_in_a_silence_waits,
-    what_has_to_last_lasted,
-    what_is_computed_is_of_what_is_there,
-)
+from tests.simulation import brakes, doing, ends, following, losses, lost, overtaking, sharing, sight, undone
 from tests.simulation.case import (
     AT_THE_BYTE,
     HOUR_S,
@@ -44,60 +33,7 @@ from tests.simulation.case import (
     too_late,
     touched,
 )
-from tests.simulation.doing import changes_follow_each_other, what_was_done_is_told, whose_doing_it_was
-from tests.simulation.ends import (
-    a_perfect_service_needs_nobody,
-    a_started_process_is_quiet,
-    changes_are_acted_on,
-    enforcing_stops_after_a_bad_end,
-    episodes_are_few,
-    everything_ends,
-    manners_are_kept,
-    nobody_waits_for_ever,
-    nothing_broke,
-    one_sender_at_a_time,
-    wanted_when_sent,
-    who_is_told_to_stop_begins_nothing,
-    wishes_are_fulfilled,
-)
-from tests.simulation.following import (
-    a_follower_acts_once_for_each_firing_that_stands,
-    a_follower_is_not_forgotten,
-    a_wait_is_waited_for,
-    a_window_is_known_when_it_was_watched,
-)
 from tests.simulation.history import Effect, History, Row
-from tests.simulation.losses import (
-    a_ledger_is_of_one_service,
-    a_lost_ledger_is_noticed,
-    after_a_loss_a_person_decides,
-)
-from tests.simulation.lost import (
-    an_absence_has_no_other_reason,
-    an_end_unconfirmed_was_not_to_be_seen,
-    an_end_without_effect_says_what_was_so,
-    cooldowns_are_kept,
-    evidence_is_what_the_read_met,
-    the_untouched_went_on,
-    what_ended_unwanted_had_no_effect,
-    what_was_held_goes_on,
-)
-from tests.simulation.overtaking import a_stop_waits_for_what_it_overtook
-from tests.simulation.sight import (
-    what_became_true_out_of_sight_waits,
-    what_rules_lean_on_is_read_again,
-    what_was_seen_is_not_sent_again,
-)
-from tests.simulation.undone import (
-    again_is_for_what_came_to_nothing,
-    an_again_is_acted_on,
-    an_undo_leaves_other_hands_alone,
-    an_undo_overwrites_nobody,
-    an_undo_puts_back_what_was,
-    an_undo_was_asked_for,
-    what_is_to_be_put_back_is_not_sent,
-    what_was_undone_is_put_back_once,
-)
 
 
 def one_attempt_is_one_request(case: Case) -> Iterator[str]:
@@ -475,61 +411,61 @@ CLAIMS: tuple[Callable[[Case], Iterator[str]], ...] = (
     the_first_byte_leaves_in_time,
     the_last_byte_is_in_time,
     evidence_is_younger_than_its_attempt,
-    wanted_when_sent,
-    who_is_told_to_stop_begins_nothing,
-    enforcing_stops_after_a_bad_end,
-    one_sender_at_a_time,
-    a_started_process_is_quiet,
-    changes_are_acted_on,
+    ends.wanted_when_sent,
+    ends.who_is_told_to_stop_begins_nothing,
+    ends.enforcing_stops_after_a_bad_end,
+    ends.one_sender_at_a_time,
+    ends.a_started_process_is_quiet,
+    ends.changes_are_acted_on,
     nothing_leaves_without_its_approval,
-    a_lost_ledger_is_noticed,
-    after_a_loss_a_person_decides,
-    a_ledger_is_of_one_service,
-    caps_are_kept,
-    nothing_sent_during_a_halt,
+    losses.a_lost_ledger_is_noticed,
+    losses.after_a_loss_a_person_decides,
+    losses.a_ledger_is_of_one_service,
+    brakes.caps_are_kept,
+    brakes.nothing_sent_during_a_halt,
     chain_holds,
     the_log_gives_the_state,
-    manners_are_kept,
-    episodes_are_few,
-    everything_ends,
-    nobody_waits_for_ever,
-    wishes_are_fulfilled,
-    an_end_without_effect_says_what_was_so,
-    what_ended_unwanted_had_no_effect,
-    an_end_unconfirmed_was_not_to_be_seen,
-    cooldowns_are_kept,
-    evidence_is_what_the_read_met,
-    an_absence_has_no_other_reason,
-    the_untouched_went_on,
-    what_was_held_goes_on,
-    money_is_kept,
-    no_request_spends_too_much,
-    what_is_computed_is_of_what_is_there,
-    surges_wait,
-    limits_are_kept,
-    what_has_to_last_lasted,
-    what_changed_in_a_silence_waits,
-    what_became_true_out_of_sight_waits,
-    what_rules_lean_on_is_read_again,
-    what_was_seen_is_not_sent_again,
-    a_stop_waits_for_what_it_overtook,
-    changes_follow_each_other,
-    whose_doing_it_was,
-    what_was_done_is_told,
-    a_follower_acts_once_for_each_firing_that_stands,
-    a_follower_is_not_forgotten,
-    a_wait_is_waited_for,
-    a_window_is_known_when_it_was_watched,
-    an_undo_was_asked_for,
-    an_undo_puts_back_what_was,
-    an_undo_overwrites_nobody,
-    an_undo_leaves_other_hands_alone,
-    what_is_to_be_put_back_is_not_sent,
-    what_was_undone_is_put_back_once,
-    again_is_for_what_came_to_nothing,
-    an_again_is_acted_on,
-    a_perfect_service_needs_nobody,
-    nothing_broke,
+    ends.manners_are_kept,
+    ends.episodes_are_few,
+    ends.everything_ends,
+    ends.nobody_waits_for_ever,
+    ends.wishes_are_fulfilled,
+    lost.an_end_without_effect_says_what_was_so,
+    lost.what_ended_unwanted_had_no_effect,
+    lost.an_end_unconfirmed_was_not_to_be_seen,
+    lost.cooldowns_are_kept,
+    lost.evidence_is_what_the_read_met,
+    lost.an_absence_has_no_other_reason,
+    lost.the_untouched_went_on,
+    lost.what_was_held_goes_on,
+    brakes.money_is_kept,
+    brakes.no_request_spends_too_much,
+    brakes.what_is_computed_is_of_what_is_there,
+    brakes.surges_wait,
+    brakes.limits_are_kept,
+    brakes.what_has_to_last_lasted,
+    brakes.what_changed_in_a_silence_waits,
+    sight.what_became_true_out_of_sight_waits,
+    sight.what_rules_lean_on_is_read_again,
+    sight.what_was_seen_is_not_sent_again,
+    overtaking.a_stop_waits_for_what_it_overtook,
+    doing.changes_follow_each_other,
+    doing.whose_doing_it_was,
+    doing.what_was_done_is_told,
+    following.a_follower_acts_once_for_each_firing_that_stands,
+    following.a_follower_is_not_forgotten,
+    following.a_wait_is_waited_for,
+    following.a_window_is_known_when_it_was_watched,
+    undone.an_undo_was_asked_for,
+    undone.an_undo_puts_back_what_was,
+    undone.an_undo_overwrites_nobody,
+    undone.an_undo_leaves_other_hands_alone,
+    undone.what_is_to_be_put_back_is_not_sent,
+    undone.what_was_undone_is_put_back_once,
+    undone.again_is_for_what_came_to_nothing,
+    undone.an_again_is_acted_on,
+    ends.a_perfect_service_needs_nobody,
+    ends.nothing_broke,
     *sharing.CLAIMS,
 )
 
@@ -554,11 +490,3 @@ def complaints(history: History) -> tuple[list[str], Counter[str]]:
     for what, count in case.forgiven.items():
         seen[f"forgiven: {what}"] = count
     return found, seen
-
-
-def by_kind(found: list[str]) -> dict[str, int]:
-    """How many complaints of each claim."""
-    kinds: defaultdict[str, int] = defaultdict(int)
-    for one in found:
-        kinds[one.split(":", 1)[0]] += 1
-    return dict(kinds)

@@ -34,10 +34,12 @@ class Other:
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Wire:
     """One request that writes, as the wire-tap saw it. ``at_s``: when its sender handed it over; ``entered_s``: when it
-    came into the network; None: never."""
+    came into the network, ``heard_s``: when its sender knew an end of it; None: never. ``sending_seq``: the newest
+    ``sending`` on disk when its first byte left; ``mark_seq``: how far the mark beside the ledger had got. ``life``:
+    which of the ledger's lives it belongs to."""
 
     at_s: float
     owner: str

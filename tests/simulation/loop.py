@@ -11,7 +11,6 @@ import asyncio
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, TypeVar
@@ -285,9 +284,3 @@ def _let_go(task: "asyncio.Task[Any]") -> None:
         except BaseException:  # noqa: BLE001 - nobody is there to hear it
             return
         return
-
-
-async def quietly(work: Coroutine[Any, Any, object]) -> None:
-    """For what a killed process leaves behind."""
-    with suppress(Killed):
-        await work

@@ -37,7 +37,6 @@ from worker.model.errors import WorkerError
 from worker.model.exchange import SecretValue
 from worker.model.facts import Json, PartnerId
 from worker.model.rules import RuleSet
-from worker.model.writes import Write
 from worker.reading.gate import Gate, Pacer
 
 CLOCK: ContextVar["SimClock"] = ContextVar("CLOCK")
@@ -299,7 +298,3 @@ class Process:
         if self.lock is not None:
             self.lock.release()
         self.disk.reap(self.name)
-
-
-def no_defect(_write: Write, _defect: Exception) -> None:
-    """Defects are reported by the daemon itself."""

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from tests.simulation import history
@@ -51,24 +52,7 @@ def told_history(town: Town, ended_s: float) -> history.History:
             for one in books.effects
         ],
         others=[history.Other(at_s=one.at_s, event=one.eid, target=one.target) for one in books.outside],
-        wire=[
-            history.Wire(
-                at_s=one.at_s,
-                owner=one.owner,
-                life=one.life,
-                method=one.method,
-                url=one.url,
-                request_id=one.request_id,
-                reached=one.reached,
-                sending_seq=one.sending_seq,
-                mark_seq=one.mark_seq,
-                heard_s=one.heard_s,
-                entered_s=one.entered_s,
-                harm=one.harm,
-                partner=one.partner,
-            )
-            for one in town.tapped
-        ],
+        wire=[replace(one) for one in town.tapped],  # as they are now: what is let go of later is heard of no more
         reads=town.reads,
         throttled=town.throttled,
         versions=_versions(town),

@@ -32,7 +32,7 @@ from tests.simulation.people import People
 from tests.simulation.points import DENIED_S, FULL_S, SETTLE_S, Harm, Points
 from tests.simulation.process import Process, SimClock, SimScheduler
 from tests.simulation.scenes import OWN_MIND, Law, Scene, Turn, spelled
-from tests.simulation.wire import Cache, Tapped
+from tests.simulation.wire import Cache
 from tests.twin import BASE_URLS
 from tests.virtual import EPOCH
 from tests.worlds import PARTNER, QUICK, happening, rule_set, world
@@ -152,7 +152,7 @@ class Town:
         """What is noted for the judge, and how the world is, before anything has happened."""
         self.campaigns = {one.eid: len(one.campaigns) for one in self._events()}
         self.trace: list[str] = []
-        self.tapped: list[Tapped] = []
+        self.tapped: list[history.Wire] = []
         self.reads: list[history.Read] = []
         self.throttled: list[float] = []
         self.unsigned: list[float] = []

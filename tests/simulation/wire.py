@@ -15,7 +15,7 @@ from typing import Protocol
 import httpx
 
 from tests.simulation.disk import Disk
-from tests.simulation.history import Read
+from tests.simulation.history import Read, Wire
 from tests.simulation.kernel import KEPT_S, Kept, Socket, Timers
 from tests.simulation.loop import OWNER, START_S, Killed, SimLoop
 from tests.simulation.points import SHOWN_NOTHING, WRONG_OBJECT, Harm, Points
@@ -34,27 +34,6 @@ def _beside(harm: Harm, path: str, status: int | None) -> bool:
     """Whether it changes nothing of an answer: nothing is asked of the event that vanishes, or a 404 has no fields."""
     elsewhere = harm.fault == "vanish" and path != "/events/" and f"/{harm.params['eid']}" not in path
     return elsewhere or (harm.fault == "missing_fields" and status == 404)
-
-
-@dataclass(slots=True, kw_only=True)
-class Tapped:
-    """One write on the wire. ``sending_seq``: the newest ``sending`` on disk when its first byte left; ``mark_seq``:
-    how far the mark beside the ledger had got. ``heard_s``: when the sender knew an end of it; None: never.
-    ``entered_s``: when it came into the network; None: never. ``life``: which of the ledger's lives it belongs to."""
-
-    owner: str
-    at_s: float
-    method: str
-    url: str
-    request_id: str
-    reached: bool
-    sending_seq: int
-    mark_seq: int
-    life: int
-    partner: str = ""
-    harm: str = ""
-    heard_s: float | None = None
-    entered_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +56,7 @@ class Around(Protocol):
     @property
     def disk(self) -> Disk: ...
 
-    tapped: list[Tapped]
+    tapped: list[Wire]
     reads: list[Read]
     throttled: list[float]
     unsigned: list[float]
@@ -103,7 +82,7 @@ class Crossing:
     harm: Harm | None
     does: str = ""
     kept: Kept | None = None
-    tapped: Tapped | None = field(default=None)
+    tapped: Wire | None = field(default=None)
 
 
 class SimTransport(TwinTransport):
@@ -327,10 +306,10 @@ class SimTransport(TwinTransport):
                 )
             )
 
-    def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Tapped:
+    def _tap(self, asked: TwinRequest, owner: str, harm: Harm | None) -> Wire:
         around = self._around
         query = "&".join(f"{key}={value}" for key, value in asked.query)
-        tapped = Tapped(
+        tapped = Wire(
             owner=owner,
             at_s=around.loop.time(),
             method=asked.method,
@@ -342,6 +321,8 @@ class SimTransport(TwinTransport):
             life=around.life,
             partner=asked.partner,
             harm="" if harm is None else harm.name,
+            heard_s=None,
+            entered_s=None,
         )
         around.tapped.append(tapped)
         return tapped
