@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.architecture.test_tidy import complain
+from tests.builders import cases
 from tests.reference import delays, night, soak
 from tests.reference.commands import Command, commands
 from tests.reference.config import config_keys
@@ -364,18 +365,16 @@ def test_every_make_target_that_a_page_names_exists(page: Page) -> None:
     complain(sorted(set(page.targets()) - known), f"{page.name} names make targets that do not exist:", "Correct it.")
 
 
-@pytest.mark.parametrize(
-    ("call", "wrong", "reason"),
-    [
-        ("writes --state needs_human", None, "a command with its option"),
-        ("ledger backup FILE", None, "a command of a group"),
-        ("--config PATH COMMAND", None, "what stands in capitals is for the reader to fill in"),
-        ("resolve 7 --applied|--not-applied --because TEXT", None, "either of two options"),
-        ("-c x.yaml run --for 10m", None, "options of the program come first"),
-        ("wirtes", "there is no command 'wirtes'", "a misspelt command"),
-        ("ledger restore", "there is no command 'ledger restore'", "a misspelt command of a group"),
-        ("run --since 2h", "run has no option --since", "another command's option"),
-    ],
+@cases(
+    "call, wrong",
+    ("writes --state needs_human", None, "a command with its option"),
+    ("ledger backup FILE", None, "a command of a group"),
+    ("--config PATH COMMAND", None, "what stands in capitals is for the reader to fill in"),
+    ("resolve 7 --applied|--not-applied --because TEXT", None, "either of two options"),
+    ("-c x.yaml run --for 10m", None, "options of the program come first"),
+    ("wirtes", "there is no command 'wirtes'", "a misspelt command"),
+    ("ledger restore", "there is no command 'ledger restore'", "a misspelt command of a group"),
+    ("run --since 2h", "run has no option --since", "another command's option"),
 )
-def test_a_call_is_judged_as_the_parser_would(call: str, wrong: str | None, reason: str) -> None:
-    assert wrong_in(tuple(call.split())) == wrong, reason
+def test_a_call_is_judged_as_the_parser_would(call: str, wrong: str | None) -> None:
+    assert wrong_in(tuple(call.split())) == wrong

@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests.builders import cases
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 REGISTRY: Final = "py" + "pi"
@@ -74,18 +76,16 @@ def test_nothing_committed_is_a_link() -> None:
     assert not found, f"a link leads where this machine has something: {', '.join(found)}; `git rm --cached` it"
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one", "reason"),
-    [
-        (f"see https://{REGISTRY}.example/simple/x", True, "an index in prose"),
-        (f"--extra-{INDEX_OPTION} x", True, "an option of a lock"),
-        (f"open('/{HOMES.split('|')[0]}/main/a')", True, "a path in code"),
-        (f"[contract]({SIBLING}/contract.md)", True, "a link out of the repository"),
-        ("GET /api/v3/partners/", False, "a path of the service"),
-        ("docs/decisions/0001.md", False, "a path from the top"),
-        ("sqlite:////data/worker.db", False, "a volume of the image"),
-        ("https://keepachangelog.com/en/1.1.0/", False, "an address that is no index"),
-    ],
+@cases(
+    "text, is_one",
+    (f"see https://{REGISTRY}.example/simple/x", True, "an index in prose"),
+    (f"--extra-{INDEX_OPTION} x", True, "an option of a lock"),
+    (f"open('/{HOMES.split('|')[0]}/main/a')", True, "a path in code"),
+    (f"[contract]({SIBLING}/contract.md)", True, "a link out of the repository"),
+    ("GET /api/v3/partners/", False, "a path of the service"),
+    ("docs/decisions/0001.md", False, "a path from the top"),
+    ("sqlite:////data/worker.db", False, "a volume of the image"),
+    ("https://keepachangelog.com/en/1.1.0/", False, "an address that is no index"),
 )
-def test_each_kind_of_trace_is_found_and_nothing_else(text: str, is_one: bool, reason: str) -> None:
-    assert any(needle.search(text) for needle, _ in NEEDLES) is is_one, reason
+def test_each_kind_of_trace_is_found_and_nothing_else(text: str, is_one: bool) -> None:
+    assert any(needle.search(text) for needle, _ in NEEDLES) is is_one

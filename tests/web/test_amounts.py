@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.builders import cases
 from tests.calling import call
 from tests.web.scene import ANN, PASSWORD, Scene, copied, key, left_by, scene, token_of
 from tests.worlds import Town, draft, happening, world
@@ -164,18 +165,15 @@ def test_an_amount_that_is_none_decides_nothing(waits: Scene, wrong: str) -> Non
     assert {one.state for one in waits.ledger.writes()} == {"waiting"}
 
 
-@pytest.mark.parametrize(
-    ("up_to", "numbers", "status"),
-    [
-        (500.0, ["1"], 303),
-        (300.0, ["2"], 303),
-        (300.0, ["4"], 303),
-        (300.0, ["1"], 403),
-        (300.0, ["2", "1"], 403),
-        (1e9, ["3"], 403),
-        (None, ["1", "2", "3", "4"], 303),
-    ],
-    ids=["just", "less", "what spends nothing", "more", "one of them more", "nobody knows how much", "any amount"],
+@cases(
+    "up_to, numbers, status",
+    (500.0, ["1"], 303, "just"),
+    (300.0, ["2"], 303, "less"),
+    (300.0, ["4"], 303, "what spends nothing"),
+    (300.0, ["1"], 403, "more"),
+    (300.0, ["2", "1"], 403, "one of them more"),
+    (1e9, ["3"], 403, "nobody knows how much"),
+    (None, ["1", "2", "3", "4"], 303, "any amount"),
 )
 def test_somebody_approves_up_to_an_amount_and_nothing_of_what_goes_beyond(
     waits: Scene, up_to: float | None, numbers: list[str], status: int

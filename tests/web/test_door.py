@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message
 
+from tests.builders import cases
 from tests.calling import call
 from tests.virtual import EPOCH
 from tests.web.scene import ANN, ENDS, PASSWORD, FixedClock, Scene, key, scene, token_of
@@ -69,27 +70,25 @@ def test_a_locked_page_shows_a_stranger_nothing(locked: httpx.Client, path: str)
     assert "partner-id" not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("headers", "status", "reason"),
-    [
-        (basic("ann"), 200, "a user with the right password"),
-        (basic("jürgen"), 200, "a name is any text"),
-        ({"Authorization": f"Bearer {TOKEN}"}, 200, "the token"),
-        ({b"Authorization": "Bearer ein längerer Schlüssel".encode()}, 200, "a token is any text"),
-        (basic("ann", "wrong"), 401, "a wrong password"),
-        (basic("bob"), 401, "nobody of that name, with a password that somebody has"),
-        (basic("ann", TOKEN), 401, "the token is no password"),
-        ({"Authorization": f"Bearer {PASSWORD}"}, 401, "a password is no token"),
-        ({"Authorization": "Basic !!!"}, 401, "not even base64"),
-        ({b"Authorization": "Basic ÄÖÜ".encode()}, 401, "not even ASCII"),
-        ({b"Authorization": "Bearer ÄÖÜ".encode()}, 401, "not even ASCII"),
-    ],
+@cases(
+    "headers, status",
+    (basic("ann"), 200, "a user with the right password"),
+    (basic("jürgen"), 200, "a name is any text"),
+    ({"Authorization": f"Bearer {TOKEN}"}, 200, "the token"),
+    ({b"Authorization": "Bearer ein längerer Schlüssel".encode()}, 200, "a token is any text"),
+    (basic("ann", "wrong"), 401, "a wrong password"),
+    (basic("bob"), 401, "nobody of that name, with a password that somebody has"),
+    (basic("ann", TOKEN), 401, "the token is no password"),
+    ({"Authorization": f"Bearer {PASSWORD}"}, 401, "a password is no token"),
+    ({"Authorization": "Basic !!!"}, 401, "not even base64"),
+    ({b"Authorization": "Basic ÄÖÜ".encode()}, 401, "not even ASCII"),
+    ({b"Authorization": "Bearer ÄÖÜ".encode()}, 401, "not even ASCII"),
 )
 def test_the_right_password_or_token_opens_it_and_a_wrong_one_waits(
-    guarded: Scene, locked: httpx.Client, headers: Mapping[str, str] | Mapping[bytes, bytes], status: int, reason: str
+    guarded: Scene, locked: httpx.Client, headers: Mapping[str, str] | Mapping[bytes, bytes], status: int
 ) -> None:
     guarded.clock.slept.clear()
-    assert locked.get("/rules", headers=headers).status_code == status, reason
+    assert locked.get("/rules", headers=headers).status_code == status
     assert (max(guarded.clock.slept, default=0.0) >= 1.0) == (status == 401), "guessing takes time"
 
 
@@ -100,22 +99,20 @@ def test_health_is_told_to_everybody_and_nothing_more(locked: httpx.Client) -> N
         assert (answer.status_code, answer.text) == (503, "not ready\n"), "no password is tried here"
 
 
-@pytest.mark.parametrize(
-    ("host", "status", "reason"),
-    [
-        ("127.0.0.1:8080", 200, "an address cannot be somebody else's name"),
-        ("[::1]:8080", 200, "an address"),
-        ("localhost", 200, "this machine"),
-        ("worker.test:443", 200, "a name from the config"),
-        ("WORKER.test", 200, "names have no case"),
-        ("evil.test", 421, "a foreign name that points here: DNS rebinding"),
-        ("worker.test.evil.test", 421, "a foreign name that begins like ours"),
-        ("", 421, "no name at all"),
-        ("[", 421, "no name at all"),
-    ],
+@cases(
+    "host, status",
+    ("127.0.0.1:8080", 200, "an address cannot be somebody else's name"),
+    ("[::1]:8080", 200, "an address"),
+    ("localhost", 200, "this machine"),
+    ("worker.test:443", 200, "a name from the config"),
+    ("WORKER.test", 200, "names have no case"),
+    ("evil.test", 421, "a foreign name that points here: DNS rebinding"),
+    ("worker.test.evil.test", 421, "a foreign name that begins like ours"),
+    ("", 421, "no name at all"),
+    ("[", 421, "no name at all"),
 )
-def test_only_our_own_names_are_answered(locked: httpx.Client, host: str, status: int, reason: str) -> None:
-    assert locked.get("/rules", headers={**basic("ann"), "Host": host}).status_code == status, reason
+def test_only_our_own_names_are_answered(locked: httpx.Client, host: str, status: int) -> None:
+    assert locked.get("/rules", headers={**basic("ann"), "Host": host}).status_code == status
 
 
 def test_without_a_password_what_a_proxy_passes_on_is_turned_away(shown: Scene) -> None:
@@ -123,42 +120,38 @@ def test_without_a_password_what_a_proxy_passes_on_is_turned_away(shown: Scene) 
     assert shown.get(auth=None, headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 403
 
 
-@pytest.mark.parametrize(
-    ("headers", "fields", "reason"),
-    [
-        ({}, {"token": "0" * 64}, "a token that was made up"),
-        ({"Origin": "https://evil.test"}, {}, "another site's form"),
-        ({"Origin": "null"}, {}, "a form from nowhere"),
-        ({"Sec-Fetch-Site": "cross-site"}, {}, "the browser says that it comes from elsewhere"),
-        ({"Cookie": "campaign_worker_form=other"}, {}, "another browser's cookie"),
-    ],
+@cases(
+    "headers, fields",
+    ({}, {"token": "0" * 64}, "a token that was made up"),
+    ({"Origin": "https://evil.test"}, {}, "another site's form"),
+    ({"Origin": "null"}, {}, "a form from nowhere"),
+    ({"Sec-Fetch-Site": "cross-site"}, {}, "the browser says that it comes from elsewhere"),
+    ({"Cookie": "campaign_worker_form=other"}, {}, "another browser's cookie"),
 )
 def test_only_the_pages_own_forms_are_taken(
-    client: httpx.Client, own: Scene, headers: Mapping[str, str], fields: Mapping[str, str], reason: str
+    client: httpx.Client, own: Scene, headers: Mapping[str, str], fields: Mapping[str, str]
 ) -> None:
     body = form(client, what="applied", **fields)
     if "Cookie" in headers:
         client.cookies.clear()
-    assert client.post("/act", data=body, headers=headers).status_code == 403, reason
+    assert client.post("/act", data=body, headers=headers).status_code == 403
     assert own.state_of() == "needs_human"
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "reason"),
-    [
-        ({"because": " "}, 400, "no reason"),
-        ({"what": "send"}, 400, "no such decision"),
-        ({"id": "x"}, 400, "no number"),
-        ({"id": "99"}, 409, "no such write"),
-        ({"what": "approve"}, 409, "it does not wait"),
-    ],
+@cases(
+    "fields, status",
+    ({"because": " "}, 400, "no reason"),
+    ({"what": "send"}, 400, "no such decision"),
+    ({"id": "x"}, 400, "no number"),
+    ({"id": "99"}, 409, "no such write"),
+    ({"what": "approve"}, 409, "it does not wait"),
 )
 def test_a_decision_that_cannot_be_made_changes_nothing(
-    client: httpx.Client, own: Scene, fields: Mapping[str, str], status: int, reason: str
+    client: httpx.Client, own: Scene, fields: Mapping[str, str], status: int
 ) -> None:
     body = {**form(client, what="applied"), **fields}
     answer = client.post("/act", data=body)
-    assert (answer.status_code, "Nothing was changed" in answer.text) == (status, True), reason
+    assert (answer.status_code, "Nothing was changed" in answer.text) == (status, True)
     assert own.state_of() == "needs_human"
 
 
@@ -196,18 +189,16 @@ def test_an_approval_or_a_rejection_needs_no_reason(client: httpx.Client, own: S
     assert kept in str(last["why"])
 
 
-@pytest.mark.parametrize(
-    ("back", "sent_to", "reason"),
-    [
-        ("/log?kind=waiting", "/log?kind=waiting", "where the form was"),
-        ("https://evil.test/", "/", "another site"),
-        ("//evil.test/", "/", "another site without its scheme"),
-        ("/\\evil.test", "/", "another site as some browsers read it"),
-    ],
+@cases(
+    "back, sent_to",
+    ("/log?kind=waiting", "/log?kind=waiting", "where the form was"),
+    ("https://evil.test/", "/", "another site"),
+    ("//evil.test/", "/", "another site without its scheme"),
+    ("/\\evil.test", "/", "another site as some browsers read it"),
 )
-def test_after_a_decision_the_browser_stays_here(client: httpx.Client, back: str, sent_to: str, reason: str) -> None:
+def test_after_a_decision_the_browser_stays_here(client: httpx.Client, back: str, sent_to: str) -> None:
     answer = client.post("/act", data=form(client, what="halt", back=back))
-    assert (answer.status_code, answer.headers["location"]) == (303, sent_to), reason
+    assert (answer.status_code, answer.headers["location"]) == (303, sent_to)
 
 
 def test_what_was_decided_is_said_however_long_it_is(client: httpx.Client) -> None:
@@ -405,17 +396,13 @@ def test_a_password_file_that_changes_is_read_anew(tmp_path: Path, monkeypatch: 
     assert comes_in(PASSWORD)
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "shown_as"),
-    [
-        pytest.param("/log?event=", "over-1\u202e4lp", "over-1\ufffd4lp", id="what turns the direction of reading"),
-        pytest.param(
-            "/events?text=",
-            "夏\u00a0 \u2009 \u202f \u3000夜",
-            "夏\u00a0 \u2009 \u202f \u3000夜",
-            id="blanks stay blanks",
-        ),
-    ],
+BLANKS = "夏\u00a0 \u2009 \u202f \u3000夜"
+
+
+@cases(
+    "path, text, shown_as",
+    ("/log?event=", "over-1\u202e4lp", "over-1\ufffd4lp", "what turns the direction of reading"),
+    ("/events?text=", BLANKS, BLANKS, "blanks stay blanks"),
 )
 def test_a_page_shows_no_letter_that_turns_the_direction_of_reading(
     shown: Scene, path: str, text: str, shown_as: str

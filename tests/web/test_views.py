@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cases
 from worker.model.facts import Json, RuleId
 from worker.model.writes import Outcomes, Settled
 from worker.web.pictures import time_to_confirmed, timeline, writes_a_day
@@ -44,21 +45,14 @@ STORY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("records", "said"),
-    [
-        pytest.param(
-            STORY, ["PAUSED", True, 7, RULE, "event.status is 'cancelled'"], id="the worker, and what decided"
-        ),
-        pytest.param(
-            (*STORY, observed(8, 90, "RUNNING", "PAUSED", maker=None)),
-            ["RUNNING", False, 0, "", ""],
-            id="the last hand counts, and another hand has no rule",
-        ),
-        pytest.param(
-            (observed(1, 0, "PAUSED", "RUNNING", maker=0),), ["PAUSED", True, 0, "", ""], id="ours, of no known attempt"
-        ),
-    ],
+AGAIN = (*STORY, observed(8, 90, "RUNNING", "PAUSED", maker=None))
+
+
+@cases(
+    "records, said",
+    (STORY, ["PAUSED", True, 7, RULE, "event.status is 'cancelled'"], "the worker, and what decided"),
+    (AGAIN, ["RUNNING", False, 0, "", ""], "the last hand counts, and another hand has no rule"),
+    ((observed(1, 0, "PAUSED", "RUNNING", maker=0),), ["PAUSED", True, 0, "", ""], "ours, of no known attempt"),
 )
 def test_whose_doing_a_value_is(records: Sequence[dict[str, Json]], said: list[Json]) -> None:
     (answer,) = answers(records)

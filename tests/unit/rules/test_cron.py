@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import cases
 from worker.rules.spelling import CronTimes, cron_error
 
 
@@ -40,36 +41,27 @@ def test_a_cron_expression_is_checked(text: str, wrong: str) -> None:
     assert cron_error(text) == wrong
 
 
-@pytest.mark.parametrize(
-    ("source", "zone", "now", "latest", "following", "reason"),
-    [
-        ("0 8 * * *", "UTC", "2026-03-01T08:00", "2026-03-01T08:00", "2026-03-02T08:00", "exactly then, it has come"),
-        ("0 8 * * *", "UTC", "2026-03-01T07:59:59", "2026-02-28T08:00", "2026-03-01T08:00", "a second before"),
-        ("0 8 * * *", "UTC", "2026-03-01T08:00:01", "2026-03-01T08:00", "2026-03-02T08:00", "a second after"),
-        ("*/15 * * * *", "UTC", "2026-03-01T08:16", "2026-03-01T08:15", "2026-03-01T08:30", "every quarter"),
-        ("0 8 * * 1-5", "UTC", "2026-03-01T12:00", "2026-02-27T08:00", "2026-03-02T08:00", "a Sunday is passed over"),
-        ("0 8 * * *", "Europe/Berlin", "2026-03-01T07:00", "2026-03-01T07:00", "2026-03-02T07:00", "winter in Berlin"),
-        ("0 8 * * *", "Europe/Berlin", "2026-07-01T06:00", "2026-07-01T06:00", "2026-07-02T06:00", "summer in Berlin"),
-        ("30 2 * * *", "Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-30T00:30", "2:30 is no time"),
-        ("30 2 * * *", "Europe/Berlin", "2026-10-25T02:00", "2026-10-25T00:30", "2026-10-26T01:30", "2:30 comes twice"),
-        (
-            "30 2 * * *",
-            "Europe/Berlin",
-            "2026-10-25T01:15",
-            "2026-10-25T00:30",
-            "2026-10-26T01:30",
-            "and is not forgotten",
-        ),
-        ("0 */2 * * *", "Europe/Berlin", "2026-10-25T01:30", "2026-10-25T00:00", "2026-10-25T03:00", "nor with a star"),
-        ("*/30 2 * * *", "Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-30T00:00", "nor left out"),
-        ("0 * * * *", "Europe/Berlin", "2026-10-25T01:30", "2026-10-25T01:00", "2026-10-25T02:00", "each hour is one"),
-        ("0 0 29 2 *", "UTC", "2026-03-01T00:00", "2024-02-29T00:00", "2028-02-29T00:00", "leap years"),
-    ],
+@cases(
+    "source, zone, now, latest, following",
+    ("0 8 * * *", "UTC", "2026-03-01T08:00", "2026-03-01T08:00", "2026-03-02T08:00", "exactly then, it has come"),
+    ("0 8 * * *", "UTC", "2026-03-01T07:59:59", "2026-02-28T08:00", "2026-03-01T08:00", "a second before"),
+    ("0 8 * * *", "UTC", "2026-03-01T08:00:01", "2026-03-01T08:00", "2026-03-02T08:00", "a second after"),
+    ("*/15 * * * *", "UTC", "2026-03-01T08:16", "2026-03-01T08:15", "2026-03-01T08:30", "every quarter"),
+    ("0 8 * * 1-5", "UTC", "2026-03-01T12:00", "2026-02-27T08:00", "2026-03-02T08:00", "a Sunday is passed over"),
+    ("0 8 * * *", "Europe/Berlin", "2026-03-01T07:00", "2026-03-01T07:00", "2026-03-02T07:00", "winter in Berlin"),
+    ("0 8 * * *", "Europe/Berlin", "2026-07-01T06:00", "2026-07-01T06:00", "2026-07-02T06:00", "summer in Berlin"),
+    ("30 2 * * *", "Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-30T00:30", "2:30 is no time"),
+    ("30 2 * * *", "Europe/Berlin", "2026-10-25T02:00", "2026-10-25T00:30", "2026-10-26T01:30", "2:30 comes twice"),
+    ("30 2 * * *", "Europe/Berlin", "2026-10-25T01:15", "2026-10-25T00:30", "2026-10-26T01:30", "and is not forgotten"),
+    ("0 */2 * * *", "Europe/Berlin", "2026-10-25T01:30", "2026-10-25T00:00", "2026-10-25T03:00", "nor with a star"),
+    ("*/30 2 * * *", "Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-30T00:00", "nor left out"),
+    ("0 * * * *", "Europe/Berlin", "2026-10-25T01:30", "2026-10-25T01:00", "2026-10-25T02:00", "each hour is one"),
+    ("0 0 29 2 *", "UTC", "2026-03-01T00:00", "2024-02-29T00:00", "2028-02-29T00:00", "leap years"),
 )
-def test_when_a_time_is(source: str, zone: str, now: str, latest: str, following: str, reason: str) -> None:
+def test_when_a_time_is(source: str, zone: str, now: str, latest: str, following: str) -> None:
     times = CronTimes(source=source, timezone=zone)
-    assert times.latest(utc(now)) == utc(latest), reason
-    assert times.next(utc(now)) == utc(following), reason
+    assert times.latest(utc(now)) == utc(latest)
+    assert times.next(utc(now)) == utc(following)
 
 
 SOURCES = st.sampled_from(

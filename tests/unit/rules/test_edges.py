@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import NOW, a_fact, a_rule, an_observation
+from tests.builders import NOW, a_fact, a_rule, an_observation, cases
 from tests.unit.rules.reading import the_rule
 from worker.model.errors import InputErrors
 from worker.model.facts import FactKey
@@ -25,18 +25,16 @@ def test_a_fact_of_the_config_has_its_own_name_for_a_key() -> None:
     assert keys_for(made, an_observation({}), NOW)["ad_spend"] == FactKey(name="ad_spend")
 
 
-@pytest.mark.parametrize(
-    ("facts", "reason"),
-    [
-        ({}, "the event was never read"),
-        ({"event": a_fact([])}, "the event is no record"),
-        ({"event": a_fact({})}, "the event has no start"),
-        ({"event": a_fact({"start_date_time": "soon"})}, "its start is no time"),
-    ],
+@cases(
+    "facts",
+    ({}, "the event was never read"),
+    ({"event": a_fact([])}, "the event is no record"),
+    ({"event": a_fact({})}, "the event has no start"),
+    ({"event": a_fact({"start_date_time": "soon"})}, "its start is no time"),
 )
-def test_a_range_whose_days_are_not_known_has_no_key_yet(facts: dict[str, object], reason: str) -> None:
+def test_a_range_whose_days_are_not_known_has_no_key_yet(facts: dict[str, object]) -> None:
     made = rule_of("budget_range.upper_limit > 3.0")
-    assert "budget_range" not in keys_for(made, an_observation(facts), NOW), reason  # type: ignore[arg-type]  # facts
+    assert "budget_range" not in keys_for(made, an_observation(facts), NOW)  # type: ignore[arg-type]  # facts
 
 
 def test_the_files_of_a_folder_are_given_by_name(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Which facts a rule needs, and what counts as a change."""
 
-import pytest
-
-from tests.builders import NOW, a_fact, an_observation
+from tests.builders import NOW, a_fact, an_observation, cases
 from tests.unit.rules.reading import the_rule
 from worker.model.facts import FactKey, Json
 from worker.model.rules import Watch
@@ -17,31 +15,29 @@ def test_rules_without_parameters_share_one_mapping_of_keys() -> None:
     assert first is second
 
 
-@pytest.mark.parametrize(
-    ("watch", "value", "expected", "reason"),
-    [
-        (
-            Watch(fact="suggested_tcs"),
-            [{"tc": "b", "tc_run_id": "12"}, {"tc": "a", "tc_run_id": 3.0}, {"tc": "a", "tc_run_id": 3}],
-            [{"tc": "a", "tc_run_id": 3}, {"tc": "b", "tc_run_id": 12}],
-            "a set of (tc, whole run): order, repetition and spelling are no change",
-        ),
-        (Watch(fact="suggested_tcs", by=("tc",)), [{"tc": "a", "tc_run_id": "1"}], [{"tc": "a"}], "by narrows"),
-        (Watch(fact="suggested_tcs"), [], None, "not computed yet"),
-        (Watch(fact="suggested_tcs"), [{"tc": "a"}], None, "an item without its run cannot be compared"),
-        (Watch(fact="suggested_tcs"), ["a"], None, "an item that is no record cannot be compared"),
-        (Watch(fact="suggested_tcs"), [{"tc": "a", "tc_run_id": "x"}], [{"tc": "a", "tc_run_id": "x"}], "as it is"),
-        (Watch(fact="clusters"), [{"tc": "a", "label": "x"}], [{"tc": "a"}], "clusters compare by tc"),
-        (Watch(fact="clusters"), [], None, "not computed yet"),
-        (Watch(fact="event", by=("status",)), {"status": "a", "x": 1}, {"status": "a"}, "only these fields"),
-        (Watch(fact="event", by=("nope",)), {"status": "a"}, None, "a field that is not there is no value"),
-        (Watch(fact="event"), {"status": "a"}, {"status": "a"}, "the whole record"),
-        (Watch(fact="permissions"), ["b", "a"], ["b", "a"], "lists of scalars compare as they are"),
-        (Watch(fact="expected_value"), 5.5, 5.5, "a number"),
-    ],
+@cases(
+    "watch, value, expected",
+    (
+        Watch(fact="suggested_tcs"),
+        [{"tc": "b", "tc_run_id": "12"}, {"tc": "a", "tc_run_id": 3.0}, {"tc": "a", "tc_run_id": 3}],
+        [{"tc": "a", "tc_run_id": 3}, {"tc": "b", "tc_run_id": 12}],
+        "a set of (tc, whole run): order, repetition and spelling are no change",
+    ),
+    (Watch(fact="suggested_tcs", by=("tc",)), [{"tc": "a", "tc_run_id": "1"}], [{"tc": "a"}], "by narrows"),
+    (Watch(fact="suggested_tcs"), [], None, "not computed yet"),
+    (Watch(fact="suggested_tcs"), [{"tc": "a"}], None, "an item without its run cannot be compared"),
+    (Watch(fact="suggested_tcs"), ["a"], None, "an item that is no record cannot be compared"),
+    (Watch(fact="suggested_tcs"), [{"tc": "a", "tc_run_id": "x"}], [{"tc": "a", "tc_run_id": "x"}], "as it is"),
+    (Watch(fact="clusters"), [{"tc": "a", "label": "x"}], [{"tc": "a"}], "clusters compare by tc"),
+    (Watch(fact="clusters"), [], None, "not computed yet"),
+    (Watch(fact="event", by=("status",)), {"status": "a", "x": 1}, {"status": "a"}, "only these fields"),
+    (Watch(fact="event", by=("nope",)), {"status": "a"}, None, "a field that is not there is no value"),
+    (Watch(fact="event"), {"status": "a"}, {"status": "a"}, "the whole record"),
+    (Watch(fact="permissions"), ["b", "a"], ["b", "a"], "lists of scalars compare as they are"),
+    (Watch(fact="expected_value"), 5.5, 5.5, "a number"),
 )
-def test_a_watched_value_is_compared_in_one_form(watch: Watch, value: Json, expected: Json, reason: str) -> None:
-    assert normalised(a_fact(value), watch) == expected, reason
+def test_a_watched_value_is_compared_in_one_form(watch: Watch, value: Json, expected: Json) -> None:
+    assert normalised(a_fact(value), watch) == expected
 
 
 def test_a_record_with_gaps_is_no_value_to_compare() -> None:

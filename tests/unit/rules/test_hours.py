@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import cases
 from tests.unit.engine.ruletest_bench import a_bench, passes
 from tests.unit.rules.reading import the_rule
 from worker.model.rules import Hours
@@ -28,56 +29,42 @@ def at(text: str, zone: str = "UTC") -> datetime:
 BERLIN = "Europe/Berlin"
 
 
-@pytest.mark.parametrize(
-    ("text", "now", "opens", "reason"),
-    [
-        ('hours: "09:00-18:00"', "2026-03-02 08:59", "2026-03-02 09:00", "before"),
-        ('hours: "09:00-18:00"', "2026-03-02 09:00", None, "the beginning is in it"),
-        ('hours: "09:00-18:00"', "2026-03-02 17:59", None, "within"),
-        ('hours: "09:00-18:00"', "2026-03-02 18:00", "2026-03-03 09:00", "the end is not in it"),
-        ('hours: "09:00-18:00", days: mon-fri', "2026-03-07 12:00", "2026-03-09 09:00", "a Saturday"),
-        ("days: [sat, sun]", "2026-03-06 23:59", "2026-03-07 00:00", "whole days"),
-        ("days: sat", "2026-03-07 23:59", None, "to their end"),
-        ("days: fri-mon", "2026-03-03 00:00", "2026-03-06 00:00", "days over the end of the week"),
-        ('hours: "20:00-24:00"', "2026-03-02 23:59", None, "to the end of the day"),
-        ('hours: "22:00-06:00", days: fri', "2026-03-06 05:00", "2026-03-06 22:00", "that is Thursday's night"),
-        ('hours: "22:00-06:00", days: fri', "2026-03-07 05:59", None, "a night is of its evening's day"),
-        ('hours: "22:00-06:00", days: fri', "2026-03-07 06:00", "2026-03-13 22:00", "and ends in the morning"),
-    ],
+@cases(
+    "text, now, opens",
+    ('hours: "09:00-18:00"', "2026-03-02 08:59", "2026-03-02 09:00", "before"),
+    ('hours: "09:00-18:00"', "2026-03-02 09:00", None, "the beginning is in it"),
+    ('hours: "09:00-18:00"', "2026-03-02 17:59", None, "within"),
+    ('hours: "09:00-18:00"', "2026-03-02 18:00", "2026-03-03 09:00", "the end is not in it"),
+    ('hours: "09:00-18:00", days: mon-fri', "2026-03-07 12:00", "2026-03-09 09:00", "a Saturday"),
+    ("days: [sat, sun]", "2026-03-06 23:59", "2026-03-07 00:00", "whole days"),
+    ("days: sat", "2026-03-07 23:59", None, "to their end"),
+    ("days: fri-mon", "2026-03-03 00:00", "2026-03-06 00:00", "days over the end of the week"),
+    ('hours: "20:00-24:00"', "2026-03-02 23:59", None, "to the end of the day"),
+    ('hours: "22:00-06:00", days: fri', "2026-03-06 05:00", "2026-03-06 22:00", "that is Thursday's night"),
+    ('hours: "22:00-06:00", days: fri', "2026-03-07 05:59", None, "a night is of its evening's day"),
+    ('hours: "22:00-06:00", days: fri', "2026-03-07 06:00", "2026-03-13 22:00", "and ends in the morning"),
 )
 @pytest.mark.parametrize("zone", ["UTC", BERLIN, "Asia/Kolkata"])
-def test_hours_are_those_of_the_wall(text: str, now: str, opens: str | None, reason: str, zone: str) -> None:
+def test_hours_are_those_of_the_wall(text: str, now: str, opens: str | None, zone: str) -> None:
     found = hours(f"{text}, timezone: {zone}").opens(at(now, zone))
-    assert found == (None if opens is None else at(opens, zone)), reason
+    assert found == (None if opens is None else at(opens, zone))
 
 
-@pytest.mark.parametrize(
-    ("text", "now", "opens", "reason"),
-    [
-        ('hours: "09:00-18:00"', "2026-03-28T17:30:00+00:00", "2026-03-29T07:00:00+00:00", "an hour earlier in UTC"),
-        ('hours: "09:00-18:00"', "2026-10-24T17:30:00+00:00", "2026-10-25T08:00:00+00:00", "an hour later in UTC"),
-        (
-            'hours: "02:30-04:00"',
-            "2026-03-29T00:30:00+00:00",
-            "2026-03-29T01:00:00+00:00",
-            "2:30 is not: 3:00 is first",
-        ),
-        (
-            'hours: "02:00-02:30"',
-            "2026-03-29T00:59:00+00:00",
-            "2026-03-30T00:00:00+00:00",
-            "that half hour is not at all",
-        ),
-        ('hours: "02:30-04:00"', "2026-10-25T00:00:00+00:00", "2026-10-25T00:30:00+00:00", "2:30 for the first time"),
-        ('hours: "02:30-02:45"', "2026-10-25T00:50:00+00:00", "2026-10-25T01:30:00+00:00", "2:30 comes again"),
-        ('hours: "22:00-02:30"', "2026-10-25T00:45:00+00:00", "2026-10-25T01:00:00+00:00", "its end comes again"),
-        ('hours: "22:00-06:00"', "2026-03-29T04:00:00+00:00", "2026-03-29T20:00:00+00:00", "a night of seven hours"),
-        ('hours: "22:00-06:00"', "2026-10-25T04:59:00+00:00", None, "a night of nine"),
-    ],
+@cases(
+    "text, now, opens",
+    ('hours: "09:00-18:00"', "2026-03-28T17:30:00+00:00", "2026-03-29T07:00:00+00:00", "an hour earlier in UTC"),
+    ('hours: "09:00-18:00"', "2026-10-24T17:30:00+00:00", "2026-10-25T08:00:00+00:00", "an hour later in UTC"),
+    ('hours: "02:30-04:00"', "2026-03-29T00:30:00+00:00", "2026-03-29T01:00:00+00:00", "2:30 is not: 3:00 is first"),
+    ('hours: "02:00-02:30"', "2026-03-29T00:59:00+00:00", "2026-03-30T00:00:00+00:00", "that half hour is not at all"),
+    ('hours: "02:30-04:00"', "2026-10-25T00:00:00+00:00", "2026-10-25T00:30:00+00:00", "2:30 for the first time"),
+    ('hours: "02:30-02:45"', "2026-10-25T00:50:00+00:00", "2026-10-25T01:30:00+00:00", "2:30 comes again"),
+    ('hours: "22:00-02:30"', "2026-10-25T00:45:00+00:00", "2026-10-25T01:00:00+00:00", "its end comes again"),
+    ('hours: "22:00-06:00"', "2026-03-29T04:00:00+00:00", "2026-03-29T20:00:00+00:00", "a night of seven hours"),
+    ('hours: "22:00-06:00"', "2026-10-25T04:59:00+00:00", None, "a night of nine"),
 )
-def test_hours_over_both_changes_of_the_clock(text: str, now: str, opens: str | None, reason: str) -> None:
+def test_hours_over_both_changes_of_the_clock(text: str, now: str, opens: str | None) -> None:
     found = hours(f"{text}, timezone: {BERLIN}").opens(datetime.fromisoformat(now))
-    assert found == (None if opens is None else datetime.fromisoformat(opens)), reason
+    assert found == (None if opens is None else datetime.fromisoformat(opens))
 
 
 @settings(max_examples=60)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.builders import cases
 from tests.polls import a_rule
 from tests.unit.rules.reading import the_rule
 from worker.model.facts import Json, Known, Unknown
@@ -24,32 +25,30 @@ class Always:
         return Judgement(truth=Truth.TRUE, why=f"at {scope.now}")
 
 
-@pytest.mark.parametrize(
-    ("when", "watches", "expected", "reason"),
-    [
-        (None, [], {}, "nothing to look at"),
-        (
-            "event.status == 'x' && event['mood'] == 'y'",
-            [],
-            {"event": {"status", "mood"}},
-            "fields, documented or not, in either spelling",
-        ),
-        ("event.benchmark.prediction.value > 0.5", [], {"event": {"benchmark"}}, "the first field of a chain"),
-        ("event == previous.event", ["event"], {"event": None}, "a record as a whole"),
-        ("clusters.exists(c, c.metric_pred > 4.0)", [], {"clusters": None}, "a list is one thing"),
-        ("size(added) > 0", ["suggested_tcs"], {"suggested_tcs": None}, "what is watched, and nothing of our making"),
-        ("now > event.start_date_time", [], {"event": {"start_date_time"}}, "the clock is no fact"),
-        ("setup.state == 'DRAFT'", [("setup", "goal")], {"setup": {"state", "goal"}}, "watched fields join"),
-        ("setup.state == 'DRAFT'", ["setup"], {"setup": None}, "a record watched as a whole"),
-        ("ad_spend.total > 1.0", [], {"ad_spend": None}, "nobody knows the fields of a fact of one's own"),
-    ],
+@cases(
+    "when, watches, expected",
+    (None, [], {}, "nothing to look at"),
+    (
+        "event.status == 'x' && event['mood'] == 'y'",
+        [],
+        {"event": {"status", "mood"}},
+        "fields, documented or not, in either spelling",
+    ),
+    ("event.benchmark.prediction.value > 0.5", [], {"event": {"benchmark"}}, "the first field of a chain"),
+    ("event == previous.event", ["event"], {"event": None}, "a record as a whole"),
+    ("clusters.exists(c, c.metric_pred > 4.0)", [], {"clusters": None}, "a list is one thing"),
+    ("size(added) > 0", ["suggested_tcs"], {"suggested_tcs": None}, "what is watched, and nothing of our making"),
+    ("now > event.start_date_time", [], {"event": {"start_date_time"}}, "the clock is no fact"),
+    ("setup.state == 'DRAFT'", [("setup", "goal")], {"setup": {"state", "goal"}}, "watched fields join"),
+    ("setup.state == 'DRAFT'", ["setup"], {"setup": None}, "a record watched as a whole"),
+    ("ad_spend.total > 1.0", [], {"ad_spend": None}, "nobody knows the fields of a fact of one's own"),
 )
 def test_what_decides_is_what_the_condition_and_the_watches_name(
-    when: str | None, watches: list[str | tuple[str, str]], expected: dict[str, set[str] | None], reason: str
+    when: str | None, watches: list[str | tuple[str, str]], expected: dict[str, set[str] | None]
 ) -> None:
     on_change = [Watch(fact=one) if isinstance(one, str) else Watch(fact=one[0], by=(one[1],)) for one in watches]
     found = decides(a_rule("r", when, on_change=on_change))
-    assert {name: None if fields is None else set(fields) for name, fields in found.items()} == expected, reason
+    assert {name: None if fields is None else set(fields) for name, fields in found.items()} == expected
 
 
 def test_a_condition_without_a_tree_looks_at_everything_it_names() -> None:
@@ -90,16 +89,14 @@ def test_a_field_is_read_wherever_an_action_names_it(do: str) -> None:
     assert any(path.fields == ("mood",) for path in paths_named(rules)), "so that it is kept for `ago`"
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected", "reason"),
-    [
-        (frozenset({"a", "c"}), Known(value={"a": 1}, read_at=NOW, gaps={"c": "is null"}), "these fields, these gaps"),
-        (None, Known(value={"a": 1, "b": 2}, read_at=NOW, gaps={"c": "is null", "d": "is null"}), "all of it"),
-    ],
+@cases(
+    "fields, expected",
+    (frozenset({"a", "c"}), Known(value={"a": 1}, read_at=NOW, gaps={"c": "is null"}), "these fields, these gaps"),
+    (None, Known(value={"a": 1, "b": 2}, read_at=NOW, gaps={"c": "is null", "d": "is null"}), "all of it"),
 )
-def test_a_record_is_narrowed_to_fields(fields: Fields, expected: Known, reason: str) -> None:
+def test_a_record_is_narrowed_to_fields(fields: Fields, expected: Known) -> None:
     whole = Known(value={"a": 1, "b": 2}, read_at=NOW, gaps={"c": "is null", "d": "is null"})
-    assert narrowed(whole, fields) == expected, reason
+    assert narrowed(whole, fields) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.builders import a_fact, an_observation
+from tests.builders import a_fact, an_observation, cases
 from tests.unit.rules.reading import problems, the_rule
 from worker.engine.observe import wanted_keys
 from worker.model.facts import FactKey, Json, Observation, Scalar
@@ -30,53 +30,51 @@ def asked(fact: str, parameters: str, facts: dict[str, Json]) -> dict[str, Scala
     return None if key is None else dict(key.params)
 
 
-@pytest.mark.parametrize(
-    ("fact", "parameters", "expected", "reason"),
-    [
-        ("lookout_prediction", "{}", {"type": "capacity"}, "percentages, unless the rule says otherwise"),
-        ("lookout_prediction", "{type: ticket_count}", {"type": "ticket_count"}, "as the rule says"),
-        (
-            "daily_revenue_summary",
-            "{}",
-            {"currency": "SEK", "start_date": "2026-01-30", "end_date": "2026-03-01"},
-            "the partner's currency, and the last 30 days",
-        ),
-        (
-            "daily_revenue_summary",
-            "{currency: EUR, start_date: 2026-02-01, end_date: today+7d}",
-            {"currency": "EUR", "start_date": "2026-02-01", "end_date": "2026-03-08"},
-            "as the rule says; a day may count from today",
-        ),
-        (
-            "call_to_action",
-            "{has_pixel: true}",
-            {"goal": "ROAS", "has_pixel": "true", "lead_form_id": ""},
-            "an event without a lead form is asked for with an empty one",
-        ),
-        (
-            "call_to_action",
-            "{has_pixel: 'false', goal: VISIBILITY, lead_form_id: lf-1}",
-            {"goal": "VISIBILITY", "has_pixel": "false", "lead_form_id": "lf-1"},
-            "as the rule says",
-        ),
-        ("call_to_action", "{has_pixel: true, lead_form_id: ''}", {"lead_form_id": ""}, "empty is a value"),
-        ("suggested_radius", "{}", {"location": "Gent", "distance_unit": "kilometer"}, "around the event's city"),
-        (
-            "suggested_radius",
-            "{location: 'Porto, PT', distance_unit: mile}",
-            {"location": "Porto, PT", "distance_unit": "mile"},
-            "as the rule says",
-        ),
-        ("suggested_tcs", "{}", {"budget": 500.0, "goal": "ROAS"}, "the event's defaults"),
-        ("budget_range", "{}", {"runtime_in_days": 9}, "whole days to the start"),
-    ],
+@cases(
+    "fact, parameters, expected",
+    ("lookout_prediction", "{}", {"type": "capacity"}, "percentages, unless the rule says otherwise"),
+    ("lookout_prediction", "{type: ticket_count}", {"type": "ticket_count"}, "as the rule says"),
+    (
+        "daily_revenue_summary",
+        "{}",
+        {"currency": "SEK", "start_date": "2026-01-30", "end_date": "2026-03-01"},
+        "the partner's currency, and the last 30 days",
+    ),
+    (
+        "daily_revenue_summary",
+        "{currency: EUR, start_date: 2026-02-01, end_date: today+7d}",
+        {"currency": "EUR", "start_date": "2026-02-01", "end_date": "2026-03-08"},
+        "as the rule says; a day may count from today",
+    ),
+    (
+        "call_to_action",
+        "{has_pixel: true}",
+        {"goal": "ROAS", "has_pixel": "true", "lead_form_id": ""},
+        "an event without a lead form is asked for with an empty one",
+    ),
+    (
+        "call_to_action",
+        "{has_pixel: 'false', goal: VISIBILITY, lead_form_id: lf-1}",
+        {"goal": "VISIBILITY", "has_pixel": "false", "lead_form_id": "lf-1"},
+        "as the rule says",
+    ),
+    ("call_to_action", "{has_pixel: true, lead_form_id: ''}", {"lead_form_id": ""}, "empty is a value"),
+    ("suggested_radius", "{}", {"location": "Gent", "distance_unit": "kilometer"}, "around the event's city"),
+    (
+        "suggested_radius",
+        "{location: 'Porto, PT', distance_unit: mile}",
+        {"location": "Porto, PT", "distance_unit": "mile"},
+        "as the rule says",
+    ),
+    ("suggested_tcs", "{}", {"budget": 500.0, "goal": "ROAS"}, "the event's defaults"),
+    ("budget_range", "{}", {"runtime_in_days": 9}, "whole days to the start"),
 )
 def test_a_parameter_is_the_rules_or_follows_from_facts(
-    fact: str, parameters: str, expected: dict[str, Scalar], reason: str
+    fact: str, parameters: str, expected: dict[str, Scalar]
 ) -> None:
     found = asked(fact, parameters, EVERYTHING)
-    assert found is not None, reason
-    assert {name: found[name] for name in expected} == expected, reason
+    assert found is not None
+    assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -89,24 +87,20 @@ def test_a_lead_form_of_the_defaults_may_be_a_number(given: Json, expected: str 
     assert (None if found is None else found["lead_form_id"]) == expected
 
 
-@pytest.mark.parametrize(
-    ("fact", "parameters", "facts", "reason"),
-    [
-        ("daily_revenue_summary", "{}", {}, "the partner is not read yet"),
-        ("daily_revenue_summary", "{}", {"partner": {"currency": ""}}, "an empty currency is none"),
-        ("suggested_radius", "{}", {"event": {"city": None}}, "the event names no city"),
-        ("suggested_radius", "{}", {"event": []}, "no record at all"),
-        ("call_to_action", "{has_pixel: true, goal: ROAS}", {"defaults": {}}, "the defaults lack the field"),
-        ("call_to_action", "{has_pixel: true, goal: ROAS}", {}, "the defaults are not read yet"),
-        ("call_to_action", "{has_pixel: true, goal: ROAS}", {"defaults": []}, "no record at all"),
-        ("suggested_tcs", "{goal: ROAS}", {"defaults": {"total_budget": True}}, "true is no budget"),
-        ("budget_range", "{}", {"event": {"start_date_time": "soon"}}, "soon is no moment"),
-    ],
+@cases(
+    "fact, parameters, facts",
+    ("daily_revenue_summary", "{}", {}, "the partner is not read yet"),
+    ("daily_revenue_summary", "{}", {"partner": {"currency": ""}}, "an empty currency is none"),
+    ("suggested_radius", "{}", {"event": {"city": None}}, "the event names no city"),
+    ("suggested_radius", "{}", {"event": []}, "no record at all"),
+    ("call_to_action", "{has_pixel: true, goal: ROAS}", {"defaults": {}}, "the defaults lack the field"),
+    ("call_to_action", "{has_pixel: true, goal: ROAS}", {}, "the defaults are not read yet"),
+    ("call_to_action", "{has_pixel: true, goal: ROAS}", {"defaults": []}, "no record at all"),
+    ("suggested_tcs", "{goal: ROAS}", {"defaults": {"total_budget": True}}, "true is no budget"),
+    ("budget_range", "{}", {"event": {"start_date_time": "soon"}}, "soon is no moment"),
 )
-def test_a_parameter_that_cannot_be_had_makes_no_request(
-    fact: str, parameters: str, facts: dict[str, Json], reason: str
-) -> None:
-    assert asked(fact, parameters, facts) is None, reason
+def test_a_parameter_that_cannot_be_had_makes_no_request(fact: str, parameters: str, facts: dict[str, Json]) -> None:
+    assert asked(fact, parameters, facts) is None
 
 
 @pytest.mark.parametrize(
@@ -125,19 +119,15 @@ def test_a_day_is_a_date_or_counts_from_today(text: str, expected: str | None) -
     assert day_of(text, NOW) == expected
 
 
-@pytest.mark.parametrize(
-    ("fact", "parameters", "wanted", "reason"),
-    [
-        ("call_to_action", "{has_pixel: true}", True, "goal and lead form come from the defaults"),
-        ("call_to_action", "{has_pixel: true, goal: ROAS, lead_form_id: ''}", False, "the rule gives them all"),
-        ("lookout_prediction", "{}", False, "its parameter comes from nowhere"),
-    ],
+@cases(
+    "fact, parameters, wanted",
+    ("call_to_action", "{has_pixel: true}", True, "goal and lead form come from the defaults"),
+    ("call_to_action", "{has_pixel: true, goal: ROAS, lead_form_id: ''}", False, "the rule gives them all"),
+    ("lookout_prediction", "{}", False, "its parameter comes from nowhere"),
 )
-def test_the_defaults_are_read_only_where_a_parameter_comes_from_them(
-    fact: str, parameters: str, wanted: bool, reason: str
-) -> None:
+def test_the_defaults_are_read_only_where_a_parameter_comes_from_them(fact: str, parameters: str, wanted: bool) -> None:
     keys = wanted_keys(the_rule(spelled(fact, parameters)), seen({"event": EVENT}), NOW)
-    assert (FactKey(name="defaults") in keys) is wanted, reason
+    assert (FactKey(name="defaults") in keys) is wanted
 
 
 @pytest.mark.parametrize(
