@@ -92,6 +92,7 @@ def test_a_wrong_condition_is_named_at_its_place(condition: str, column: int, me
     ("{'a': 1.0}.filter(name, name != 'b')[0] == 'a'", "of a record names are left, in a list"),
     ("[1, 'a'].exists(x, dyn(x) == 1)", "a mixed list has items of any type"),
     ("1 in [1] && [1] + [2] == [1, 2]", "lists join"),
+    ("'vip' in event['tags']", "anything may be in a list of anything"),
 )
 def test_a_right_condition_is_left_alone(condition: str) -> None:
     assert complaints(f'"{condition}"') == []

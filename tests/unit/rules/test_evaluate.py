@@ -1,9 +1,10 @@
 """Which facts a rule needs, and what counts as a change."""
 
-from tests.builders import NOW, a_fact, an_observation, cases
+from tests.builders import NOW, a_fact, a_rule, an_observation, cases
 from tests.unit.rules.reading import the_rule
 from worker.model.facts import FactKey, Json
 from worker.model.rules import Watch
+from worker.rules.evaluate import expression
 from worker.rules.facts import difference, keys_for, normalised, watch_key
 
 
@@ -13,6 +14,11 @@ def test_rules_without_parameters_share_one_mapping_of_keys() -> None:
         for when in ("event.status == 'a'", "setup.state == 'DRAFT'")
     )
     assert first is second
+
+
+def test_a_fact_of_the_config_has_its_own_name_for_a_key() -> None:
+    made = a_rule(when=expression("ad_spend > 3.0"))
+    assert keys_for(made, an_observation({}), NOW)["ad_spend"] == FactKey(name="ad_spend")
 
 
 @cases(

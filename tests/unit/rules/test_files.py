@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from worker.model.errors import InputErrors
-from worker.rules.load import files_hash, load_rules
+from worker.rules.load import files_hash, load_rules, read_files
 
 NOBODY = 65534
 RULE = "rules: [{{id: {0}, when: event.status == 'cancelled', do: [pause]}}]\n"
@@ -128,3 +128,12 @@ def test_where_there_are_no_rules_at_all_is_told(tmp_path: Path, place: str, mes
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(InputErrors, match=message):
         load_rules(tmp_path / place)
+
+
+def test_files_are_given_by_name_and_one_that_cannot_be_read_is_named() -> None:
+    with folder_of_somebody() as folder:
+        rule = write(folder, "a.yaml", "counts")
+        assert dict(read_files(folder)) == {str(rule): rule.read_text("utf-8")}
+        rule.chmod(0)
+        with without_rights(), pytest.raises(InputErrors, match=DENIED):
+            read_files(folder)

@@ -98,6 +98,9 @@ def test_a_lead_form_of_the_defaults_may_be_a_number(given: Json, expected: str 
     ("call_to_action", "{has_pixel: true, goal: ROAS}", {"defaults": []}, "no record at all"),
     ("suggested_tcs", "{goal: ROAS}", {"defaults": {"total_budget": True}}, "true is no budget"),
     ("budget_range", "{}", {"event": {"start_date_time": "soon"}}, "soon is no moment"),
+    ("budget_range", "{}", {"event": {}}, "the event has no start"),
+    ("budget_range", "{}", {"event": []}, "no record that could have one"),
+    ("budget_range", "{}", {}, "the event was never read"),
 )
 def test_a_parameter_that_cannot_be_had_makes_no_request(fact: str, parameters: str, facts: dict[str, Json]) -> None:
     assert asked(fact, parameters, facts) is None

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from worker.config.models import SchemaOf, schema
 from worker.model.actions import ACTIONS
 from worker.model.facts import CustomFact
 from worker.rules.actions import example_of, example_of_action
@@ -15,20 +14,9 @@ from worker.rules.registry import BUILT_IN, with_custom
 from worker.rules.tests import rule_tests_schema
 
 
-@pytest.mark.parametrize("of", ["config", "rules", "tests"])
-def test_a_schema_is_json_of_the_named_dialect(of: SchemaOf) -> None:
-    found = json.loads(json.dumps(schema(of)))
-    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert found["additionalProperties"] is False
-
-
 def test_every_action_can_be_written() -> None:
     text = json.dumps(rules_schema()["$defs"])
     assert all(f'"{name}"' in text for name in ACTIONS)
-
-
-def test_defaults_are_spelled_as_people_do() -> None:
-    assert schema("config")["$defs"]["Poll"]["properties"]["interval"]["default"] == "3s"
 
 
 def test_facts_of_a_config_are_completed_too() -> None:
