@@ -57,17 +57,9 @@ ROWS: Final = st.builds(
     st.integers(2, 6),
 )
 """Reads that all say *not there*: without them hardly any life would see a second attempt."""
-
-
-def _lives(*happenings: st.SearchStrategy[Happening]) -> st.SearchStrategy[list[Happening]]:
-    each = [one.map(lambda happening: [happening]) for one in happenings]
-    return st.lists(st.one_of(ROWS, ROWS, *each), max_size=12).map(
-        lambda parts: [one for part in parts for one in part]
-    )
-
-
-WITHOUT_PERSON: Final = _lives(LOOKS, OTHERS)
-WITH_PERSON: Final = _lives(LOOKS, OTHERS, VERDICTS)
+LIVES: Final = st.lists(
+    st.one_of(ROWS, ROWS, *(one.map(lambda happening: [happening]) for one in (LOOKS, OTHERS, VERDICTS))), max_size=12
+).map(lambda parts: [one for part in parts for one in part])
 POLICIES: Final = st.builds(
     a_policy,
     settle=st.sampled_from([0, 5, 30]).map(lambda seconds: timedelta(seconds=seconds)),
@@ -154,46 +146,12 @@ class Life(Course):
             self.sends_and_hears(LOST)
 
 
-def lived(happenings: list[Happening], policy: Policy) -> Life:
-    """A whole life: the first attempt is lost, then everything else happens."""
-    life = Life(policy)
-    life.sends_and_hears(LOST)
-    for happening in happenings:
-        life.meets(happening)
-    return life
-
-
-@settings(max_examples=400, deadline=None)
-@given(WITHOUT_PERSON, POLICIES)
-def test_an_unknown_write_is_sent_again_only_by_a_row_of_absence(happenings: list[Happening], policy: Policy) -> None:
-    life = lived(happenings, policy)
-    assert life.write.counted <= policy.max_attempts, "and never more often than allowed"
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(OTHERS, max_size=40), POLICIES)
-def test_without_looks_nothing_unknown_is_ever_sent_again(happenings: list[Happening], policy: Policy) -> None:
-    life = Life(policy)
-    life.sends_and_hears(LOST)
-    for happening in happenings:
-        life.meets(happening)
-        assert life.state() in ("unknown", "needs_human")
-        assert life.follows() != "send"
-
-
-@settings(max_examples=200, deadline=None)
-@given(WITHOUT_PERSON, POLICIES)
-def test_presence_always_confirms(happenings: list[Happening], policy: Policy) -> None:
-    life = lived(happenings, policy)
-    if life.state() in ("applied", "unknown", "needs_human"):
-        life.after(3.0).look("there")
-        assert life.state() == "confirmed"
-        assert life.write.confirmed_by == "read"
-
-
-@settings(max_examples=300, deadline=None)
-@given(WITH_PERSON, POLICIES)
-def test_every_step_is_a_move_of_the_table_with_its_record(happenings: list[Happening], policy: Policy) -> None:
+@settings(max_examples=600, deadline=None)
+@given(LIVES, POLICIES)
+def test_every_step_is_a_move_of_the_table_and_only_a_row_of_absence_leads_to_another_attempt(
+    happenings: list[Happening], policy: Policy
+) -> None:
+    """The first attempt is lost, then everything else happens; `Life.looks` asks for the row of reads."""
     life = Life(policy)
     life.sends_and_hears(LOST)
     for happening in happenings:
@@ -209,9 +167,12 @@ def test_every_step_is_a_move_of_the_table_with_its_record(happenings: list[Happ
 
 
 @settings(max_examples=200, deadline=None)
-@given(WITH_PERSON, POLICIES)
+@given(LIVES, POLICIES)
 def test_what_nobody_wants_ends_only_without_effect(happenings: list[Happening], policy: Policy) -> None:
-    life = lived(happenings, policy)
+    life = Life(policy)
+    life.sends_and_hears(LOST)
+    for happening in happenings:
+        life.meets(happening)
     before, proved = life.write, life.oracle.proves_absence(policy)
     life.take(Unwanted(reason="no_longer_holds", why="no"))
     if life.write is not before:
