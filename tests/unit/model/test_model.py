@@ -1,12 +1,11 @@
 """The words themselves: closed lists, stable spellings, and tables that agree with each other."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pytest
 
-from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_write, an_observation, cases, event_fact
+from tests.builders import EVENT, NOW, PARTNER, RULE, a_fact, a_write, cases
 from worker.model.actions import ACTIONS, Spends
 from worker.model.commits import Commit, EventSeen, PartnerMemory, Record, RuleMemory, of_write
 from worker.model.errors import (
@@ -25,35 +24,12 @@ from worker.model.errors import (
 from worker.model.exchange import SecretValue, Urgency
 from worker.model.facts import (
     EVENT_FIELDS,
-    GOALS,
-    PARTNER_FIELDS,
     SETUP_FIELDS,
     UNREAD,
-    Fact,
-    FactKey,
     Known,
     WriteId,
     object_of,
 )
-from worker.model.rules import Scope
-from worker.model.writes import FINAL, State
-
-
-def test_a_fact_key_has_a_stable_spelling() -> None:
-    with_params = FactKey(name="suggested_tcs", params=(("budget", 500.0), ("goal", "ROAS")))
-    assert (FactKey(name="event").text, with_params.text) == ("event", "suggested_tcs?budget=500.0&goal=ROAS")
-
-
-def test_what_was_not_read_is_unread_and_never_a_default() -> None:
-    observation = an_observation({"event": event_fact()})
-    assert observation.get(FactKey(name="event")) == event_fact()
-    assert observation.get(FactKey(name="setup")) == UNREAD
-
-
-def test_a_scope_knows_only_facts_whose_parameters_are_resolved() -> None:
-    scope = Scope(observation=an_observation({"event": event_fact()}), keys={"event": FactKey(name="event")}, now=NOW)
-    facts: Sequence[Fact] = (scope.fact("event"), scope.fact("expected_value"))
-    assert facts == (event_fact(), UNREAD)
 
 
 def test_where_a_fact_came_from_makes_it_no_other_fact() -> None:
@@ -96,18 +72,6 @@ def test_the_actions_that_may_cost_money_are_those_of_the_contract() -> None:
     }
 
 
-def test_sets_of_values_are_the_documents() -> None:
-    assert EVENT_FIELDS["frontend_status"].values == ("DEFAULT", "FLAGGED", "HIDDEN", "CANCELLED")
-    assert EVENT_FIELDS["client_campaign_status"].values == ("RUNNING", "PAUSED")
-    assert EVENT_FIELDS["status"].open_set, "values beyond the three are possible"
-    assert SETUP_FIELDS["goal"].values == GOALS
-    assert PARTNER_FIELDS["campaign_recommendations"].type == "boolean"
-
-
-def test_final_writes_know_it() -> None:
-    assert {state for state in get_args(State) if a_write(state=state).final} == FINAL
-
-
 @cases(
     "stores",
     ({"records": (Record(at=NOW, kind="started"),)}, "a record"),
@@ -143,23 +107,6 @@ def test_a_record_about_a_write_that_made_no_attempt_has_no_attempt() -> None:
 )
 def test_each_error_has_the_exit_code_of_what_was_known(code: int, errors: list[WorkerError]) -> None:
     assert [error.exit_code for error in errors] == [code] * len(errors)
-
-
-def test_a_sending_row_without_its_mark_is_an_unwritable_ledger_that_names_the_row() -> None:
-    write = a_write(state="sending")
-    error = SendingUnmarked("the mark cannot be replaced", write=write, hint="free some space")
-    assert isinstance(error, LedgerUnwritable)
-    assert (error.write, error.hint) == (write, "free some space")
-
-
-@cases(
-    "place, severity, text",
-    ({"line": 3, "column": 7}, "error", "r.yaml:3:7: wrong", "an error with its place"),
-    ({}, "error", "r.yaml: wrong", "without a place"),
-    ({"line": 1, "column": 1}, "warning", "r.yaml:1:1: warning: wrong", "a warning"),
-)
-def test_a_problem_says_where(place: dict[str, Any], severity: Literal["error", "warning"], text: str) -> None:
-    assert str(Problem(file="r.yaml", message="wrong", severity=severity, **place)) == text
 
 
 def test_all_mistakes_of_a_text_are_said_at_once() -> None:
@@ -213,11 +160,6 @@ def test_of_a_long_line_the_part_around_the_place_is_shown(column: int) -> None:
     assert len(text) <= SOURCE_SHOWN_MAX + len("  7 | ") + 2
     assert text[mark.index("^")] == line[column - 1]
     assert ("…" in text[:8], text.endswith("…")) == (column > 91, column < 1000)
-
-
-def test_a_finding_without_a_place_has_words_only() -> None:
-    problem = Problem(file="rules", message="empty", hint="write one", severity="warning")
-    assert problem.lines == ("rules: warning: empty", "    write one")
 
 
 def test_a_finding_has_a_code_that_is_explained() -> None:
