@@ -18,7 +18,6 @@ from worker.rules.check import check_condition
 from worker.rules.evaluate import expression
 from worker.rules.models import RULES_MAX
 from worker.rules.registry import BUILT_IN, with_custom
-from worker.rules.remedies import ONE_KIND
 from worker.rules.spelling import duration_text, parse_duration, parse_moment
 from worker.rules.yaml import NODES_MAX, TEXT_MAX_BYTES, Document, Scalar, compose, offsets_of
 
@@ -32,15 +31,12 @@ NAMES = {name: fact.type for name, fact in BUILT_IN.items()}
         ("a" * (SOURCE_LENGTH_MAX + 1), f"the condition is longer than {SOURCE_LENGTH_MAX} characters"),
         ("!" * 2000 + "a", "the condition is nested too deeply"),
         ("(" * 200 + "a" + ")" * 200, "nested too deeply"),
-        ("'a", "this text is not closed"),
         (r"'\d'", r"\d is no escape that CEL knows"),
         ("!-event.capacity", "'-' is not expected here"),
         ("1u", "numbers without a sign are not known here"),
         ("b'a'", "bytes are not known here"),
-        ("# x", "'#' is not expected here"),
         ("has(a)", "has() takes a field"),
         ("a.all(x)", "'all' takes a name and a condition"),
-        ("a.b{c: 1}", "'{' is not expected here"),
     ],
 )
 def test_a_text_that_is_no_condition_says_so(source: str, message: str) -> None:
@@ -55,16 +51,11 @@ def test_a_text_that_is_no_condition_says_so(source: str, message: str) -> None:
         ("event.start_date_time - now < 'soon'", "write duration('7d')"),
         ("event.start_date_time - now < 3", "write duration('7d')"),
         ("event.start_date_time - 'x' < duration('7d')", "write timestamp('2026-01-31T00:00:00Z')"),
-        ("adplatform.connected == 'true'", "write true or false without quotes"),
         ("event.city in {'x': 1}", ""),
         ("event.status == 5", "write the text in quotes: event.status == '5'"),
         ("5 != event.status", "write the text in quotes: '5' != event.status"),
         ("event.city < 1.5", "write the text in quotes: event.city < '1.5'"),
         ("event.capacity > '100'", "write the number without quotes"),
-        ("'100' == event.capacity", "write the number without quotes"),
-        ("event.city == event.capacity", ONE_KIND),
-        ("event.status in [5, 6]", "write the values of the list in quotes"),
-        ("event.capacity in ['5']", "write the number without quotes"),
     ],
 )
 def test_remedies(source: str, hint: str) -> None:
