@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.prove.stories import LAG_MAX_S, LATE_MAX_S, STORY_S, Step, Story
+from tests.simulation.people import is_there
 from tests.virtual import VirtualLoop, run_virtually
 from tests.worlds import PARTNER, QUICK, Town, happening, rule_set, world
 from worker.engine.operators import approved, rejected
 from worker.engine.views import EngineSettings
 from worker.ledger.sql import SqlLedger
 from worker.model.errors import StateConflict
-from worker.model.writes import Write
 from worker.sandbox.changes import ResetChange, SettingsChange, SignOutChange
 from worker.sandbox.service import Twin
 from worker.sandbox.world import Happening
@@ -187,16 +187,6 @@ class Nemesis:
                 with suppress(StateConflict):
                     self._here.decide(verdict, write)
 
-    def _is_there(self, write: Write) -> bool:
-        found = self._at(write.key.event)
-        if found is None:
-            return False
-        if write.key.item == "cr":
-            return found.last_updated_on_fe is not None
-        if write.intent.target != "setup":
-            return bool(found.record.get(write.intent.target) == write.intent.wanted[write.intent.target])
-        return found.setup is not None and (write.intent.action == "create_draft" or found.published)
-
     async def _heal(self) -> None:
         here = self._here
         here.twin.faults.clear()
@@ -209,7 +199,8 @@ class Nemesis:
             for write in here.ledger.open_writes():
                 if write.state == "needs_human":
                     with suppress(StateConflict):
-                        here.resolve(write, applied=self._is_there(write))
+                        found = self._at(write.key.event)
+                        here.resolve(write, applied=found is not None and is_there(found, write))
             await here.clock.sleep(LOOK_S)
             noticed = not self._was_off or here.loop.time() - ends + HEALED_S > NOTICED_S
             if noticed and not here.ledger.open_writes():

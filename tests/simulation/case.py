@@ -347,21 +347,14 @@ def left_by(case: Case, deed: Deed) -> tuple[str, Any] | None:
 
 
 TARGETS = {
-    "pause": "client_campaign_status",
-    "run": "client_campaign_status",
-    "boost": "setup",
-    "create_draft": "setup",
-    "update_draft": "setup",
+    **{action: field for action, (field, _) in FIELDS.items()},
+    **dict.fromkeys(("boost", "create_draft", "update_draft"), "setup"),
     "create_campaign": f"campaign:{CLUSTER}:{RUN}",
 }
 
 
 def target_of(deed: Deed) -> str:
     action = str(deed.rows[0]["action"])
-    if action == "optimisation":
-        return "campaign_optimisation_status"
-    if action == "ad_optimisation":
-        return "ad_campaign_optimisation_status"
     return TARGETS.get(action, action)
 
 

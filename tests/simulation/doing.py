@@ -17,9 +17,7 @@ from tests.simulation.case import (
 from tests.simulation.history import Row
 from tests.simulation.sight import AGE_S
 
-TOGGLES = frozenset(
-    {"client_campaign_status", "campaign_optimisation_status", "ad_campaign_optimisation_status", "frontend_status"}
-)
+TOGGLES = frozenset(field for field, _ in FIELDS.values())
 """The fields that the worker's writes set."""
 LOOKS_ENOUGH = 2
 SEEN_LATE_S = 60.0

@@ -63,6 +63,19 @@ class Place(Protocol):
     def tell(self, text: str) -> None: ...
 
 
+def is_there(found: Happening, write: Write, campaigns: int = 0) -> bool:
+    """Whether the service shows the effect of a write on an event that had so many campaigns in the beginning."""
+    if write.key.item == "cr":
+        return found.last_updated_on_fe is not None
+    if write.intent.action == "create_campaign":
+        return len(found.campaigns) > campaigns
+    if write.intent.action == "update_draft":
+        return found.setup is not None and found.setup.get("total_budget") == write.intent.wanted["total_budget"]
+    if write.intent.target != "setup":
+        return bool(found.record.get(write.intent.target) == write.intent.wanted[write.intent.target])
+    return found.setup is not None and (write.intent.action == "create_draft" or found.published)
+
+
 class People:
     """They approve, halt, look at the service themselves, and say what they found."""
 
@@ -131,18 +144,8 @@ class People:
                         continue
 
     def _is_there(self, write: Write) -> bool:
-        found = self._place.at(write.key.event)
-        if found is None:
-            return True  # nobody wants to send that again
-        if write.key.item == "cr":
-            return found.last_updated_on_fe is not None
-        if write.intent.action == "create_campaign":
-            return len(found.campaigns) > self._place.campaigns.get(write.key.event, 0)
-        if write.intent.action == "update_draft":
-            return found.setup is not None and found.setup.get("total_budget") == write.intent.wanted["total_budget"]
-        if write.intent.target != "setup":
-            return bool(found.record.get(write.intent.target) == write.intent.wanted[write.intent.target])
-        return found.setup is not None and (write.intent.action == "create_draft" or found.published)
+        found = self._place.at(write.key.event)  # where it is gone, nobody wants to send that again
+        return found is None or is_there(found, write, self._place.campaigns.get(write.key.event, 0))
 
     def halt(self, seconds: float) -> None:
         with self._ledger() as ledger:
