@@ -96,11 +96,6 @@ def test_a_field_of_another_record_is_named_there() -> None:
     assert hint.startswith("write partner.currency; ")
 
 
-def test_an_undocumented_name_comes_with_the_way_to_say_it() -> None:
-    [(_, _, hint)] = complaints("event.frontend == 'x'")
-    assert "a field that the API document does not name is written event['frontend']" in hint
-
-
 @pytest.mark.parametrize(
     ("condition", "hint"),
     [

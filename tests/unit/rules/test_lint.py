@@ -178,11 +178,6 @@ def test_a_request_for_every_event_is_told_where_nothing_narrows_it() -> None:
     assert costly not in warnings(when("event.status == 'x' && setup.goal == 'ROAS'"))
 
 
-def test_a_parameter_that_nothing_takes_is_told() -> None:
-    rule = "{id: a, when: event.status == 'x', do: [pause], with: {budget: 5}}"
-    assert warnings(rule) == ["rule 'a': no fact that it names takes 'budget'"]
-
-
 RULES = (
     "rules:\n  - {id: a, when: event.status == 'x', do: [pause]}\n  - {id: b, when: event.status == 'y', do: [pause]}\n"
 )

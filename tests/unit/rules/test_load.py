@@ -51,12 +51,6 @@ def test_each_mistake_is_told_with_file_line_and_column(text: str, message: str)
     assert any(complaint.startswith(message) for complaint in found), found
 
 
-def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
-    text = "rules:\n  - {id: a, do: [x], when: y}\n  - {id: b b, do: [z], when: '1 +'}"
-    lines = [line.split(": ")[0] for line in mistakes(text)]
-    assert lines == ["r.yaml:2:18", "r.yaml:2:28", "r.yaml:3:10", "r.yaml:3:20", "r.yaml:3:34"]
-
-
 def test_one_mistake_is_told_once_and_hides_no_other() -> None:
     text = HEAD.replace("[pause]", "[{update_draft: {zz: 1, total_budget: '=setup.total_budget * 1.2'}}]")
     assert [one.split(": ", 1)[1].split(",")[0] for one in mistakes(text)] == [
