@@ -28,34 +28,25 @@ def when(condition: str) -> str:
 @pytest.mark.parametrize(
     ("condition", "word"),
     [
-        ("true", "always"),
         ("!(1 == 1)", "never"),
-        ("1 != 2 || event.status == 'a'", "always"),
         ("false && event.status == 'a'", "never"),
-        ("true && true", "always"),
         ("event.frontend_status in ['GONE']", "never"),
         ("event.frontend_status != 'GONE'", "always"),
-        ("event.status == 'a' && event.status == 'b'", "never"),
         ("event.status in ['a', 'b'] && 'c' == event.status", "never"),
         ("event.status != 'a' || event.status != 'b'", "always"),
         ("event.campaign_optimisation_status == 'ON' || event.campaign_optimisation_status == 'OFF'", "always"),
-        ("event.campaign_optimisation_status != 'ON' && event.campaign_optimisation_status != 'OFF'", "never"),
         ("!(event.status == 'a') || event.status == 'a'", "always"),
         ("event.capacity > 5 || event.capacity <= 5", "always"),
-        ("event.capacity > 5 && event.capacity < 5", "never"),
         ("event.capacity > 5 && 5 >= event.capacity", "never"),
         ("event.capacity >= 5 && event.capacity <= 5 && event.capacity != 5", "never"),
-        ("event.capacity == 3 && event.capacity > 5", "never"),
         ("event['x'] == 'x' && event['x'] > 5", "never"),
         ("size(suggested_tcs) >= 0 || event.city == 'x'", "always"),
         ("size(suggested_tcs) < 0", "never"),
         ("1 < 2 && 2 <= 2 && 3 > 2", "always"),
         ("event.start_date_time - now > duration('2d') && event.start_date_time - now < duration('24h')", "never"),
-        ("duration('-1d') > event.start_date_time - now || event.start_date_time - now > duration('-2d')", "always"),
         (f"event.start_date_time > {FEBRUARY} && event.start_date_time < timestamp('2026-01-01T00:00:00Z')", "never"),
         ("event['status'] == 'a' && event.status == 'b'", "never"),
         ("partner.demand_prediction && !partner.demand_prediction", "never"),
-        ("partner.demand_prediction || partner.demand_prediction == false", "always"),
         ("event.city.startsWith('x') && !event.city.startsWith('x')", "never"),
         ("event.city == event.title && event.city != event.title", "never"),
         ("event.special_ad_category == null || event.special_ad_category != null", "always"),
@@ -106,21 +97,16 @@ def test_so_is_a_confirm_that_says_the_same_of_every_answer(shows: str, word: st
     "condition",
     [
         "event.status == 'a' && event.city == 'b'",
-        "event.status == 'a' || event.status == 'b'",
-        "event.status != 'a' && event.status != 'b'",
         "event.status in ['a', event.city] && event.status == 'b'",
         "event.status in permissions && event.status == 'b'",
         "event.frontend_status == event.city",
         "event.capacity > 5 || event.capacity <= 7 && event.city == 'x'",
-        "event.capacity > 5 && event.capacity < 7",
         "event.capacity >= 5 && event.capacity <= 5",
         "event.capacity > -5.0 || event.capacity < -7.0",
-        "event.start_date_time - now < duration('24h')",
         "event.start_date_time == timestamp('2026-01-01T00:00:00Z') && event.start_date_time < now",
         "event.start_date_time > event.start_date_time + duration('1d') && event.city == 'x'",
         "string(event.city) > string('x')",
         "event.city > 'a' && event.city < 'A'",
-        "event.capacity > event.predicted_sales_share",
         "event.city in [event.title, 'a'] && event.city == 'b'",
         "partner.demand_prediction ? event.city == 'x' : event.city == 'y'",
         "size(suggested_tcs) > 0",
@@ -130,10 +116,7 @@ def test_so_is_a_confirm_that_says_the_same_of_every_answer(shows: str, word: st
         f"event.city == 'x' && (({SIXTEEN}) && ({SIXTEEN.replace('city', 'title')}) || event.city == 'x')",
         f"({SIXTEEN} || event.city == 'x') && ({SIXTEEN.replace('city', 'title')}) || event.city == 'x'",
         "'a' < 'b' || event.city == 'x'",
-        "!(event.city == 'x')",
         "suggested_tcs[0].tc == 'a' && event.city == 'x'",
-        "event.special_ad_category == null || event.city == 'x'",
-        "event.city.startsWith('x') && true",
         "event.x1 == 'a'".replace(".x1", "['x1']['y']"),
     ],
 )
@@ -153,9 +136,7 @@ def test_a_condition_without_a_fact_is_told() -> None:
         ("55 8 * * *", 'hours: "09:00-18:00"', False),
         ("54 8 * * *", 'hours: "09:00-18:00"', True),
         ("*/30 0-8 * * *", 'hours: "22:00-06:00"', False),
-        ("0 8 1 1 *", 'hours: "09:00-18:00"', True),
         ("0 12 * * *", 'hours: "09:00-18:00", days: sun', False),
-        ("0 12 * * mon", 'hours: "09:00-18:00", days: sun', True),
     ],
 )
 def test_times_that_never_fall_into_the_hours_are_told(at: str, between: str, missed: bool) -> None:
@@ -202,7 +183,7 @@ def test_rules_that_no_test_reaches_are_told(tmp_path: Path, tests: str, unteste
     assert [one.message for one in lint(examine(tmp_path), tmp_path)] == untested
 
 
-@pytest.mark.parametrize("name", ["a.yml", "A.YAML", "team/a.YML", "tests/a.yml", "tests/deep/a.YAML"])
+@pytest.mark.parametrize("name", ["A.YAML", "team/a.YML", "tests/deep/a.yml"])
 def test_a_file_with_another_ending_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(RULES)
