@@ -76,7 +76,6 @@ depend.
 
 
 def text() -> str:
-    """The whole document."""
     parts = [_HEAD]
     for section, title in SECTIONS.items():
         rows = [_row(row) for row in ENDPOINTS if row.section == section]

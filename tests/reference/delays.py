@@ -29,7 +29,6 @@ LINES: Final = (
 
 
 def text() -> str:
-    """The picture."""
     rows: Sequence[Row] = json.loads(RECORDED.read_text("utf-8"))
     panels = [part for index, (what, title) in enumerate(PANELS) for part in _panel(index, title, _of(rows, what))]
     width, height = 2 * (WIDTH + LEFT) + GAP + 20, TOP + HEIGHT + 90

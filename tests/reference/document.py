@@ -56,7 +56,6 @@ is wrong, [operating.md](operating.md). "Section" means a section of the service
 
 
 def text() -> str:
-    """The whole document."""
     parts = (_HEAD, _commands(), _config(), _assumptions(), _rules(), _facts(), _functions(), _actions(), _tests())
     whole = "\n".join((*parts, _codes(), _states(), _log(), figures()))
     return re.sub(r"\n{3,}", "\n\n", whole)

@@ -6,7 +6,6 @@ from worker.web.metrics import METRICS, PREFIX
 
 
 def figures() -> str:
-    """Every figure that ``/metrics`` has."""
     about = (
         f"`/metrics` of the page has them for Prometheus, each with `{PREFIX}` in front. Alert rules and a dashboard "
         "are in `deploy/`.\n"

@@ -43,7 +43,6 @@ class Page:
         return tuple(" ".join(span.split()) for span in _SPAN.findall(_FENCE.sub("", self.text)))
 
     def links(self) -> tuple[str, ...]:
-        """The targets of links."""
         return tuple(_LINK.findall(_FENCE.sub("", self.text)))
 
     def anchors(self) -> frozenset[str]:
@@ -58,7 +57,6 @@ class Page:
             yield from _calls_in(_words(line))
 
     def targets(self) -> Iterator[str]:
-        """The make targets it names."""
         lines = [line for fence in self.fences("console", "sh", "") for line in fence.splitlines()]
         for line in (*lines, *self.spans()):
             words = _words(line.removeprefix("$ "))

@@ -63,7 +63,6 @@ def verdict(rows: Sequence[Row], column: int) -> str:
 
 
 def text() -> str:
-    """The picture."""
     kept: Mapping[str, Any] = json.loads(RECORDED.read_text("utf-8"))
     panels = [part for column in range(len(MEASURES)) for part in _panel(column, kept["rows"])]
     height = TOP + DOWN * ((len(MEASURES) + 1) // 2) + 30

@@ -39,7 +39,6 @@ EVERY = 200
 
 
 def say(text: str) -> None:
-    """One line for whoever watches."""
     print(text, flush=True)  # noqa: T201 - a command
 
 

@@ -106,5 +106,4 @@ def known() -> dict[str, dict[str, str]]:
 
 
 def keep(found: Mapping[str, Mapping[str, str]]) -> None:
-    """Writes it down."""
     FOUND.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -198,7 +198,6 @@ class _Walk:
         return self.found
 
     def _events(self, world: World) -> Iterator[tuple[str, World]]:
-        """Whatever can happen next."""
         yield "time passes", _later(world)
         if world.shown != OTHER:
             yield "somebody changes the target", replace(world, shown=OTHER, touched=True)

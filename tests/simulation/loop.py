@@ -240,7 +240,6 @@ class SimLoop(asyncio.AbstractEventLoop):  # what nothing here asks for stays ab
             raise Killed(owner)
 
     def stalled(self, owner: str) -> bool:
-        """Whether it does nothing now."""
         return owner in self._parked
 
     def _wake(self, owner: str, then: Callable[[], None] | None) -> None:

@@ -111,7 +111,6 @@ def crossed(scene: str, seed: int = BASE_SEED) -> list[str]:
 
 
 def tally(tries: Iterable[Try]) -> Tally:
-    """Plays them all."""
     found = Tally()
     for one in seldom_collecting(tries):
         found.add(tally_of(one))
@@ -135,7 +134,6 @@ def seldom_collecting(tries: Iterable[Try]) -> Iterator[Try]:
 
 
 def tally_of(one: Try) -> Tally:
-    """Plays one of them."""
     return told(one, *tried(one))
 
 
