@@ -85,6 +85,7 @@ def test_confirm_stands_in_one_place() -> None:
             "write.confirm.get must not be a task",
         ),
         (call("PUT", "/x", ", confirm: {get: /x, when: '1 +'}"), "r.yaml:5:"),
+        (call("POST", "/auth/x"), "a rule does not sign in or out"),
         (call("POST", "/%61uth"), "write.path has '%61' in it"),
         (call("POST", "/partners"), "POST /partners/ is for administrators"),
         (call("POST", "/ingest/transaction_summary/from_excel"), "takes a file, which a rule cannot send"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from worker.config.models import schema
 from worker.model.actions import ACTIONS
 from worker.model.facts import CustomFact
 from worker.rules.actions import example_of, example_of_action
@@ -17,6 +18,10 @@ from worker.rules.tests import rule_tests_schema
 def test_every_action_can_be_written() -> None:
     text = json.dumps(rules_schema()["$defs"])
     assert all(f'"{name}"' in text for name in ACTIONS)
+
+
+def test_defaults_are_spelled_as_people_do() -> None:
+    assert schema("config")["$defs"]["Poll"]["properties"]["interval"]["default"] == "3s"
 
 
 def test_facts_of_a_config_are_completed_too() -> None:
