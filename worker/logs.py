@@ -127,7 +127,7 @@ def configure(*, verbose: bool = False, telling: bool = False) -> None:
         if not isinstance(stream, Unhurried):
             stream = sys.stderr = cast("TextIO", Unhurried(stream, stream.fileno()))
     if not telling and not stream.isatty() and isinstance(stream, Unhurried):
-        sys.stderr = cast("TextIO", Worded(stream))
+        sys.stderr = cast("TextIO", Worded(sys.stderr))
     level = logging.DEBUG if verbose else logging.INFO
     if stream.isatty():
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"

@@ -149,7 +149,11 @@ async def test_a_message_to_one_goes_to_that_one_alone(here: Town) -> None:
     hall, ops = list[Notice](), list[Notice]()
 
     def subscriber(name: str, on: str, told: list[Notice]) -> Subscriber:
-        return Subscriber(key=name, name=name, send=lambda one: told.append(one) is None, on=frozenset({on}))
+        def send(one: Notice) -> bool:
+            told.append(one)
+            return True
+
+        return Subscriber(key=name, name=name, send=send, on=frozenset({on}))
 
     outbox = Outbox(
         [subscriber("hall", "surge", hall), subscriber("ops", "notify", ops)],

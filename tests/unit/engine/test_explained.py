@@ -5,12 +5,12 @@ from datetime import datetime
 
 from tests.builders import NOW, a_fact, a_scope, cases, unreadable
 from worker.engine.explaining import Explained, SeenValue, explained
-from worker.model.facts import Json
+from worker.model.facts import Fact, Json
 from worker.model.rules import Truth
 from worker.rules.evaluate import expression
 
 EVENT = a_fact({"status": "y", "title": "A", "mood": {"deep": {"down": 1}}}, gaps={"city": "is missing"})
-FACTS = {"event": EVENT, "setup": unreadable(), "clusters": a_fact([{"tc": "rock"}])}
+FACTS: dict[str, Fact] = {"event": EVENT, "setup": unreadable(), "clusters": a_fact([{"tc": "rock"}])}
 SCOPE = replace(a_scope(FACTS), extra={"added": [1]})
 
 

@@ -15,10 +15,7 @@ from worker.ledger.log import GENESIS, Head, csv_head, csv_lines, json_lines, re
 from worker.model.commits import Commit, LogFilter
 from worker.model.facts import Json
 
-NASTY: tuple[Json, ...] = (
-    *(None, "RUNNING", "", "'", "=1+1", 5, 5.0, -0.5, True),
-    *([], {"a": None}, '{"a": 1}', 'a\nb\r\nc,"d"'),
-)
+NASTY: list[Json] = [None, "RUNNING", "", "'", "=1+1", 5, 5.0, -0.5, True, [], {"a": None}, '{"a": 1}', 'a\nb\r\nc,"d"']
 WORDS = ("=HYPERLINK(1)", "'quoted", "+1", "-1", "@x", "\ttab", "", "a\nb", "a\rb", 'say "x", y', "\ufeffé\u2028\x00")
 
 
