@@ -27,7 +27,7 @@ from worker.engine.views import (
 )
 from worker.model.actions import ACTIONS, UNDO, WAIT
 from worker.model.commits import Baseline, Hold, RuleMemory
-from worker.model.facts import Fact, FactKey, Json, Known, Observation, record_of
+from worker.model.facts import EventId, Fact, FactKey, Json, Known, Observation, RuleId, record_of
 from worker.model.rules import Rule, Scope, Truth, Watch
 from worker.model.writes import UNSENT, Write
 from worker.rules.cel import WRITE
@@ -35,6 +35,9 @@ from worker.rules.facts import difference, normalised, unless_reordered, watch_k
 from worker.writes.evidence import alike, named_so, same_field
 from worker.writes.intents import ADDED, EACH
 from worker.writes.undo import may_have_effect
+
+WritesOf = Callable[[EventId, RuleId, int], Sequence[Write]]
+"""The writes of one episode, final ones too."""
 
 # While a sequence runs, its condition is judged without what the sequence itself has changed.
 #
@@ -61,24 +64,26 @@ def values_at(scope: Scope, fields: Iterable[tuple[str, str]]) -> dict[str, Json
 
 
 def overlaid(
-    observation: Observation, writes: Sequence[Write], rule: Rule, episode: Callable[[], Sequence[Write]] = tuple
+    seen: Observation, rule: Rule, memory: RuleMemory, writes: Iterable[Write], episode_writes: WritesOf
 ) -> Observation:
-    """The observation as the firing saw it, in the fields that the running sequence's sent actions write. ``episode``:
-    all writes of the sequence."""
+    """What the rule is judged by: while a firing of it runs, as that saw it in the fields that its sent actions write.
+    ``writes``: those that are open."""
     undoes = any(step.action == UNDO for step in rule.do)
-    if len(rule.do) < 2 and not undoes:
-        return observation
-    context = next((write.intent.context.get("written") for write in writes), None)
+    if not memory.open or (len(rule.do) < 2 and not undoes):
+        return seen
+    firing = memory.event, memory.rule, memory.episode
+    running = [one for one in writes if one.step and (one.key.event, one.key.rule, one.key.episode) == firing]
+    context = next((write.intent.context.get("written") for write in running), None)
     if not isinstance(context, Mapping):
-        return observation
-    pending = min(write.intent.order for write in writes)
-    fields = _fields_before(rule, writes, pending)
+        return seen
+    pending = min(write.intent.order for write in running)
+    fields = _fields_before(rule, running, pending)
     if undoes:
-        undone = [one for one in episode() if one.undo and (one.sent or one.intent.order < pending)]
+        undone = [one for one in episode_writes(*firing) if one.undo and (one.sent or one.intent.order < pending)]
         fields |= {pair for one in undone for pair in fields_of(one)} | undone_by_now(undone)
     if any(step.action == WAIT for step in rule.do):
-        fields = left_so(observation, fields, episode())
-    return with_fields(observation, fields, context)
+        fields = left_so(seen, fields, episode_writes(*firing))
+    return with_fields(seen, fields, context)
 
 
 def to_compute_from(judged: Observation, seen: Observation, rule: Rule, done: Sequence[Write]) -> Observation:

@@ -276,11 +276,7 @@ class _Pass:
         known = known and stamped_right(rule, as_after_gap(poll.memory, known), poll.now)
         memory = known or RuleMemory(partner=poll.partner, event=event, rule=rule.id, episode=first)
         own = tuple(write for write in writes if write.key.rule == rule.id)
-        running = [one for one in own if one.key.episode == memory.episode and one.step] if memory.open else []
-        seen = poll.observations[event]
-        observation = seen
-        if running:
-            observation = overlaid(seen, running, rule, lambda: poll.episode_writes(event, rule.id, memory.episode))
+        observation = overlaid(poll.observations[event], rule, memory, own, poll.episode_writes)
         return RuleView(
             rule=rule,
             memory=memory,

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from worker.engine.changes import values_at, written_values
+from worker.engine.changes import WritesOf, values_at, written_values
 from worker.engine.views import Candidate, DecidingSettings, PollView, RuleView, approval, mode_of, reset_before, waits
 from worker.guards import No, earlier_in_do, waits_from
 from worker.model.actions import ACTIONS, AFTER, UNDO, WAIT
@@ -35,8 +35,6 @@ _OF_EVENT = frozenset({EACH, AFTER_WAIT, UNDOES})
 Pairs = Mapping[tuple[EventId, RuleId], RuleMemory]
 ByRule = Mapping[RuleId, RuleMemory]
 Reopened = dict[tuple[EventId, RuleId], RuleMemory]
-WritesOf = Callable[[EventId, RuleId, int], Sequence[Write]]
-"""The writes of one episode, final ones too."""
 Ended = Callable[["Standing"], bool]
 
 

@@ -16,15 +16,18 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from selectors import SelectorKey, SelectSelector
 from typing import Protocol
 
 from worker.api.answers import ill_typed, number_from, run_id_from
+from worker.engine.changes import overlaid
 from worker.engine.cycle import Cycle
 from worker.engine.decide import Decision
-from worker.engine.deciding import Clocked, clocked, next_due, observed
+from worker.engine.deciding import clocked, next_due, observed
 from worker.engine.derived import NO_SETUP, effect_of
 from worker.engine.episodes import JUST_AFTER
+from worker.engine.execute import LIMITED_AGAIN
 from worker.engine.observe import Polling
 from worker.engine.ports import Clock, CycleReport, Ledger, Listing, Parts, Places, RulesInUse, Urgency
 from worker.engine.state import EVENT, PartnerState
@@ -386,7 +389,7 @@ class Play(StagedCycle):
         self._stage.begin()
         version, before = self._stage.world.version, self.open
         await self._round()
-        unchanged = (version, before) == (self._stage.world.version, self.open) and self._at_rest()
+        unchanged = (version, before) == (self._stage.world.version, self.open) and all(map(self._rests, self.open))
         calm = not self._decided or not self.state.stirred(self.state.known, self._clock.now())
         wanted, facts = self.state.wanted.items(), self.state.facts  # a fact of the partner may have asked for more
         unread = (one.keys - facts.get(event, {}).keys() for event, one in wanted)
@@ -399,17 +402,10 @@ class Play(StagedCycle):
 
     # jumping over polls that can change nothing: what the clock alone can change is told by `worker.engine.deciding`
 
-    def _at_rest(self) -> bool:
-        """Whether time alone can do nothing to any open write. A running sequence is judged on other facts than those
-        seen, so nothing is foretold of a rule that looks at the clock while its own runs."""
-        clocks = self._clocks.values()
-        sequences = {rule.id for rule, clock in clocks if len(rule.do) > 1 and clock != Clocked()}
-        return all(write.key.rule not in sequences and self._rests(write) for write in self.open)
-
     def _rests(self, write: Write) -> bool:
         """Whether only facts or an operator can do anything to this write, or time not before its next try."""
         if write.state == "planned":
-            return self.state.resting(write, self._clock.monotonic())
+            return write.held_by == "sequence" or self.state.resting(write, self._clock.monotonic())
         if write.state != "needs_human":
             return write.state == "waiting" or (write.state == "applied" and self._stage.known_to_land(write))
         policy = policy_for(write, self._rules, self._settings)
@@ -427,8 +423,9 @@ class Play(StagedCycle):
     def _wakes(self, now: datetime, horizon: datetime) -> datetime:
         """The first moment after ``now`` at which a poll may decide otherwise; ``horizon`` if none before it."""
         landings = [at for at, _ in self._stage.landing]
-        resting = [self.state.rests[write.id].until for write in self.open if write.state == "planned"]
-        rested = (self._clock.start + timedelta(seconds=until) for until in resting)
+        resting = (self.state.rests.get(write.id) for write in self.open if write.state == "planned")
+        soon = self._clock.monotonic() + LIMITED_AGAIN.total_seconds()
+        rested = (self._clock.start + timedelta(seconds=rest.until if rest else soon) for rest in resting)
         due = (at for at in (*self.state.due.values(), *self._readings(now)) if at > now)
         first = min([horizon, *landings, *rested, *due])
         stirred = self.state.stirred(self.state.known - self.state.memory.gone.keys(), now)
@@ -437,12 +434,14 @@ class Play(StagedCycle):
         sendings = self._ledger.first_sendings(self.state.partner, reach) if asked else {}
         rules = [rule for rule, _ in self._clocks.values()]
         seen = observed(self.state, stirred, self._ledger, (rules, now, self._settings.deciding.gap))
+        episode_writes = partial(self._ledger.episode_writes, self.state.partner)
         for event, observation in seen.items():
             first = min(first, observation.until or first)
             for rule, clock in self._clocks.values():
                 pair = (event, rule.id)
                 memory = self.state.memories.get(pair)
-                due_at = next_due(rule, clock, observation, memory, sendings.get(pair, ()), (now, first))
+                judged = overlaid(observation, rule, memory, self.open, episode_writes) if memory else observation
+                due_at = next_due(rule, clock, judged, memory, sendings.get(pair, ()), (now, first))
                 first = min(first, due_at if due_at > now else now + self._stride)
         return first if first > now else now + self._stride
 
@@ -640,11 +639,9 @@ def _fact(name: str, value: Json, now: datetime) -> Fact:
 
 def _fault(documented: Mapping[str, Field], name: str, value: Json) -> str | None:
     known = documented.get(name)
-    if known is None:
-        return None
     if known is SETUP_FIELDS["state"] and value not in known.values:
         return f"{value!r} is no state of a setup"
-    return ill_typed(value, known)
+    return None if known is None else ill_typed(value, known)
 
 
 def _with_run(item: Json) -> Json:

@@ -23,7 +23,9 @@ CLOCKS = (
     "now.getHours('Asia/Kathmandu') >= 13",
     "event.status == 'x'",
     "(event.status == 'x' || now.getMinutes() > 6) && event.start_date_time > now",
+    "event.client_campaign_status != 'PAUSED' && now.getMinutes() < 6",
 )
+MORE = ("", ", {wait: 2m}, {optimisation: 'OFF'}", ", {optimisation: 'OFF'}, {wait: 3m}, {notify: it is so}")
 KEYS = ("", "for: 2m, ", "cooldown: 3m, ", "limit: {per_event_per_day: 1}, ", "repeat: enforce, cooldown: 4m, ")
 
 
@@ -176,9 +178,33 @@ steps:
     assert passes(bench, body).polls < 80, "once a minute"
 
 
-def test_a_sequence_of_a_rule_that_looks_at_the_clock_keeps_every_look() -> None:
-    rule = "{id: r, when: now.getHours() == 12, do: [pause, run], mode: approve}"
-    assert ran(a_bench(rule), "steps: [{at: 60s}]").polls == 21
+RUNS = "event.client_campaign_status == 'RUNNING'"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        f'when: "{RUNS} && now.getMinutes() < 30", do: [pause, {{wait: 45m}}, {{optimisation: "OFF"}}]',
+        f'when: "{RUNS} && now.getMinutes() < 50", do: [pause, {{wait: 45m}}, {{optimisation: "OFF"}}]',
+        f'when: "{RUNS} || now.getMinutes() > 40", do: [pause, {{wait: 45m}}, run, {{notify: it runs}}]',
+        'when: "now.getMinutes() < 40", do: [pause, {optimisation: "OFF"}], mode: approve',
+        "when: \"event.status == 'x'\", do: [boost, {notify: it is out}], spend: {per_day: 5}",
+    ],
+)
+def test_quiet_times_are_jumped_over_while_a_firing_runs_by_what_it_is_judged_by(rule: str) -> None:
+    """Two days of a `wait` were 57,600 looks, where the condition names the time."""
+    states = "".join(f"  - {{at: {at}, expect: [], states: []}}\n" for at in ("29m", "31m", "46m", "52m"))
+    body = f"""
+given:
+  event: {{status: x, client_campaign_status: RUNNING, campaign_optimisation_status: "ON"}}
+  setup: {{state: DRAFT, total_budget: 50}}
+steps:
+{states}"""
+    bench = a_bench(f"{{id: r, {rule}}}", interval=timedelta(seconds=6))
+    few, every = ran(bench, body), at_every_look(bench, body)
+    told = [(one.at, one.claim, one.happened) for one in few.failures]
+    assert told == [(one.at, one.claim, one.happened) for one in every.failures] != []
+    assert few.polls * 5 < every.polls
 
 
 def test_a_fault_of_the_worker_ends_the_test_also_where_no_write_is_open() -> None:
@@ -207,18 +233,21 @@ def _steps() -> st.SearchStrategy[list[tuple[int, str]]]:
 @settings(max_examples=25, deadline=None)
 @given(
     conditions=st.lists(
-        st.tuples(st.sampled_from(CLOCKS), st.sampled_from(KEYS), st.booleans()), min_size=1, max_size=2
+        st.tuples(st.sampled_from(CLOCKS), st.sampled_from(KEYS), st.booleans(), st.sampled_from(MORE)),
+        min_size=1,
+        max_size=2,
     ),
     steps=_steps(),
 )
 @pytest.mark.timeout(300)
 def test_every_look_and_the_few_give_the_same(
-    conditions: list[tuple[str, str, bool]], steps: list[tuple[int, str]]
+    conditions: list[tuple[str, str, bool, str]], steps: list[tuple[int, str]]
 ) -> None:
     rules = []
-    for number, (condition, keys, changing) in enumerate(conditions):
+    for number, (condition, keys, changing, more) in enumerate(conditions):
+        do = f"{('pause', 'run')[number]}{'' if 'enforce' in keys else more}"
         watched = "on_change: {fact: suggested_tcs, by: [tc]}, " if changing and "enforce" not in keys else ""
-        rules.append(f'{{id: r{number}, {watched}when: "{condition}", {keys}do: [{("pause", "run")[number]}]}}')
+        rules.append(f'{{id: r{number}, {watched}when: "{condition}", {keys}do: [{do}]}}')
     at, lines = 0, []
     for wait, change in steps:
         at += wait

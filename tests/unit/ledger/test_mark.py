@@ -137,7 +137,9 @@ def test_what_a_command_of_roots_has_made_is_the_workers(tmp_path: Path, monkeyp
     create(place, NOW)
     write_mark(place, OLD)
     made = place.mark.with_name(f"{place.mark.name}.new")
-    assert given.call_args_list == [call(file, owner.st_uid, owner.st_gid) for file in (place.lock, place.file, made)]
+    assert given.call_args_list == [
+        call(file, owner.st_uid, owner.st_gid, follow_symlinks=False) for file in (place.lock, place.file, made)
+    ]
 
     SenderLock.acquire(place, now=NOW).release()
     assert given.call_count == 3, "what was there keeps its owner"
