@@ -33,14 +33,6 @@ def setup_of(here: Town) -> dict[str, object]:
 # --- drafts --------------------------------------------------------------------------------------------------------
 
 
-@in_town(world(draft("e1")), rule("[{update_draft: {goal: VISIBILITY, total_budget: 750, extra: {note: {by: r}}}}]"))
-async def test_a_draft_is_changed_and_the_change_is_read_back(here: Town) -> None:
-    await here.cancelled("confirmed")
-    assert setup_of(here) == {"goal": "VISIBILITY", "total_budget": 750, "note": {"by": "r"}}
-    assert (here.only.confirmed_by, here.only.intent.spends) == ("read", True)
-    assert here.only.before == {"state": "DRAFT", "goal": "ROAS", "total_budget": 500}
-
-
 @pytest.mark.parametrize(
     ("do", "place", "reason"),
     [
@@ -308,15 +300,6 @@ async def test_a_write_whose_confirm_cannot_be_judged_is_held(here: Town) -> Non
     assert "startsWith" in here.only.why, "a number does not start with anything"
     here.set("e1", hall_name="Halle A")
     await here.until(lambda: here.states() == ["confirmed"], "once it can")
-
-
-@in_town(world(happening("e1")), EDIT)
-async def test_another_hands_change_under_an_unknown_write_goes_to_a_person(here: Town) -> None:
-    here.fault("answer_before", "PUT", "^/events/e1$", status=429)
-    await here.cancelled("unknown")
-    here.set("e1", by="person", hall_name="Halle B")
-    await here.until(lambda: here.states() == ["needs_human"], "it reads neither as before nor as wanted")
-    assert (here.only.reason, here.twin.books.writes_sent) == ("third_value", 1)
 
 
 @in_town(
