@@ -108,6 +108,14 @@ async def test_two_rules_with_the_same_wrong_value_are_refused_each_for_itself(h
     assert [one.rules for one in here.writes()] == [("other",), ("r",)]
 
 
+@in_town(world(draft("e1", wanted="much")), rule(WANTED, head="repeat: enforce\n    cooldown: 1m"))
+async def test_an_enforced_rule_stops_at_a_refused_value(here: Town) -> None:
+    await fires(here, 300)
+    assert here.states() == ["refused"]
+    await here.becomes("e1", 300, wanted=700)
+    assert here.states() == ["refused"], "until the value was there once, or the condition was false"
+
+
 @pytest.mark.parametrize(
     ("do", "why"),
     [
