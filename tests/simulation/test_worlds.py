@@ -84,10 +84,10 @@ HIDDEN = ("set_frontend_status e1", "last_updated_on_fe e1")
 PLAIN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("pause", "two pages", "called off"), (STATUS, CALM)),
     "many at once": (
-        STATUS,
-        "set_client_campaign_status e4",
         "set_client_campaign_status e3",
         "set_client_campaign_status e2",
+        STATUS,
+        "set_client_campaign_status e4",
     ),
     **dict.fromkeys(
         ("boost", "clusters", "dear event", "boost and after", "again, a change", "draft taken away"), ("boost e1",)
@@ -113,7 +113,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         ),
         (STATUS,),
     ),
-    "few at once": (STATUS,),
+    "few at once": ("set_client_campaign_status e3",),
     "third value": ("set_frontend_status e1",),
     **dict.fromkeys(("dear", "dear week"), ("boost e1", "boost e3")),
     "surge": (STATUS, "set_client_campaign_status e3", "set_client_campaign_status e2"),
