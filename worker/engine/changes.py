@@ -68,7 +68,7 @@ def overlaid(
 ) -> Observation:
     """What the rule is judged by: while a firing of it runs, as that saw it in the fields that its sent actions write.
     ``writes``: those that are open."""
-    undoes = any(step.action == UNDO for step in rule.do)
+    undoes = memory.open and any(step.action == UNDO for step in rule.do)
     if not memory.open or (len(rule.do) < 2 and not undoes):
         return seen
     firing = memory.event, memory.rule, memory.episode
