@@ -21,7 +21,7 @@ from worker.cli.app import COMMANDS, MODULES
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKER: Final = ROOT / "worker"
 
-CODE_LINES_MAX: Final = 32_445
+CODE_LINES_MAX: Final = 32_437
 """Code lines of worker/, without comments, docstrings and blanks. It goes down; a commit that raises it says what for.
 From 34,220: chapters, one truth, one evaluator, one binder, one cycle for what-if, and less around them.
 Of it 44 lines by which the page undoes a write, and 30 by which the log tells of each change of what a rule names."""
