@@ -102,6 +102,15 @@ async def test_an_event_that_answers_404_is_frozen_and_its_return_waits_for_a_pe
     assert here.effects() == []
 
 
+@in_town(world(*several(happening, 7)), watched=10)
+async def test_a_storm_of_429_slows_everything_and_ends_with_every_write_done_once(here: Town) -> None:
+    for number in range(1, 6):
+        here.set(f"e{number}", status="cancelled")
+    here.fault("storm", None, None, for_s=30)
+    await here.until(lambda: here.states() == ["confirmed"] * 5, "all are paused")
+    assert here.twin.books.summary()["repeated"] == 0
+
+
 BROKEN = "e2"
 
 
