@@ -20,6 +20,7 @@ from worker.model.errors import (
     StateConflict,
     UsageError,
     WorkerError,
+    shortened,
 )
 from worker.model.exchange import SecretValue, Urgency
 from worker.model.facts import (
@@ -160,6 +161,10 @@ def test_of_a_long_line_the_part_around_the_place_is_shown(column: int) -> None:
     assert len(text) <= SOURCE_SHOWN_MAX + len("  7 | ") + 2
     assert text[mark.index("^")] == line[column - 1]
     assert ("…" in text[:8], text.endswith("…")) == (column > 91, column < 1000)
+
+
+def test_a_text_is_cut_only_where_it_is_longer_than_may_be_shown() -> None:
+    assert [shortened(text, 3) for text in ("", "abc", "abcd")] == ["", "abc", "ab…"]
 
 
 def test_a_finding_has_a_code_that_is_explained() -> None:
