@@ -673,7 +673,7 @@ _ALL: tuple[Mutant, ...] = (
             "engine.preflight:Preflight.together",
             ("finally:\n        state.claimed", "except ZeroDivisionError: pass\n    else:\n        state.claimed"),
         ),
-        shown_by=(Try(scene="boost and after", named=(("read", 7, "fields missing"), ("commit", 9, "disk full"))),),
+        shown_by=(Try(scene="boost and after", named=(("read", 8, "fields missing"), ("commit", 8, "disk full"))),),
     ),
     Mutant(
         name="back before the list is whole",

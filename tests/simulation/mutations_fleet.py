@@ -175,7 +175,7 @@ _ALL = (
             ('self._state == "running"', "False"),
             ("(self._taken)", "(self._membership.epochs)"),
         ),
-        shown_by=(at("fleet, told to end", "server commit", "connection lost, though it is there", 40),),
+        shown_by=(at("fleet, told to end", "server commit", "connection lost, though it is there", 46),),
     ),
     Mutant(
         name="no rule, no fleet",
