@@ -232,6 +232,8 @@ def what_has_to_last_lasted(case: Case) -> Iterator[str]:
                 if row["kind"] != "fired" or row["rule"] != wish.rule:
                     continue
                 fired_s, event = case.committed_s(life, row["seq"]), str(row["event"])
+                if not case.history.of(event):
+                    continue  # the service never had it: an answer that was another object showed it
                 before_s = fired_s - wish.for_s + TICK_S
                 was_true = any(wish.holds(one) for one in case.history.of(event, before_s))
                 if not was_true or _shown_otherwise(case, wish, event, (before_s, fired_s)):

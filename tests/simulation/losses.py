@@ -33,8 +33,9 @@ def a_ledger_is_of_one_service(case: Case) -> Iterator[str]:
     if case.history.unstored:
         return
     looks: dict[str, list[float]] = {}
+    there = {life.owner for life in case.history.lives if life.elsewhere}  # a blank ledger may become that one's
     for one in case.history.reads:
-        if one.path == "/events/" and one.whole:
+        if one.path == "/events/" and one.whole and one.owner not in there:
             looks.setdefault(one.owner, []).append(one.at_s)
     again = (at_s for mine in looks.values() for at_s in mine if at_s - mine[0] >= INTERVAL_S - TICK_S)
     met_s = min(again, default=float("inf"))

@@ -222,6 +222,8 @@ FOUND = (
         "a hand that was there before a late effect is another hand all the same",
     ),
     (Try(seed=11_000_122), "an event that only an answer with another object has shown was never there"),
+    (Try(seed=20_972_298), "and its condition has lasted as long as such answers said"),
+    (Try(seed=20_967_743), "a ledger that was blank for the other service is that one's"),
     (Try(seed=10_603_568), "a process that is stalled until it dies saves no Retry-After"),
     (Try(seed=10_611_503), "and what it had asked before leaves all the same"),
     (Try(seed=10_002_571), "nor does it store that it has looked, before a silence"),
