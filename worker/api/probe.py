@@ -95,9 +95,9 @@ class SetupSeen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sights:
     """All that one probe has seen. ``pages``: answers for page 2 by the parameter that asked for it, in the order of
-    asking. ``refreshed``: None where it was not tried. ``benchmarks``: with
-    ``type: capacity``, those with JSON. ``made_up``: our own record asked for with a token that is none. ``refusing``:
-    a path that is documented to turn partners away."""
+    asking. ``refreshed``: None where it was not tried. ``benchmarks``: with ``type: capacity``, those with JSON.
+    ``made_up``: our own record asked for with a token that is none. ``refusing``: a path that is documented to turn
+    partners away."""
 
     first: EventPage | None = None
     pages: Mapping[str, EventPage | None] = field(default_factory=dict)

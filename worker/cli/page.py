@@ -166,8 +166,8 @@ def _as_shown(config: Config, act: Act) -> Sequence[int]:
     with operators_ledger(config) as ledger:
         writes = decisions.numbered(ledger, act.ids)
     moved = [one for one in writes if act.stood.get(int(one.id)) not in (None, iso(one.changed_at))]
-    for one in moved if not act.rule else ():
-        why = f"write {one.id} has changed since it was shown, and is {one.state} now; nothing was changed"
+    if moved and not act.rule:
+        why = f"write {moved[0].id} has changed since it was shown, and is {moved[0].state} now; nothing was changed"
         raise NotFound(why, hint="look at it again")
     of_rule = [one for one in writes if one.state == "waiting" and one.key.rule == act.rule and one not in moved]
     meant = [int(one.id) for one in of_rule] if act.rule else act.ids

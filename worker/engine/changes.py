@@ -68,8 +68,8 @@ def overlaid(
 ) -> Observation:
     """What the rule is judged by: while a firing of it runs, as that saw it in the fields that its sent actions write.
     ``writes``: those that are open."""
-    undoes = memory.open and any(step.action == UNDO for step in rule.do)
-    if not memory.open or (len(rule.do) < 2 and not undoes):
+    steps = [step.action for step in rule.do] if memory.open else []
+    if len(steps) < 2 and UNDO not in steps:
         return seen
     firing = memory.event, memory.rule, memory.episode
     running = [one for one in writes if one.step and (one.key.event, one.key.rule, one.key.episode) == firing]
@@ -78,10 +78,10 @@ def overlaid(
         return seen
     pending = min(write.intent.order for write in running)
     fields = _fields_before(rule, running, pending)
-    if undoes:
+    if UNDO in steps:
         undone = [one for one in episode_writes(*firing) if one.undo and (one.sent or one.intent.order < pending)]
         fields |= {pair for one in undone for pair in fields_of(one)} | undone_by_now(undone)
-    if any(step.action == WAIT for step in rule.do):
+    if WAIT in steps:
         fields = left_so(seen, fields, episode_writes(*firing))
     return with_fields(seen, fields, context)
 

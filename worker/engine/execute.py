@@ -400,9 +400,9 @@ class Executor(Stage):
     def _ends(self, state: PartnerState, write: Write, reason: str) -> bool:
         """Whether a write that is proved absent is over with this objection: not while the polls still see what its
         rules fired for, because those would never fire for it again."""
-        rules = self._asking.rules(state, write)
-        seen = not momentary(rules) and any(not one.pending for one in behind(write, write.rules, state.memories))
-        return reason == "moved" or (reason == "no_longer_holds" and not seen)
+        if reason != "no_longer_holds" or momentary(self._asking.rules(state, write)):
+            return reason in ("no_longer_holds", "moved")
+        return all(one.pending for one in behind(write, write.rules, state.memories))
 
     def _drop(self, state: PartnerState, ended: Move, memories: Memories) -> None:
         """An unknown write, proved absent, that nobody asks for any more: it ends, and who asked may fire anew."""

@@ -298,9 +298,10 @@ class Preflight(Stage):
 
         # A write that stops leaves out what was answered 429 the last time, where its rule says yes without it. Asked
         # again, it would keep all others from being read, perhaps for ever.
-        if write.intent.stops and judged().truth is Truth.TRUE:
-            asked = [(key, state.fact(event, key)) for key in keys if key not in (EVENT, fact_key(write.intent))]
-            facts |= {key: fact for key, fact in asked if fact and fact.trace and fact.trace.status == 429}
+        last = [(key, state.fact(event, key)) for key in keys if key not in (EVENT, fact_key(write.intent))]
+        limited = {key: fact for key, fact in last if fact and fact.trace and fact.trace.status == 429}
+        if limited and write.intent.stops and judged().truth is Truth.TRUE:
+            facts |= limited
         for _ in range(ROUNDS):
             stale = [key for key in keys if self._too_old(key, facts.get(key))]
             if not stale or throttled:

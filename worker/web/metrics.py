@@ -200,8 +200,7 @@ class _Stored(Collector):
 def _complete(status: DaemonStatus) -> Iterator[tuple[tuple[str, ...], float]]:
     """When each partner was last seen whole, by what outlives a poll that fails and the process: who was never seen has
     a time as well, or nobody would be told of it."""
-    partners = part_of(status.body, "partners") or {"": {}}
-    for partner in partners:
+    for partner in (partners := part_of(status.body, "partners") or {"": {}}):
         last = part_of(partners, partner).get("last_ok_at")
         yield (partner,), (datetime.fromisoformat(last) if isinstance(last, str) else status.since).timestamp()
 
